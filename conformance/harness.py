@@ -75,6 +75,10 @@ class Writer(ABC):
         """Use up one or more positions without a row, such as by an aborted transaction (Ability.HOLES)."""
         raise self._cannot("leave_hole", Ability.HOLES)
 
+    def append_bad_record(self) -> None:
+        """Add a record at the end of the split that is no row with the options ``Harness.bad_records``."""
+        raise ContractError(f"{type(self).__name__} has no append_bad_record(), but the harness names bad_records")
+
     def trim(self, count: int) -> None:
         """Delete the first ``count`` rows of all that were ever appended (Ability.RETENTION)."""
         del count
@@ -111,6 +115,9 @@ class Harness(ABC):
 
     start_at_end: Mapping[str, str] = {}
     """The options with which a stream begins after existing rows (Ability.START_AT_END)."""
+
+    bad_records: Mapping[str, str] = {}
+    """The options with which the source sets bad records aside (SupportsBadRecords); empty: it never does."""
 
     secrets: Sequence[str] = ()
     """Secret texts in the options, such as a password."""

@@ -75,7 +75,10 @@ class SplitReader(ABC):
 
 @runtime_checkable
 class SupportsBadRecords(Protocol):
-    """Sets bad records aside: they are written to a place of their own, and are no rows of the query."""
+    """Sets bad records aside: they are written to a place of their own, and are no rows of the query.
+
+    The source says whether it does so: ``Source.sets_bad_records_aside``.
+    """
 
     @property
     def bad_records(self) -> Mapping[SplitRange, int]:

@@ -42,7 +42,7 @@ from tidegate.enumerators.planning.generated import ReaderFeed, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, OptionError
-from tidegate.readers.contract import ReadTask, SupportsBadRecords, TimedRows
+from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
 from tidegate.sources.alignment_group import group_of
@@ -58,6 +58,7 @@ from tidegate.sources.tasks import (
     TaskPartition,
     as_task,
     read_task,
+    setting_aside,
     shown_watermark_ms,
     watermark_columns,
 )
@@ -179,7 +180,8 @@ def coordinator_of(
 
     def read_timed(task: ReadTask, state: Json | None) -> TimedRows:
         reader = source.reader(state)
-        reader = reader.without_writing() if isinstance(reader, SupportsBadRecords) else reader
+        if source.sets_bad_records_aside:
+            reader = setting_aside(source.connector, reader).without_writing()
         return timed_reader(source.connector, reader).read_timed(task)
 
     return SourceCoordinator(

@@ -322,7 +322,7 @@ class Source(BaseModel, ABC):
 
     @property
     def sets_bad_records_aside(self) -> bool:
-        """Whether the reader sets bad records aside (SupportsBadRecords), so that they are counted."""
+        """Whether the reader sets bad records aside, so that they are counted; it then is a SupportsBadRecords."""
         return False
 
     @property

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ContractError
-from tidegate.readers.contract import ReadTask, SupportsBadRecords
+from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent
 from tidegate.readers.events.send import send
 from tidegate.readers.events.watching import Watching, timed_reader, watched
@@ -31,6 +31,7 @@ __all__ = [
     "TaskPartition",
     "as_task",
     "read_task",
+    "setting_aside",
     "shown_watermark_ms",
     "watermark_columns",
 ]
@@ -100,6 +101,7 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
             yield _with_watermarks(nothing, names, partition.watermark_row_ms, WATERMARK_ROW_US)
         reader, watching = source.reader(partition.state), partition.watching
+        counting = setting_aside(source.connector, reader) if source.sets_bad_records_aside else None
         batches = reader.read(partition.task)
         told: list[SourceEvent] = []
         if watching is not None:
@@ -108,10 +110,19 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             yield _with_watermarks(batch, names, partition.watermarks_ms)
         if partition.channel is None:
             return
-        if isinstance(reader, SupportsBadRecords):
-            counts = reader.bad_records.items()
+        if counting is not None:
+            counts = counting.bad_records.items()
             told += [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n]
         send(partition.channel, told)
+
+
+def setting_aside(connector: str, reader: SplitReader) -> SupportsBadRecords:
+    """Return a reader as one that sets bad records aside.  Raises ContractError if it does not."""
+    if not isinstance(reader, SupportsBadRecords):
+        raise ContractError(
+            f"the source {connector!r} sets bad records aside, but its reader has no bad_records and without_writing()"
+        )
+    return reader
 
 
 def _with_watermarks(

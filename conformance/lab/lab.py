@@ -103,6 +103,11 @@ class Split:
         self._tell(f"split {self.number}: leave a hole")
         self._writer.leave_hole()
 
+    def append_bad_record(self) -> None:
+        """Append a record that is set aside, and is no row."""
+        self._tell(f"split {self.number}: append a bad record")
+        self._writer.append_bad_record()
+
     def trim(self, count: int) -> None:
         """Delete the first ``count`` rows of all."""
         self._tell(f"split {self.number}: delete the first {count} rows")

@@ -276,8 +276,8 @@ class SourceCoordinator:
         if self._bad_records is not None:
             said["badRecordsTotal"] = bad_records
         put_off = not first and self._is_put_off(planned, current, min_rows)
-        # Rows that are not read yet have no latency yet.
-        reported = replace(planned, oldest_ms=None) if put_off else planned
+        # A batch that waits is planned many times, and reads nothing before the last one.
+        reported = replace(planned, ranges={}, progress=current.progress, oldest_ms=None) if put_off else planned
         self._published.publish(reported, current, enumerator, index, self._membership.name_of(planned), said)
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         self._nothing_came = put_off or (is_nothing and held_by is None)

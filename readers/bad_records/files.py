@@ -14,14 +14,16 @@ from uuid import uuid4
 from tidegate.errors import ConnectorError
 from tidegate.readers.s3.address import S3Address, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["BadRecordFiles", "BadRecordFolder", "WriteObject", "check_location", "digest_of"]
+__all__ = ["BadRecordFiles", "BadRecordFolder", "WriteFile", "check_location", "digest_of"]
 
 FILE_BYTES = 16 << 20  # as much is held in memory
 
-WriteObject: TypeAlias = Callable[[S3Address, bytes], None]
-"""Writes an object as a whole."""
+_TRIAL = "_writable"  # Spark's readers leave out files with such names
+
+WriteFile: TypeAlias = Callable[[str, bytes, int], None]
+"""Writes a file as a whole, by its name; the number is that of the records in it."""
 
 
 def check_location(location: str) -> str:
@@ -45,14 +47,12 @@ class BadRecordFiles:
     There is one file, or several of about 16 MiB.  The same name and the same records give the same files, so that a
     task that is repeated replaces its own.
 
-    location: as check_location takes it.
     name: with which the files' names begin.
-    write: writes to a bucket.
     """
 
-    def __init__(self, location: str, name: str, write: WriteObject) -> None:
-        self._location, self._name, self._write = location, name, write
-        self._written = 0
+    def __init__(self, name: str, write: WriteFile) -> None:
+        self._name, self._write = name, write
+        self._files = self._records = 0
         self._lines = bytearray()
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -61,19 +61,16 @@ class BadRecordFiles:
         Raises ConnectorError when the location cannot be written to, DeadlineError when it does not answer.
         """
         self._lines += json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        self._records += 1
         if len(self._lines) >= FILE_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write the records that are not written yet; raises the errors of ``add``."""
         if self._lines:
-            name, data = f"{self._name}-{self._written}.json", bytes(self._lines)
-            place = s3_address(f"{self._location.rstrip('/')}/{name}")
-            if place is None:
-                _write(_folder(self._location), name, data)
-            else:
-                self._write(place, data)
-            self._written += 1
+            self._write(f"{self._name}-{self._files}.json", bytes(self._lines), self._records)
+            self._files += 1
+            self._records = 0
             self._lines.clear()
 
 
@@ -90,7 +87,33 @@ class BadRecordFolder:
 
     def files(self, name: str) -> BadRecordFiles:
         """Return the files whose names begin so."""
-        return BadRecordFiles(self.location, name, ObjectStore(self.connection, "").write)
+        return BadRecordFiles(name, lambda file, data, _: self.write(file, data))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file as a whole: others see all of it or none.
+
+        Raises ConnectorError or OptionError when the location cannot be written to, DeadlineError when it does not
+        answer.
+        """
+        place = self._object(name)
+        if place is None:
+            _write(_folder(self.location), name, data)
+        else:
+            _put(self.connection, place, data)
+
+    def check(self) -> None:
+        """Raise the errors of ``write`` if nothing can be written here.  Called on the driver, before a query begins.
+
+        A folder is made if there is none.  A bucket keeps an empty object, for nobody may be allowed to delete there.
+        """
+        place = self._object(_TRIAL)
+        if place is None:
+            _write(_folder(self.location), _TRIAL, b"", keep=False)
+        else:
+            _put(self.connection, place, b"")
+
+    def _object(self, name: str) -> S3Address | None:
+        return s3_address(f"{self.location.rstrip('/')}/{name}")
 
 
 def _folder(location: str) -> Path:
@@ -99,8 +122,16 @@ def _folder(location: str) -> Path:
     return Path(location).expanduser().absolute()
 
 
-def _write(folder: Path, name: str, data: bytes) -> None:
-    """Write a file as a whole: others see all of it or none."""
+def _put(connection: S3ConnectionConfig, place: S3Address, data: bytes) -> None:
+    ask_s3(
+        lambda: connection.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
+        "write bad records to",
+        str(place),
+        connection.patience_s,
+    )
+
+
+def _write(folder: Path, name: str, data: bytes, *, keep: bool = True) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # With open() the umask decides who may read the file; mkstemp() would keep it from all other users.
@@ -108,9 +139,9 @@ def _write(folder: Path, name: str, data: bytes) -> None:
         try:
             with unfinished.open("xb") as file:
                 file.write(data)
-            unfinished.replace(folder / name)
-        except BaseException:
+            if keep:
+                unfinished.replace(folder / name)
+        finally:
             unfinished.unlink(missing_ok=True)
-            raise
     except OSError as problem:
         raise ConnectorError(f"cannot write bad records to {folder}: {problem}") from problem

@@ -13,7 +13,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Literal, TypeAlias
 
@@ -72,6 +73,11 @@ class BadRecordPolicy:
         """The policy for records of which only the event time is read: the same rows, but nothing is written."""
         return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
 
+    @property
+    def unwritten(self) -> BadRecordPolicy:
+        """The policy by which the same records become rows, but none is written."""
+        return self if self.path is None else replace(self, mode="DROPMALFORMED", path=None)
+
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a schema that come from the data: all but the two of this policy.
 
@@ -116,7 +122,9 @@ class ChunkRecords:
         self.rescues = policy.rescued_column in schema.names
         self.address = store.address(chunk.key)
         self.record = record
-        self._files = None if policy.path is None else BadRecordFiles(policy.path, self._name_of(chunk), store.write)
+        self._files = None
+        if policy.path is not None:
+            self._files = BadRecordFiles(self._name_of(chunk), partial(store.set_aside, policy.path))
         self._schema = schema
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -63,3 +63,7 @@ class TypedFormat(ObjectFormat):
         chunk = Chunk(*obj, 0, obj.size, 0, None, None)
         records = self.bad_records.of_survey.of_chunk(self.store, chunk, pa.schema([times.field]), record="row")
         return SeenTimes(column, times.unit, functools.partial(fitted, records))
+
+    def without_writing(self) -> TypedFormat:
+        """See ObjectFormat.without_writing."""
+        return replace(self, bad_records=self.bad_records.unwritten)

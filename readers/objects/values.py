@@ -147,3 +147,7 @@ class ObjectFormat(ABC):
         """
         del chunks, schema
         return None
+
+    def without_writing(self) -> ObjectFormat:
+        """Return a format that reads the same rows, and writes no bad records."""
+        return self

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
@@ -49,20 +50,37 @@ class S3SplitReader(SplitReader):
     ignore_missing: bool = False
     ignore_overwritten: bool = False
     ignore_corrupt: bool = False
+    _ranges: dict[Chunk, SplitRange] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _set_aside: Counter[SplitRange] = field(default_factory=Counter, init=False, repr=False, compare=False)
+
+    @property
+    def bad_records(self) -> Mapping[SplitRange, int]:
+        """How many records of each range were set aside."""
+        return self._set_aside
+
+    def without_writing(self) -> S3SplitReader:
+        """Return a reader that writes no bad records."""
+        return replace(self, object_format=self.object_format.without_writing())
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the rows of every chunk; those of small objects share a batch."""
-        chunks = [*chain.from_iterable(task.details)]
+        chunks = [chunk for _, chunk in self._chunks(task)]
         with self.store.reading_ahead(chunks):
             yield from merged(self._rows(chunks))
 
     def read_timed(self, task: ReadTask) -> TimedRows:
         """Yield the rows of every chunk, one chunk after the other."""
-        chunks = [(number, chunk) for number, own in enumerate(task.details) for chunk in own]
+        chunks = self._chunks(task)
         with self.store.reading_ahead([chunk for _, chunk in chunks]):
             for number, chunk in chunks:
                 for batch in self._read(chunk, self._constants(chunk)):
                     yield TimedBatch(number, batch, self._event_times(batch, chunk))
+
+    def _chunks(self, task: ReadTask) -> list[tuple[int, Chunk]]:
+        """Return the chunks of a task, each with the number of its range."""
+        chunks = [(number, chunk) for number, own in enumerate(task.details) for chunk in own]
+        self._ranges.update((chunk, task.ranges[number]) for number, chunk in chunks)
+        return chunks
 
     def _event_times(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.Int64Array:
         if self.time_column is not None:
@@ -101,6 +119,7 @@ class S3SplitReader(SplitReader):
             if not self.ignore_corrupt:
                 raise
             _LOG.warning("left out: %s", error)
+        self._set_aside[self._ranges[chunk]] += self.store.take_set_aside()
 
     def _constants(self, chunk: Chunk) -> dict[str, pa.Scalar]:
         """Return the columns that are constant in a chunk; formats do not see them."""

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import ConnectorError, ObjectGoneError
+from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.retry import Deadline, TransientError
-from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
 from tidegate.readers.s3.file import ObjectFile
@@ -49,6 +49,7 @@ class ObjectStore:
         self.config = config
         self.bucket = bucket
         self._ahead: _Ahead | None = None
+        self._set_aside: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[S3ConnectionConfig, str]]:
         return ObjectStore, (self.config, self.bucket)
@@ -87,17 +88,16 @@ class ObjectStore:
         data = None if ahead is None else ahead.take(obj, start, end)
         return self._fetch(obj, start, end) if data is None else data
 
-    def write(self, place: S3Address, data: bytes) -> None:
-        """Write an object, of any bucket, by one request: bad records.
+    def set_aside(self, location: str, name: str, data: bytes, records: int) -> None:
+        """Write a file of so many bad records; ``location``: of a BadRecordFolder.  Raises the errors of its write."""
+        BadRecordFolder(location, self.config).write(name, data)
+        self._set_aside[name] = records
 
-        Raises OptionError, DeadlineError and ConnectorError as :meth:`fetch` does.
-        """
-        ask_s3(
-            lambda: self.config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
-            "write bad records to",
-            str(place),
-            self.config.patience_s,
-        )
+    def take_set_aside(self) -> int:
+        """Return how many records were set aside since the last call.  A file that was written twice counts once."""
+        records = sum(self._set_aside.values())
+        self._set_aside.clear()
+        return records
 
     def open(self, obj: S3Object) -> pa.NativeFile:
         """Return an object as a file that is read by ranges, each pinned to the version that was found.

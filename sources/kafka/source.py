@@ -345,6 +345,7 @@ class KafkaSource(Source):
             )
         if self.commit_group_id is not None:
             raise OptionError("commitGroupId is for streams: a batch query has no batches that are committed")
+        self._check_place()
         starts = ("offsets", "timestamp", "offsets_by_timestamp", "group_id")
         if any(getattr(self, f"starting_{kind}") is not None for kind in starts):
             return self
@@ -367,12 +368,23 @@ class KafkaSource(Source):
         return self.watermark_from is not None or super().has_generators
 
     def as_stream(self) -> Self:
-        """Take the watermark from where ``watermark_from`` says."""
+        """Take the watermark from where ``watermark_from`` says.  Raises the errors of a place for bad records."""
+        self._check_place()
         if self.watermark_from is None:
             return self
         marked = punctuated_by(self.watermark_from, self._registry)
         strategy = replace(self.watermarks, out_of_orderness=None, generator=marked)
         return self.model_copy(update={"watermarks": strategy})
+
+    def _check_place(self) -> None:
+        # A topic is looked for with those that are read.
+        if (folder := self._bad_records_folder) is not None:
+            folder.check()
+
+    @property
+    def _bad_records_folder(self) -> BadRecordFolder | None:
+        path = self.bad_records_path
+        return None if path is None else BadRecordFolder(path, self.location_connection)
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate the subscribed partitions."""
@@ -402,14 +414,12 @@ class KafkaSource(Source):
         if self.poll_timeout_ms is not None:
             config = replace(config, deadline_s=self.poll_timeout_ms / 1000)
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
-        path = self.bad_records_path
-        folder = None if path is None else BadRecordFolder(path, self.location_connection)
         return KafkaSplitReader(
             config,
             include_headers=self.include_headers,
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=event_times,
-            bad_records=bad_record_place(folder, self.bad_records_topic, event_times),
+            bad_records=bad_record_place(self._bad_records_folder, self.bad_records_topic, event_times),
             include_event_time=self.include_event_time,
         )
 

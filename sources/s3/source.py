@@ -30,6 +30,7 @@ from tidegate.enumerators.s3.samples.objects import find_samples
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.errors import OptionError
+from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.factory import Reading
@@ -123,6 +124,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return Budget(bytes=self.max_bytes_per_trigger, files=self.max_files_per_trigger)
 
     @property
+    def sets_bad_records_aside(self) -> bool:
+        """Whether a place for bad records is set."""
+        return self.bad_records_path is not None
+
+    @property
     def has_completeness(self) -> bool:
         """Whether markers tell the watermark."""
         return self.watermark_from is not None
@@ -150,6 +156,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             )
         self._check_columns()
         self._check_samples()
+        self._check_place()
         return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
@@ -159,12 +166,17 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         """
         ledger = self._require_state_location()
         self._check_columns()
+        self._check_place()
         if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
             self._check_samples()
             added = {field.name for field in self.own_columns()}
             fixed = pa.schema([field for field in self.columns if field.name not in added])
             ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
         return self
+
+    def _check_place(self) -> None:
+        if self.bad_records_path is not None:
+            BadRecordFolder(self.bad_records_path, self.connection).check()
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source.  Raises OptionError without a state location."""

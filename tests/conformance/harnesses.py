@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from contextlib import contextmanager, nullcontext
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -66,6 +67,10 @@ class KafkaWriter(Writer):
         self.offsets += range(self.end, self.end + len(rows))
         self.end += len(rows)
 
+    def append_bad_record(self):
+        Topics(self.server).append(self.topic, encode([Record(_NO_TIMESTAMP)]), partition=self.partition)
+        self.end += 1
+
     def leave_hole(self):
         with _closing(
             KafkaProducer(bootstrap_servers=self.server.bootstrap_servers, transactional_id=f"{self.topic}-holes")
@@ -104,6 +109,8 @@ class KafkaHarness(Harness):
     def __init__(self, server, *, fails=True):
         self.server, self.topic, self.partitions = server, next(_TOPICS), 0
         self.patience_s = _PATIENCE_WITH_STOPS_S if fails else _PATIENCE_S
+        self._folder = TemporaryDirectory()
+        self.bad_records = {"badRecordsPath": self._folder.name}
 
     def source(self, options):
         return KafkaSource.from_options(
@@ -137,6 +144,9 @@ class KafkaHarness(Harness):
             with _stopped_now_and_then(self.server):
                 yield
 
+    def close(self):
+        self._folder.cleanup()
+
 
 @contextmanager
 def _stopped_now_and_then(server):
@@ -165,7 +175,13 @@ class S3Writer(Writer):
 
     def append(self, rows):
         lines = [json.dumps({"key": row.key, "value": row.value, "at": row.event_time_ms}) + "\n" for row in rows]
-        self.bucket.put(f"{self.number}/{next(self.objects):06}.json", "".join(lines).encode())
+        self._put("".join(lines))
+
+    def append_bad_record(self):
+        self._put("{\n")
+
+    def _put(self, text):
+        self.bucket.put(f"{self.number}/{next(self.objects):06}.json", text.encode())
 
 
 class S3Harness(Harness):
@@ -188,6 +204,7 @@ class S3Harness(Harness):
     def __init__(self, server, *, fails=True):
         self.bucket, self.splits = Bucket(server), itertools.count()
         self.secrets = (server.secret_key,)
+        self.bad_records = {"badRecordsPath": f"s3://{self.bucket.name}/bad"}
         self.patience_s = _PATIENCE_WITH_FAULTS_S if fails else _PATIENCE_S
         self.proxy = faulty(self.bucket, 0, slow_s=1.0) if fails else nullcontext(server)
         self.endpoint = self.proxy.__enter__()

@@ -1,13 +1,23 @@
 """Connectors that keep the rules of what the reference connector, which has only what it needs, does not have."""
 
 import time
+from copy import copy
 from datetime import datetime, timedelta, timezone
+from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
+from tidegate.conformance.harness import Row
+from tidegate.conformance.memory.reference import (
+    MemoryEnumerator,
+    MemoryHarness,
+    MemoryReader,
+    MemorySource,
+    MemoryWriter,
+)
 from tidegate.readers.contract import ReadTask, TimedBatch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -54,7 +64,61 @@ class TimedReader(MemoryReader):
         return self._source.usable_time_ms(at_ms, row["key"])
 
 
+_NOBODY = -1  # the split of a bad record
+
+
+class AsideSource(MemorySource):
+    """Sets bad records aside if it is told to."""
+
+    aside: bool = False
+
+    @property
+    def sets_bad_records_aside(self):
+        return self.aside
+
+    def usable_ms(self, split, record):
+        return None if record.row.split == _NOBODY else super().usable_ms(split, record)
+
+
+class AsideReader(MemoryReader):
+    """Counts bad records, and keeps them nowhere."""
+
+    def __init__(self, source):
+        super().__init__(source)
+        self.bad_records = {}
+
+    def without_writing(self):
+        return copy(self)
+
+    def _read(self, client, wanted):
+        for batch in super()._read(client, wanted):
+            bad = pc.starts_with(batch.column("key"), f"{_NOBODY}#")
+            self.count(wanted, pc.sum(bad).as_py())
+            yield batch.filter(pc.invert(bad))
+
+    def count(self, wanted, number):
+        self.bad_records[wanted] = self.bad_records.get(wanted, 0) + number
+
+
+class AsideWriter(MemoryWriter):
+    def append_bad_record(self):
+        self.append([Row(_NOBODY, 0, None, None)])
+
+
+class AsideHarness(MemoryHarness):
+    bad_records: ClassVar = {"aside": "true"}
+
+    def create_split(self):
+        return AsideWriter(self.store)
+
+
+def aside(*, source=AsideSource, reader=AsideReader):
+    """Return the harness of a connector that sets bad records aside."""
+    return sinful(source=source, reader=reader, harness=AsideHarness)
+
+
 REFERENCES = {
     **dict.fromkeys(("LIFE-14", "LIFE-15", "LIFE-16", "LIFE-17", "LIFE-18"), sinful(enumerator=WholeEnumerator)),
+    "READ-30": aside(),
     **dict.fromkeys(("TIME-27", "TIME-28", "TIME-29", "TIME-30"), sinful(reader=TimedReader)),
 }

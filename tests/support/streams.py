@@ -10,6 +10,7 @@ import numpy as np
 
 from tidegate import KafkaSource
 from tidegate.servers import write_history
+from tidegate.sources.progress.query import QueryProgress
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -93,6 +94,12 @@ class Run:
     def offsets(self):
         """Return which records were read, as sorted (partition, offset)."""
         return sorted((row["partition"], row["offset"]) for row in self.all_rows)
+
+    @property
+    def bad_records(self):
+        """How many bad records the last progress of the only source tells of."""
+        (said,) = QueryProgress.parse(self.query.lastProgress.json).source_progress
+        return said.bad_records_total
 
     def bound(self, batch):
         """Return the bound in the batch's end offset."""

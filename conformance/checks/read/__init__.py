@@ -7,6 +7,7 @@ from tidegate.conformance.checks.read import (
     batches,
     deleted,
     ranges,
+    set_aside,
     values,
 )
 
@@ -15,5 +16,6 @@ __all__ = [
     "batches",
     "deleted",
     "ranges",
+    "set_aside",
     "values",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -219,6 +219,10 @@ class CsvFormat(ObjectFormat):
                     "count: s, ms or us"
                 ) from None
             return text_times(texts, "iso8601")
+
+    def without_writing(self) -> CsvFormat:
+        """See ObjectFormat.without_writing."""
+        return replace(self, bad_records=self.bad_records.unwritten)
 
 
 @functools.lru_cache(maxsize=8)

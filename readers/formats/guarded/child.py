@@ -41,7 +41,6 @@ from tidegate.readers.formats.guarded.messages import (
     packed_error,
 )
 from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["OUT_OF_MEMORY", "main"]
@@ -139,8 +138,8 @@ class _AskedStore(ObjectStore):
             return ahead if (start, end) == (begin, begin + len(ahead)) else ahead[start - begin : end - begin]
         return self._asking.ask(FETCH, self._number, start, end)
 
-    def write(self, place: S3Address, data: bytes) -> None:
-        self._asking.ask(WRITE, *place, data=data)
+    def set_aside(self, location: str, name: str, data: bytes, records: int) -> None:
+        self._asking.ask(WRITE, location, name, records, data=data)
 
 
 @functools.lru_cache(maxsize=16)

@@ -80,6 +80,10 @@ class GuardedFormat(ObjectFormat):
             return None  # and it is told which one it is
         return [self._batch(batch, schema, chunks[0]) for batch in batches]
 
+    def without_writing(self) -> GuardedFormat:
+        """See ObjectFormat.without_writing."""
+        return replace(self, inner=self.inner.without_writing())
+
     def _batch(self, message: bytes, schema: pa.Schema, chunk: Chunk) -> pa.RecordBatch:
         try:
             batch = pa.ipc.read_record_batch(pa.py_buffer(message), schema)

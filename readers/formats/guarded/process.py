@@ -37,7 +37,6 @@ from tidegate.readers.formats.guarded.messages import (
     error_of,
     unpacked,
 )
-from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.file import THREADS
 from tidegate.readers.s3.store import ObjectStore
 
@@ -276,7 +275,8 @@ class DecoderProcess:
 
 def _asked(call: DecoderCall, kind: str, about: Sequence[Any], data: bytes) -> bytes:
     if kind != FETCH:
-        call.store.write(S3Address(*about), data)
+        location, name, records = about
+        call.store.set_aside(location, name, data, records)
         return b""
     look, start, end = about
     if end - start > call.most_bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 import pyarrow as pa
@@ -138,6 +138,10 @@ class JsonFormat(ObjectFormat):
         with self.bad_records.of_chunk(self.store, chunks[0], schema) as records:
             lines = _lines_into(records.data_schema, records.rescues)
             return lines.plain_batches(records, b"".join(map(_ended, texts)))
+
+    def without_writing(self) -> JsonFormat:
+        """See ObjectFormat.without_writing."""
+        return replace(self, bad_records=self.bad_records.unwritten)
 
 
 def _ended(text: bytes) -> bytes:

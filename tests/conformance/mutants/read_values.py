@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.read import Batches
+from tests.conformance.references import AsideReader, aside
 from tidegate.conformance.memory.reference import MemoryReader, MemorySource
 
 
@@ -214,6 +215,33 @@ class GathersFirst(MemoryReader):
         return iter(list(super().read(task)))
 
 
+class DeliversBadRecords(AsideReader):
+    _read = MemoryReader._read
+
+
+class CountsNone(AsideReader):
+    def count(self, wanted, number):
+        pass
+
+
+class CountsInTheFirstRange(AsideReader):
+    def count(self, wanted, number):
+        super().count(next(iter(self.bad_records), wanted), number)
+
+
+class CountsOfTheProcess(AsideReader):
+    def __init__(self, source):
+        super().__init__(source)
+        self.bad_records = COUNTED
+
+
+class DeliversThemToThePlanner(AsideReader):
+    def without_writing(self):
+        return MemoryReader(self._source)
+
+
+COUNTED = {}
+
 READERS = [
     ("values are stripped", "READ-15", ("blanks was written",), Strips),
     ("values are normalised", "READ-15", ("accent",), Normalises),
@@ -242,8 +270,18 @@ READERS = [
     ("everything is gathered first", "READ-25", ("never earlier",), GathersFirst),
 ]
 
+ASIDE = [
+    ("bad records are delivered", ("'-1#0' was never written",), DeliversBadRecords),
+    ("bad records are not counted", ("4 bad records were written, and bad_records counts 0",), CountsNone),
+    ("bad records count in the first range", ("2 bad records by its positions, and 4",), CountsInTheFirstRange),
+    ("bad records count again with each task", ("when the ranges are read again",), CountsOfTheProcess),
+    ("the planner's reader delivers bad records", ("read with writing, and without",), DeliversThemToThePlanner),
+    ("a reader counts nothing where its source says so", ("is no SupportsBadRecords",), MemoryReader),
+]
+
 MUTANTS = [
     *(Mutant(sin, killer, words, sinful(reader=reader)) for sin, killer, words, reader in READERS),
+    *(Mutant(sin, "READ-30", words, aside(reader=reader)) for sin, words, reader in ASIDE),
     Mutant(
         "the source has a column that is tidegate's",
         "READ-21",

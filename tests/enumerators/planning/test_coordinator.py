@@ -186,6 +186,20 @@ def test_a_batch_is_put_off_until_there_are_enough_rows_but_not_for_ever():
     assert len(read(run, end, run.latest_offset(end, min_rows=5))) == 5
 
 
+def test_late_rows_count_once_however_often_their_batch_is_put_off():
+    logs, clock = Logs(a=[100, 200]), Clock()
+    run = coordinator(logs, clock, max_trigger_delay_s=60)
+    start = drain(run, INITIAL_OFFSET)[1]
+    logs.times["a"] += [50, 60]
+    for _ in range(3):
+        assert run.latest_offset(start, min_rows=5) == start
+        waiting = run.source_progress()
+        assert (waiting["lateRowsTotal"], waiting["plannedRows"], waiting["rowsRemaining"]) == (0, 0, 2)
+    clock.sleep(61)
+    run.latest_offset(start, min_rows=5)
+    assert (run.source_progress()["lateRowsTotal"], run.source_progress()["rowsRemaining"]) == (2, 0)
+
+
 def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
     run = coordinator(Logs(a=[0, 100, 200, 300]), watermarks=DRIFT_10)
     start = run.latest_offset(INITIAL_OFFSET)

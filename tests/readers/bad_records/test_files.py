@@ -60,6 +60,20 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
         files.flush()
 
 
+def test_a_place_is_tried_before_there_is_a_bad_record(tmp_path, bucket, s3_config):
+    BadRecordFolder(f"{tmp_path}/new/folder", NOWHERE).check()
+    assert [*(tmp_path / "new/folder").iterdir()] == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConnectorError, match="cannot write bad records to"):
+        BadRecordFolder(f"{tmp_path}/file/in", NOWHERE).check()
+    for _ in range(2):
+        BadRecordFolder(f"s3://{bucket.name}/tried", s3_config).check()
+    [trial] = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix="tried")["Contents"]
+    assert trial["Key"] == "tried/_writable"
+    with pytest.raises(OptionError, match="there is no bucket 'no-such-bucket'"):
+        BadRecordFolder("s3://no-such-bucket/x", s3_config).check()
+
+
 def test_the_umask_decides_who_may_read_a_file(tmp_path):
     files = folder_files(tmp_path)
     files.add({})

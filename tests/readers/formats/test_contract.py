@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.contract import CASES, GONE, UTC_US, Case, Stored, rows_of, time_columns
 from tests.support.objects.arrow_tables import arrays
 from tests.support.objects.lab import chunk, read
+from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
@@ -258,7 +259,7 @@ def test_a_corrupt_object_is_passed_over_where_that_is_asked_for(case: Case, cap
     [(key, content), *_] = case.corrupt.items()
     sound = case.rows(6)
     store = Stored(**{"a": case.write(sound, 4), key: content, "z": case.write(sound, 4)})
-    task = ReadTask(ranges=(), details=([chunk(store.found(each)) for each in ("a", key, "z")],))
+    task = ReadTask((SplitRange("m", 0, 3),), ([chunk(store.found(each)) for each in ("a", key, "z")],))
     made = case.made(store)
     with pytest.raises(CorruptDataError, match=f"s3://data/{key}"):
         list(S3SplitReader(made, store, sound.schema).read(task))

@@ -11,7 +11,6 @@ from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed
 from tests.support.streams import kafka_source as source_of
 from tidegate import KafkaSource, OptionError
 from tidegate.errors import ConnectorError
-from tidegate.sources.progress.query import QueryProgress
 
 DONE = NOON + HOUR
 BAD = [b"no json", None, b'{"at": "soon", "done": %d}' % DONE, b'{"at": -5}']
@@ -26,12 +25,6 @@ def set_aside(folder):
     return sorted((line["partition"], line["offset"]) for line in lines)
 
 
-def counted(run):
-    """Return how many bad records the last progress of a run tells of."""
-    (said,) = QueryProgress.parse(run.query.lastProgress.json).source_progress
-    return said.bad_records_total
-
-
 def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spark, kafka, tmp_path, capsys):
     folder, topic = tmp_path / "bad", new_topic(kafka, [], [])
     produce(kafka, topic, 0, [(value, []) for value in (BAD[0], good(0), BAD[1], good(3), BAD[2])])
@@ -44,13 +37,13 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     run = available_now(frame, tmp_path / "checkpoint")
     bad = [(0, 0), (0, 2), (0, 4), (1, 1), (1, 2), (1, 3), (1, 4)]
     assert (run.offsets(), set_aside(folder)) == ([(0, 1), (0, 3), (1, 0)], bad)
-    assert counted(run) == 7
+    assert run.bad_records == 7
     assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == DONE  # both marks are bad records
 
     produce(kafka, topic, 0, [(BAD[0], []), (good(4), [])])
     again = available_now(frame, tmp_path / "checkpoint")
     assert (again.offsets(), set_aside(folder)) == ([(0, 6)], sorted([*bad, (0, 5)]))
-    assert counted(again) == 8
+    assert again.bad_records == 8
 
     in_batch = source.model_copy(update={"bad_records_path": str(tmp_path / "batch")})
     assert in_batch.read(spark).count() == 4

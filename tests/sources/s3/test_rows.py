@@ -64,12 +64,15 @@ def test_a_stream_has_the_columns_of_its_first_run_and_writes_bad_records_of_any
             rescued_data_column="rest",
             **fields,
         )
-        return available_now(made.read_stream(spark), tmp_path / "checkpoint").all_rows
+        found = available_now(made.read_stream(spark), tmp_path / "checkpoint")
+        return found.all_rows, found.bad_records
 
     bucket.put("day=2026-01-31/a.json", b'{"i":1}\n{\n')
-    assert [(row["i"], str(row["day"]), row["rest"]) for row in run()] == [(1, "2026-01-31", None)]
-    bucket.put("day=2026-02-01/b.json", b'{"i":"x","new":2}\n[\n')
-    [row] = run()
+    [row], counted = run()
+    assert (row["i"], str(row["day"]), row["rest"], counted) == (1, "2026-01-31", None, 1)
+    bucket.put("day=2026-02-01/b.json", b'{"i":"x","new":2}\n[\n{\n')
+    [row], counted = run()
+    assert counted == 3
     assert (row["i"], str(row["day"])) == (None, "2026-02-01")
     assert json.loads(row["rest"]) == {"i": "x", "new": 2, "_file_path": f"{bucket.path}/day=2026-02-01/b.json"}
     listed = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix="bad/")["Contents"]

@@ -18,15 +18,15 @@ class Objects(InMemory):
         super().__init__(b"")
         self.contents = {key: content.encode() for key, content in contents.items()}
         self.gone: tuple[int, int] | None = None
-        self.written: list[tuple[str, bytes]] = []
+        self.written: list[tuple[str, str, bytes, int]] = []
 
     def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
         if (start, end) == self.gone:
             raise ObjectGoneError("it is gone", overwritten=True)
         return self.contents[found.key][start:end]
 
-    def write(self, place, data):
-        self.written.append((str(place), data))
+    def set_aside(self, location, name, data, records):
+        self.written.append((location, name, data, records))
 
     def found(self, key: str) -> S3Object:
         return S3Object(key, len(self.contents[key]), "", 0)

@@ -13,6 +13,7 @@ import pytest
 from tests.readers.formats.guarded.fatal_format import SCHEMA, FatalFormat
 from tests.readers.formats.guarded.objects import MOST_BYTES, Objects, guarded, lines_of, processes_of
 from tests.support.objects.lab import read
+from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
@@ -160,7 +161,7 @@ def test_small_objects_that_are_read_together_have_the_rows_of_each():
 
 def test_of_small_objects_that_are_read_together_only_the_one_that_ends_the_process_is_passed_over(caplog):
     store = Objects(a="1", b="2\nfault", c="3")
-    task = ReadTask(ranges=(), details=([store.chunk(key) for key in "abc"],))
+    task = ReadTask((SplitRange("m", 0, 3),), ([store.chunk(key) for key in "abc"],))
     [batch] = S3SplitReader(guarded(store), store, SCHEMA, ignore_corrupt=True).read(task)
     assert lines_of([batch]) == ["1", "2", "3"]
     assert caplog.text.count("left out: the object s3://data/b ends Arrow's reader (signal SIGSEGV)") == 1
@@ -201,9 +202,10 @@ def test_bad_records_are_written_by_the_store_of_the_caller():
     made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
     rows = read(made, store.found("x"), pa.schema([("a", pa.int64())]))
     assert rows.to_pylist() == [{"a": 1}]
-    [(place, data)] = store.written
-    assert place.startswith("s3://bad/records/")
-    assert data.count(b"\n") == 1
+    [(location, _, data, records)] = store.written
+    assert (location, data.count(b"\n"), records) == ("s3://bad/records", 1, 1)
+    assert read(made.without_writing(), store.found("x"), pa.schema([("a", pa.int64())])) == rows
+    assert len(store.written) == 1
 
 
 def test_a_bound_without_bound_limits_nothing():
@@ -226,7 +228,7 @@ def test_errors_that_nobody_expects_name_the_object(line, error, sentence):
     ):
         with pytest.raises(error, match=sentence):
             look()
-    task = ReadTask(ranges=(), details=([store.chunk("a"), store.chunk("x")],))
+    task = ReadTask((SplitRange("m", 0, 2),), ([store.chunk("a"), store.chunk("x")],))
     with pytest.raises(error, match=sentence):
         list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
 
