@@ -1,4 +1,4 @@
-"""Every typed way to configure a source.  This file exists to be type-checked."""
+"""Every typed way to configure a source: mypy checks it, and run as a program it prints the sources."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -56,3 +56,7 @@ def frames(spark: SparkSession, servers: str) -> tuple[DataFrame, DataFrame]:
         return aligned(servers).read_stream(spark), by_backlog(servers).read(spark)
     except OptionError as error:
         raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    print(aligned("localhost:9092"), by_backlog("localhost:9092"), sep="\n\n")

@@ -22,7 +22,6 @@ __all__ = ["ends_on_signals", "spark_session"]
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",  # windows and displayed times are the same on every machine
 }
 

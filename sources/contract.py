@@ -68,8 +68,8 @@ class Source(BaseModel, ABC):
         missing one.  ``fail`` ends the query; with ``record-timestamp`` the row's own timestamp stands in; with
         ``ignore`` the row is delivered, and planning and watermark leave it out.
     max_future_skew: an event time further ahead of the clock is in the future.
-    future_event_time: the policy for such a row: ``ignore`` as above, ``hold`` lets its split wait until the time has
-        come, ``fail`` ends the query.
+    future_event_time: the policy for a row whose event time is in the future: ``ignore`` as above, ``hold`` lets its
+        split wait until the time has come, ``fail`` ends the query.
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
     include_previous_watermark: add the column ``previous_source_watermark``: the source's watermark at the start of the

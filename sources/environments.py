@@ -70,6 +70,8 @@ def _loader(version: str) -> Callable[[bytes], object]:
 def require_planner(python: str) -> None:
     """Check that the Python of Spark's workers can also plan on the driver, where Spark starts it.
 
+    It is started once, imports tidegate, and ends.
+
     python: PySpark's ``SparkContext.pythonExec``, relative to the folder of the driver.
 
     Raises InstallationError if it is missing, or has no tidegate, or another version.
@@ -77,7 +79,16 @@ def require_planner(python: str) -> None:
     told = f"Spark runs the Python of PYSPARK_PYTHON, {python!r}, on the driver, too"
     advice = f"set PYSPARK_PYTHON to a Python with tidegate {__version__} that the driver and all executors have there"
     try:
-        answer = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        answer = subprocess.run(
+            [python, "-c", _PROBE],
+            stdin=subprocess.DEVNULL,  # a wrapper may read the program's input
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InstallationError(f"{told}, where it did not import tidegate within {_PROBE_S} s; {advice}") from None
     except OSError as error:
         raise InstallationError(f"{told}, where it cannot be started: {error.strerror}; {advice}") from error
     if answer.returncode:

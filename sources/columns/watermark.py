@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -9,6 +11,8 @@ from tidegate.errors import OptionError
 from tidegate.sources.tasks import SOURCE_WATERMARK, WATERMARK_ROW_US, WINDOW_WATERMARK
 
 _EPOCH = "timestamp_ntz'1970-01-01'"  # of no time zone
+_DAYS = {"month": 31, "year": 12 * 31}
+_MONTHS = re.compile(r"(\d+)\s+(month|year)s?\b", re.IGNORECASE)
 
 __all__ = ["follow_window_watermark", "later", "with_source_watermark"]
 
@@ -54,8 +58,12 @@ def later(time: Column, by_ms: int | Column) -> Column:
 
 
 def _milliseconds(interval: str) -> Column:
-    """Return the whole milliseconds of an interval, as ``withWatermark`` takes it: a day has 24 hours."""
-    return f.expr(f"timestampdiff(MILLISECOND, {_EPOCH}, {_EPOCH} + interval {interval})")
+    """Return the whole milliseconds of an interval, as ``withWatermark`` takes it.
+
+    A day has 24 hours, a month 31 days, and a year 12 such months (Spark: IntervalUtils.getDuration).
+    """
+    in_days = _MONTHS.sub(lambda part: f"{int(part[1]) * _DAYS[part[2].lower()]} days", interval)
+    return f.expr(f"timestampdiff(MILLISECOND, {_EPOCH}, {_EPOCH} + interval {in_days})")
 
 
 def _is_data(watermark: str = SOURCE_WATERMARK) -> Column:

@@ -16,13 +16,16 @@ _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _DAEMON = "spark.python.daemon.module"
+_NO_BARS: dict[str, bool | float | int | str | None] = {"spark.ui.showConsoleProgress": "false"}
 _FILTERS = "spark.sql.python.filterPushdown.enabled"
 _LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
 
 
 def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int | str | None]:
-    """Return settings for ``SparkSession.builder.config(map=...)`` that make Python workers answer sooner.
+    """Return settings for ``SparkSession.builder.config(map=...)`` that suit streams of a Python program.
+
+    ``spark.ui.showConsoleProgress``: no progress bars, which Spark would draw into what a program prints.
 
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.
@@ -32,13 +35,13 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
         The workers' Python, such as ``spark.pyspark.python``, must have tidegate, or no task begins.
 
     ``benchmarks/README.md`` has the gain of each.  Spark reads them when executors begin, so a running session cannot
-    take them.  But with a local master ``register`` sets the first one, if Java's temporary folder has a short path.
-    Empty on Windows, which has neither such sockets nor the daemon.
+    take them.  But with a local master ``register`` sets the sockets, if Java's temporary folder has a short path.
+    Windows has neither such sockets nor the daemon.
     """
     if sys.platform == "win32":
-        return {}
+        return _NO_BARS
     daemon = {_DAEMON: "tidegate.sources.session.worker_daemon"} if worker_daemon else {}
-    return {_UNIX_SOCKETS: "true", **daemon}
+    return {**_NO_BARS, _UNIX_SOCKETS: "true", **daemon}
 
 
 def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:

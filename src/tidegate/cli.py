@@ -77,11 +77,17 @@ def tidegate(
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[
-        str, typer.Option(help="How far, in event time, one micro-batch goes for all that is read, such as '1 hour'.")
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="How far, in event time, one micro-batch goes for all that is read, such as '1 hour'.",
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the Parquet files; one that a killed run left is resumed.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the Parquet files; one that a killed run left is resumed.")
+    ],
     max_out_of_orderness: Annotated[
-        str, typer.Option(help="How far rows may lie behind earlier ones of their partition.")
+        str, typer.Option(metavar="DURATION", help="How far rows may lie behind earlier ones of their partition.")
     ] = "0 seconds",
     begin: Annotated[
         str | None,
@@ -92,20 +98,28 @@ def backfill(  # noqa: PLR0913 - parameters are options
         typer.Option("--to", metavar="TIME", show_default="the present end", help="Stop before this event time."),
     ] = None,
     option: _Options = None,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
     path: Annotated[
         str | None,
         typer.Option(metavar="s3://BUCKET/PREFIX", show_default="none", help="Objects to read.", rich_help_panel="S3"),
     ] = None,
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option(show_default="none", help="HOST:PORT, several separated by commas.", rich_help_panel="Kafka"),
+        typer.Option(
+            metavar="HOST:PORT", show_default="none", help="Several separated by commas.", rich_help_panel="Kafka"
+        ),
     ] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="May be repeated.", rich_help_panel="Kafka")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="May be repeated.", rich_help_panel="Kafka")
+    ] = None,
     max_rows_per_batch: Annotated[
         int | None,
         typer.Option(
-            min=1, show_default="any number", help="At most so many offsets a batch.", rich_help_panel="Kafka"
+            metavar="N",
+            min=1,
+            show_default="any number",
+            help="At most so many offsets a batch.",
+            rich_help_panel="Kafka",
         ),
     ] = None,
     include_headers: Annotated[
@@ -278,7 +292,9 @@ def conformance(
     tier: Annotated[
         list[str] | None,
         typer.Option(
-            show_default="all", help="Check rules of this tier: contract, stateful, spark or faults; may be repeated."
+            metavar="TIER",
+            show_default="all",
+            help="Check rules of this tier: contract, stateful, spark or faults; may be repeated.",
         ),
     ] = None,
     rule: Annotated[
@@ -319,8 +335,8 @@ def conformance(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(help="Rows in the skewed topic.")] = 3_300_000,
-    html: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("tidegate-demo.html"),
+    rows: Annotated[int, typer.Option(metavar="N", help="Rows in the skewed topic.")] = 3_300_000,
+    html: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path("tidegate-demo.html"),
 ) -> None:
     """Count a skewed topic twice, unaligned and aligned, and show what was lost."""
     from tidegate.jobs.show import show_demo
@@ -334,18 +350,23 @@ def demo(
 
 @app.command()
 def kafka(
-    topic: Annotated[list[str] | None, typer.Option(help="NAME or NAME:PARTITIONS to create; may be repeated.")] = None,
-    brokers: Annotated[int, typer.Option(min=1, help="Number of brokers.")] = 1,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:PARTITIONS]", help="A topic to create; may be repeated.")
+    ] = None,
+    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of brokers.")] = 1,
     port: Annotated[
         int | None,
         typer.Option(
+            metavar="PORT",
             min=1,
             max=65_535,
             show_default="any free one",
             help="Port of 127.0.0.1 to listen at; further brokers have the ports behind it.",
         ),
     ] = None,
-    folder: Annotated[Path | None, typer.Option(show_default="none", help="Keeps the data for the next start.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", show_default="none", help="Keeps the data for the next start.")
+    ] = None,
 ) -> None:
     """Run a Kafka for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_kafka
@@ -355,12 +376,17 @@ def kafka(
 
 @app.command()
 def s3(
-    bucket: Annotated[list[str] | None, typer.Option(help="NAME to create; may be repeated.")] = None,
+    bucket: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A bucket to create; may be repeated.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, show_default="any free one", help="Port of 127.0.0.1 to listen at.")
+        int | None,
+        typer.Option(
+            metavar="PORT", min=1, max=65_535, show_default="any free one", help="Port of 127.0.0.1 to listen at."
+        ),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(show_default="none", help="Holds a folder per bucket, and keeps them.")
+        Path | None, typer.Option(metavar="DIR", show_default="none", help="Holds a folder per bucket, and keeps them.")
     ] = None,
 ) -> None:
     """Run an S3 endpoint for development until Ctrl-C."""
@@ -372,13 +398,17 @@ def s3(
 @app.command()
 def spark(
     *,
-    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 1,
-    memory: Annotated[str, typer.Option(help="Memory of each worker for its executors.")] = "1g",
+    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(metavar="N", min=1, help="Cores of each worker.")] = 1,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of each worker for its executors.")] = "1g",
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65_535, show_default="any free one", help="Port of 127.0.0.1 at which the master listens."
+            metavar="PORT",
+            min=1,
+            max=65_535,
+            show_default="any free one",
+            help="Port of 127.0.0.1 at which the master listens.",
         ),
     ] = None,
 ) -> None:

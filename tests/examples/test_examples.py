@@ -13,7 +13,7 @@ from tests.support.streams import HOUR, NOON, even_times, new_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600
-LONGER = {"delta.py", "sessions.py", "typed.py"}  # Delta's settings; a stateful processor; a file to be type-checked
+LONGER = {"delta.py", "sessions.py", "typed.py"}  # Delta's settings; a stateful processor; many sources
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,10 @@ def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert "Py4J" not in ended.stderr  # though no example stops its session
     assert cells(ended.stdout) == [[3, 180], [120]]  # Spark's watermark trails the last row by 61 minutes
+
+
+def test_typed_sources_are_printed_without_a_server(run):
+    assert run("typed.py").count("KafkaSource") == 2
 
 
 def test_examples_are_short():

@@ -1,5 +1,6 @@
 """What a person's mistakes on the command line end in: one sentence."""
 
+import re
 from importlib import metadata
 
 import pytest
@@ -27,6 +28,13 @@ def test_help_names_every_command(tidegate):
     assert code == 0
     for command in ("backfill", "demo", "kafka", "watch"):
         assert command in output
+
+
+def test_help_names_values_by_what_they_are(tidegate):
+    for command in ("backfill", "kafka", "s3", "spark", "demo", "conformance", "migrate"):
+        _, output, _ = tidegate(command, "--help")
+        assert "Usage" in output
+        assert re.findall(r"--\S+ +<(?:list|str|int|path)\b", output) == []
 
 
 def test_the_version_is_one_line(tidegate):

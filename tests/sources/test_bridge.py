@@ -156,19 +156,31 @@ def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark
     ] * 3
 
 
-@pytest.mark.parametrize("delay", ["1 day", "2 weeks", "1 day 90 minutes", "1500 milliseconds"])
-def test_the_delay_is_as_long_in_a_time_zone_that_changes_to_winter_time(spark, monkeypatch, delay):
+@pytest.mark.parametrize(
+    ("delay", "seconds"),
+    [
+        ("2 weeks", 14 * 86_400),
+        ("1 day 90 minutes", 86_400 + 5_400),
+        ("1500 milliseconds", 1.5),
+        ("2 months", 62 * 86_400),
+        ("1 Year 1 month 3 days", (372 + 31 + 3) * 86_400),
+    ],
+)
+def test_the_delay_is_that_of_spark_also_in_a_time_zone_that_changes_to_winter_time(spark, monkeypatch, delay, seconds):
     watermark_us = 1_792_843_200_000_001  # noon of 24 October 2026, in a row with nothing else
     rows = spark.sql(f"SELECT timestamp_micros(0) AS timestamp, timestamp_micros({watermark_us}) AS source_watermark")
     monkeypatch.setattr(watermark, "_without_watermark_rows", lambda marked: marked)
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
-        (row,) = tidegate.with_source_watermark(rows, "timestamp", delay).selectExpr("unix_micros(timestamp)").collect()
+        marked = tidegate.with_source_watermark(rows, "timestamp", delay)
+        (row,) = marked.selectExpr("unix_micros(timestamp)").collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
-    seconds = {"1 day": 86_400, "2 weeks": 14 * 86_400, "1 day 90 minutes": 86_400 + 5_400}.get(delay, 1.5)
     assert row[0] - watermark_us == seconds * 1_000_000
+    catalyst = spark._jvm.org.apache.spark.sql.catalyst
+    interval = catalyst.util.IntervalUtils.fromIntervalString(delay)
+    assert catalyst.plans.logical.EventTimeWatermark.getDelayMs(interval) == seconds * 1_000
 
 
 def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):
