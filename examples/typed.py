@@ -59,4 +59,4 @@ def frames(spark: SparkSession, servers: str) -> tuple[DataFrame, DataFrame]:
 
 
 if __name__ == "__main__":
-    print(aligned("localhost:9092"), by_backlog("localhost:9092"), sep="\n\n")
+    print(repr(aligned("localhost:9092")), repr(by_backlog("localhost:9092")), sep="\n\n")
