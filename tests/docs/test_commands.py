@@ -8,6 +8,7 @@ import typer
 from tests.docs import deploy
 from tests.support.pages import ROOT
 from tidegate.cli import app
+from tidegate.version import __version__
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
 COMMANDS = typer.main.get_command(app)
@@ -76,6 +77,9 @@ def test_the_page_on_deploying_has_the_commands_that_its_program_types():
         ".venv/bin/python",
     ]
     assert pack[0] == image[0] == "scripts/wheel dist"
+    wheel = f"tidegate-{__version__}-py3-none-any.whl"  # an older one may lie beside it
+    assert pack[2] == f"environment/bin/pip install dist/{wheel}"
+    assert f"ARG WHEEL={wheel}\n" in (ROOT / "examples/deploy/Dockerfile").read_text()
     assert len(submit) == 2
     assert "count_orders.py localhost:9092 orders /tmp/orders" in submit[1]
     assert "orders/counts" in result[0]
