@@ -11,10 +11,12 @@ if len(sys.argv) != 3:
 servers, topic = sys.argv[1:]
 producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50)
 *early, late = sorted(producer.partitions_for(topic))
-now = int(time.time())
+now, sent = int(time.time()), 0
 for second in range(now - 6 * 3600, now, 5):
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
     order = {"at": at, "country": ("DE", "FR", "PL")[second % 3], "amount": 1 + second % 500}
     for partition in [*early, late] if second >= now - 3600 else early:
         producer.send(topic, json.dumps(order).encode(), partition=partition, timestamp_ms=second * 1000)
+        sent += 1
 producer.close()
+print(f"wrote {sent:,} orders to {topic}")
