@@ -5,11 +5,15 @@ import sys
 import time
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaError
 
 if len(sys.argv) != 3:
     sys.exit(__doc__)
 servers, topic = sys.argv[1:]
-producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50)
+try:
+    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50)
+except KafkaError as error:
+    sys.exit(f"no Kafka answers at {servers}: {error}")
 *early, late = sorted(producer.partitions_for(topic))
 now, sent = int(time.time()), 0
 for second in range(now - 6 * 3600, now, 5):

@@ -13,7 +13,12 @@ from tests.support.streams import HOUR, NOON, even_times, new_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600
-LONGER = {"delta.py", "sessions.py", "typed.py"}  # Delta's settings; a stateful processor; many sources
+LONGER = {
+    "delta.py",  # its settings
+    "produce_orders.py",  # the first program that a reader runs, so it says what is wrong
+    "sessions.py",  # a stateful processor
+    "typed.py",  # many sources
+}
 
 
 @pytest.fixture(scope="module")
