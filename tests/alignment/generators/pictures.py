@@ -147,7 +147,7 @@ def text(left, top, words, **style):
 def picture():
     """Return the picture as SVG."""
     shown = steps()
-    width, height = x(len(shown)) + 330, y(0) + 50
+    width, height = x(len(shown)) + 330, y(0) + 60
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
         'font-family="sans-serif" font-size="12">',
@@ -161,7 +161,7 @@ def picture():
     before = None
     for number, step in enumerate(shown):
         drawn.append(
-            text(x(number) + WIDTH / 2, y(0) + 30, f"batch {number}", font_size=10, text_anchor="middle", fill="#555")
+            text(x(number) + WIDTH / 2, y(0) + 42, f"batch {number}", font_size=10, text_anchor="middle", fill="#555")
         )
         for place, (split, at) in enumerate(step.rows):
             left = x(number) + (place + 0.5) * WIDTH / len(step.rows)
