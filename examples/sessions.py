@@ -59,4 +59,5 @@ timed = history.option("includeSourceWatermark", "true").option("watermarkRows",
 sessions = tidegate.with_source_watermark(timed).groupBy("partition")
 counts = sessions.transformWithState(Sessions(), SESSION, outputMode="append", timeMode="EventTime")
 counts.writeStream.format("memory").queryName("sessions").trigger(availableNow=True).start().awaitTermination()
-spark.table("sessions").orderBy("begin", "partition").show()
+shown = ("partition", "timestamp_millis(begin) AS begin", "timestamp_millis(end) AS end", "records")
+spark.table("sessions").orderBy("begin", "partition").selectExpr(*shown).show()

@@ -48,7 +48,7 @@ def run(spark, kafka, topic, monkeypatch, capsys):
 def cells(shown):
     """Return the numbers of the tables that Spark has shown, row by row."""
     rows = [line.strip("|").split("|") for line in shown.splitlines() if line.startswith("|")]
-    return [[int(cell) for cell in row] for row in rows if row[0].strip().isdecimal()]
+    return [[int(cell) for cell in row if cell.strip().isdecimal()] for row in rows if row[0].strip().isdecimal()]
 
 
 def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
@@ -100,4 +100,4 @@ def test_examples_are_short():
 def test_sessions_are_closed_by_timers_on_the_source_s_watermark(run, kafka):
     split = [*even_times(NOON, NOON + HOUR, 100), *even_times(NOON + 2 * HOUR, NOON + 3 * HOUR, 50)]
     shown = run("sessions.py", topic=new_topic(kafka, split, even_times(NOON, NOON + 3 * HOUR, 600)))
-    assert [(row[0], row[3]) for row in cells(shown)] == [(0, 100), (1, 600), (0, 50)]
+    assert cells(shown) == [[0, 100], [1, 600], [0, 50]]
