@@ -70,7 +70,7 @@ def duration_ms(name: str, duration: timedelta) -> int:
     Raises OptionError if it is no timedelta, or is finer than a millisecond.
     """
     if not isinstance(duration, timedelta):
-        raise OptionError(f"{name}={duration!r} must be a datetime.timedelta.")
+        raise OptionError(f"{name} is {duration!r}, but must be a datetime.timedelta, such as timedelta(minutes=5)")
     whole, rest = divmod(duration, timedelta(milliseconds=1))
     if rest:
         raise OptionError(f"{name}={duration} must be a whole number of milliseconds.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import OptionError
 from tidegate.jobs.pages.query import KEPT, query_page
-from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.query import QueryProgress, check_query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -25,10 +25,11 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
 
     path: of the file; it is overwritten, and missing folders are created.
 
-    Raises OptionError if no tidegate source of the query has planned a batch yet.
+    Raises OptionError if no tidegate source of the query has planned a batch yet, or if it is no query.
     """
     from pyspark.sql import SparkSession
 
+    check_query("report", query)
     kept = int(SparkSession.active().conf.get(KEPT) or 0)
     ended = not query.isActive
     page = query_page([QueryProgress.parse(progress.json) for progress in query.recentProgress], kept, ended=ended)

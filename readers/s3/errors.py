@@ -41,6 +41,7 @@ _PASSING = {
     "RequestLimitExceeded",
 }
 
+_LOGIN = "set accessKey and secretKey, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"
 _BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or is the ARN of an access point"
 
 
@@ -67,6 +68,8 @@ def s3_error(problem: Exception, target: str) -> TidegateError:
         is_of_bucket = "Invalid bucket name" in sentence
         reason = _BUCKET_NAMES if is_of_bucket else " ".join(sentence.split())
         return OptionError(f"{target} names no object of S3: {reason}")
+    if isinstance(problem, exceptions.NoCredentialsError):
+        sentence += f"; {_LOGIN}"
     return ConnectorError(f"cannot request {target}: {sentence}")
 
 

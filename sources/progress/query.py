@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
+from tidegate.errors import OptionError
 from tidegate.sources.progress.lifetime import add_listener
 from tidegate.sources.progress.source import SourceProgress, parse_utc, utc_time
 
@@ -124,9 +125,18 @@ def progress(query: StreamingQuery) -> list[SourceProgress]:
 
     Empty before the first progress.  Other sources are left out.  The result stays the same until the next batch is
     done.
+
+    Raises OptionError for what is no streaming query.
     """
+    check_query("progress", query)
     last = query.lastProgress
     return [] if last is None else QueryProgress.parse(last.json).source_progress
+
+
+def check_query(call: str, query: object) -> None:
+    """Raise OptionError unless something is a streaming query, of a classic session or of Spark Connect."""
+    if not hasattr(query, "recentProgress"):
+        raise OptionError(f"{call}() takes a query, as start() returns it, and not a {type(query).__name__}")
 
 
 def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
@@ -136,8 +146,10 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
         called in a thread of Spark's, one call at a time: a slow one delays the next, never the query.  Its errors are
         logged, and do not end the query.
 
-    Returns the listener; ``spark.streams.removeListener`` ends the calls.
+    Returns the listener; ``spark.streams.removeListener`` ends the calls.  Raises OptionError for what is no function.
     """
+    if not callable(callback):
+        raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is none")
     from tidegate.sources.progress.listener import ProgressListener
 
     class Caller(ProgressListener):

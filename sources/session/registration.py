@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from tidegate.errors import OptionError
 from tidegate.sources.bridge import data_source_class
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka.source import KafkaSource
@@ -20,8 +21,18 @@ def register(spark: SparkSession, *others: type[Source]) -> None:
 
     others: connectors of your own; one with ``connector = "outbox"`` becomes ``tidegate_outbox``.
 
+    Raises OptionError for what is no class of a source.
+
     Call it once per session.  On a local master the Python workers then also run this interpreter.
     """
+    for source in others:
+        if not (isinstance(source, type) and issubclass(source, Source)):
+            name = type(source).__name__
+            if isinstance(source, Source):
+                raise OptionError(
+                    f"register() takes the class {name}; a source of it needs no name: use its read_stream()"
+                )
+            raise OptionError(f"register() takes classes of sources, and {source!r} is none")
     driver = prepare(spark)
     for source in (*_SOURCES, *others):
         name = f"tidegate_{source.connector}"

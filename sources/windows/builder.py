@@ -182,7 +182,11 @@ class WindowedStream:
                 raise OptionError("aggregate() takes a schema with an aggregate function only: expressions have types")
             return self._of_expressions(expressions)
         if not isinstance(function, AggregateFunction):
-            raise OptionError(f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}")
+            by_name = f"total={function!r}" if isinstance(function, str) else 'total="sum(amount)"'
+            raise OptionError(
+                f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}; give an expression of "
+                f"Spark the name of its result, such as {by_name}"
+            )
         _check_process("aggregate", process)
         return self._of_function(Aggregate(function, process), schema)
 

@@ -45,7 +45,10 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
             lambda: TumblingEventTimeWindows.of(ONE / 3000),
             "size=0:00:00.000333 must be a whole number of milliseconds.",
         ),
-        (lambda: TumblingEventTimeWindows.of(5), "size=5 must be a datetime.timedelta."),
+        (
+            lambda: TumblingEventTimeWindows.of(5),
+            r"size is 5, but must be a .*timedelta, such as timedelta\(minutes=5\)",
+        ),
         (lambda: SlidingEventTimeWindows.of(ONE, NONE), "slide=0:00:00 of SlidingEventTimeWindows must be positive."),
         (lambda: SlidingProcessingTimeWindows.of(NONE, ONE), "size=0:00:00 of SlidingProc.* must be positive."),
         (lambda: SlidingEventTimeWindows.of(TWO, ONE, ONE), "offset=0:00:01 of .* must be smaller than slide=0:00:01."),

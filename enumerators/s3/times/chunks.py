@@ -84,8 +84,9 @@ class ObjectTimes:
             return times, times is None, " in its path"
         if not isinstance(self.origin, ColumnTimes):
             return TimeRange(obj.modified_ms, obj.modified_ms), False, ""
-        # A chunk without a row, such as one in which no line begins, lacks no time.
-        lacks_some = survey.rows_without_time > 0 or (survey.times is None and survey.rows > 0)
+        # A chunk without a row, such as one in which no line begins, lacks no time, and neither do malformed rows.
+        others = survey.rows > 0 and not survey.malformed_rows
+        lacks_some = survey.rows_without_time > 0 or (survey.times is None and others)
         if self.policy.bad == "record-timestamp" and self.keeps_malformed:
             lacks_some = lacks_some or survey.malformed_rows > 0
         return survey.times, lacks_some, f" in the column {self.origin.name!r}"

@@ -5,8 +5,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+import tidegate
 from tests.support.progresses import NOON, progress, report, source, typed
+from tidegate import OptionError
 
+ORDERS = tidegate.KafkaSource(bootstrap_servers="localhost:9", subscribe=["orders"])
 START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
 
 
@@ -63,3 +66,18 @@ def test_offsets_that_spark_connect_has_as_texts_are_read():
     said = source(report())
     texts = {name: value if name == "numInputRows" else json.dumps(value) for name, value in said.items()}
     assert typed(progress(0, texts)) == typed(progress(0, source(report())))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: tidegate.progress({}), r"progress\(\) takes a query, as start\(\) returns it, and not a dict"),
+        (lambda: tidegate.report(None, "x.html"), r"report\(\) takes a query, .* not a NoneType"),
+        (lambda: tidegate.on_progress(None, 3), r"on_progress\(\) calls a function after every batch, and 3 is none"),
+        (lambda: tidegate.register(None, ORDERS), r"register\(\) takes the class KafkaSource; .* use its read_stream"),
+        (lambda: tidegate.register(None, "outbox"), r"register\(\) takes classes of sources, and 'outbox' is none"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(call, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        call()

@@ -87,6 +87,12 @@ def test_a_chunk_in_which_no_row_begins_lacks_no_time(bad):
     assert times(None, rows=0, origin=BY_T, bad=bad) == (None, None)
 
 
+@pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
+def test_a_chunk_of_malformed_rows_alone_lacks_no_time(bad):
+    chunk = object_times(BY_T, bad=bad).chunk(FOUND, ChunkSurvey(0, 9, 2, None, malformed_rows=2), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (None, None)
+
+
 def test_the_future_begins_beyond_the_skew():
     edge = NOW + SKEW
     for future in ("fail", "ignore", "hold"):
