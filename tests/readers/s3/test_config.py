@@ -93,9 +93,7 @@ def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
     keyless = replace(config, access_key=None, secret_key=None, role="arn:aws:iam::1:role/r")
     with pytest.raises(NoCredentialsError):
         keyless.client()
-    with pytest.raises(
-        ConnectorError, match=r"^cannot request s3://data/x: Unable to locate credentials; set accessKey"
-    ):
+    with pytest.raises(ConnectorError, match=r"s3://data/x: Unable to locate credentials; set accessKey"):
         ObjectStore(keyless, "data").fetch(S3Object("x", 1, "", 0), 0, 1)
 
 
