@@ -30,7 +30,8 @@ def check_columns(rows: DataFrame, names: Iterable[str]) -> None:
     """Raise OptionError if a stream has not each name just once, or has a column that is called as one of windows."""
     for name in names:
         if name not in rows.columns:
-            raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+            hint = did_you_mean(name, rows.columns) or f"; it has {', '.join(rows.columns)}"
+            raise OptionError(f"the stream has no column {name!r}{hint}")
         _check_once(rows, name, "")
     for name in rows.columns:
         _check_not_own("the stream has a column", name)
