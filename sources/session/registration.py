@@ -26,14 +26,16 @@ def register(spark: SparkSession, *others: type[Source]) -> None:
     Call it once per session.  On a local master the Python workers then also run this interpreter.
     """
     for source in others:
-        if not (isinstance(source, type) and issubclass(source, Source)):
-            name = type(source).__name__
-            if isinstance(source, Source):
-                raise OptionError(
-                    f"register() takes the class {name}; a source of it needs no name: use its read_stream()"
-                )
-            raise OptionError(f"register() takes classes of sources, and {source!r} is none")
+        _check_class(source)
     driver = prepare(spark)
     for source in (*_SOURCES, *others):
         name = f"tidegate_{source.connector}"
         spark.dataSource.register(data_source_class(name, source.from_options, driver))
+
+
+def _check_class(source: object) -> None:
+    if isinstance(source, Source):
+        name = type(source).__name__
+        raise OptionError(f"register() takes the class {name}; a source of it needs no name: use its read_stream()")
+    if not (isinstance(source, type) and issubclass(source, Source)):
+        raise OptionError(f"register() takes classes of sources, and {source!r} is none")

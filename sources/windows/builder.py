@@ -182,10 +182,9 @@ class WindowedStream:
                 raise OptionError("aggregate() takes a schema with an aggregate function only: expressions have types")
             return self._of_expressions(expressions)
         if not isinstance(function, AggregateFunction):
-            by_name = f"total={function!r}" if isinstance(function, str) else 'total="sum(amount)"'
             raise OptionError(
-                f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}; give an expression of "
-                f"Spark the name of its result, such as {by_name}"
+                f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}; an expression of Spark "
+                "needs the name of its result, such as total='sum(amount)'"
             )
         _check_process("aggregate", process)
         return self._of_function(Aggregate(function, process), schema)

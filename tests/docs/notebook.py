@@ -90,7 +90,7 @@ def _code(source: str) -> dict:
 
 
 def run() -> None:
-    """Execute every cell, and check what the last one with an output shows."""
+    """Execute every cell, and print what it shows."""
     import nbformat
     from nbclient import NotebookClient
 

@@ -106,7 +106,7 @@ MISTAKES = {
         lambda row: row
     ),
     "takes an AggregateFunction": lambda r, w, s, p: w.aggregate(lambda *_: 1, schema="n int"),
-    r"name of its result, such as total='count\(\*\)'": lambda r, w, s, p: w.aggregate("count(*)"),
+    "expression of Spark needs the name of its result": lambda r, w, s, p: w.aggregate("count(*)"),
     "must be the text of an expression": lambda r, w, s, p: w.aggregate(n=f.count("*")),
     "windows need a key": lambda r, w, s, p: tidegate.windowed(r, []),
     "name it, as windowed": lambda r, w, s, p: tidegate.windowed(r, "split").window(FIVE),
