@@ -6,7 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyspark.errors import ParseException
+import pyarrow as pa
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -140,6 +141,10 @@ def _kept(
     """
     spark = stream.rows.sparkSession
     _check(spark)
+    if operator.in_event_time and stream.late is None and relations.holds_results_of_windows(stream.rows):
+        raise OptionError(
+            "the stream holds results of other windows, which may be late for these: keep them by side_output_late()"
+        )
     time_mode = _time_mode(stream, operator)
     needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
     original = stream.rows.columns
@@ -159,7 +164,8 @@ def _kept(
         rows = relations.telling_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
     prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
-    columns = {field.name: field.type for field in to_arrow_schema(results, timezone="UTC")}
+    _arrow_schema(prepared.schema)
+    columns = {field.name: field.type for field in _arrow_schema(results)}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
     description = {**of_stream, "number of buckets": str(stream.buckets), **description}
     wish = Wish(
@@ -172,6 +178,13 @@ def _kept(
         outputMode="append",
         timeMode=time_mode,
     )
+
+
+def _arrow_schema(columns: StructType) -> pa.Schema:
+    try:
+        return to_arrow_schema(columns, timezone="UTC")
+    except PySparkException as error:
+        raise OptionError(f"the operator of windows cannot take a column: {sentence_of(error)}") from None
 
 
 def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:

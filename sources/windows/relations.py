@@ -22,7 +22,14 @@ from tidegate.sources.columns.watermark import follow_window_watermark
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.tasks import WINDOW_WATERMARK
 
-__all__ = ["checked", "has_watermark", "lets_columns_through", "telling_watermark", "used_columns"]
+__all__ = [
+    "checked",
+    "has_watermark",
+    "holds_results_of_windows",
+    "lets_columns_through",
+    "telling_watermark",
+    "used_columns",
+]
 
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
@@ -31,6 +38,14 @@ _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 def has_watermark(rows: DataFrame) -> bool:
     """Return whether a step of the stream defines a watermark already."""
     return any(_kind(node) == _WATERMARK for node in _nodes(_plan(rows)))
+
+
+def holds_results_of_windows(rows: DataFrame) -> bool:
+    """Tell whether rows of the stream come when the watermark has passed them, as results of windows do."""
+    return any(
+        node.isStreaming() and (_kind(node) == "Aggregate" or _kind(node).startswith("TransformWithState"))
+        for node in _nodes(_plan(rows))
+    )
 
 
 def lets_columns_through(rows: DataFrame) -> bool:

@@ -163,6 +163,17 @@ MISTAKES = {
     "the stream has a column '__time', a name that windows use themselves": lambda r, w, s, p: tidegate.windowed(
         r.withColumnRenamed("position", "__time"), "split"
     ),
+    "the stream holds results of other windows, which may be late .* side_output_late": lambda r, w, s, p: (
+        tidegate.windowed(w.aggregate(n="count(*)"), "split", "window_end").window(FIVE).aggregate(m="sum(n)")
+    ),
+    "results of other windows": lambda r, w, s, p: (
+        tidegate.windowed(w.reduce(max), "split", "window_end").window(FIVE).aggregate(m="count(*)")
+    ),
+    "cannot take a column: YearMonthIntervalType.* is not supported in conversion to Arrow": lambda r, w, s, p: (
+        tidegate.windowed(r.withColumn("months", f.expr("INTERVAL '1' MONTH")), "months", "timestamp")
+        .window(SESSIONS)
+        .aggregate(n="count(*)")
+    ),
     "a result is called '__end', a name that windows": lambda r, w, s, p: w.aggregate(__end="count(*)"),
     "a result is called '`n`', a name with a backtick": lambda r, w, s, p: w.aggregate(**{"`n`": "count(*)"}),
     "the result 'N' has the name of another column": lambda r, w, s, p: w.aggregate(N="count(*)", n="sum(position)"),
