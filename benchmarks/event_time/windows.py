@@ -1,4 +1,4 @@
-"""How fast windows are counted, against Spark's own window aggregation over the same source.
+"""The speed of counting windows, against Spark's own window aggregation over the same source.
 
 Each query counts the rows of tumbling windows of a minute, and adds up a number, by key.  They run by turns in one
 session, on one topic, to Spark's noop sink, in batches of which all but the first count.

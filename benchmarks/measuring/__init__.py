@@ -1,1 +1,1 @@
-"""What the benchmarks share: peers by turns, the batches of a query, CPU seconds of processes."""
+"""Shared by the benchmarks: peers by turns, the batches of a query, CPU seconds of processes."""

@@ -1,4 +1,4 @@
-"""How to reach a schema registry."""
+"""The configuration of the connection to a schema registry."""
 
 from __future__ import annotations
 

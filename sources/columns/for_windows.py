@@ -1,4 +1,4 @@
-"""What ``tidegate.windowed`` asks of a source, in an option of its own."""
+"""The option in which ``tidegate.windowed`` says what it needs from a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the members of a group leave to each other."""
+"""The bounds that members of a group set for each other."""
 
 import pytest
 

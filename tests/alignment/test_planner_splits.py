@@ -1,4 +1,4 @@
-"""What a plan makes of splits that lose records, fall quiet or are complete."""
+"""Plans with splits that lose records, fall quiet or are complete."""
 
 from __future__ import annotations
 

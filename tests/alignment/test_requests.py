@@ -1,4 +1,4 @@
-"""What plans cost in requests to the source: the currency of a planner."""
+"""The cost of plans, in requests to the source."""
 
 from __future__ import annotations
 

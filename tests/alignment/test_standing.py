@@ -1,4 +1,4 @@
-"""Where splits stand before a plan: their states, and the low that a group is told."""
+"""The standing of splits before a plan: their states, and the low for the group."""
 
 from __future__ import annotations
 

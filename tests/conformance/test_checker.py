@@ -1,4 +1,4 @@
-"""What becomes of a rule, whatever its test, its connector and its harness do."""
+"""The verdict on a rule, whatever its test, its connector and its harness do."""
 
 import os
 import signal

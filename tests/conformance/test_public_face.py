@@ -1,4 +1,4 @@
-"""What ``tidegate.conformance`` gives, and that it costs nothing before it is used."""
+"""The names of ``tidegate.conformance``, which cost nothing before they are used."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the README tells a reader to type does what it says, from the first line to the last, in an empty folder."""
+"""The commands of the README do what it says, from the first line to the last, in an empty folder."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Where enumerators list and keep things: an S3 endpoint, and folders."""
+"""Fixtures for enumerators: an S3 endpoint, and folders."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""What a person's mistakes on the command line end in: one sentence."""
+"""Mistakes on the command line end in one sentence."""
 
 import re
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""What the tables of all options share: names, types and defaults from the code, meanings from its docstrings."""
+"""Shared by the tables of all options: names, types and defaults from the code, meanings from its docstrings."""
 
 import inspect
 import re

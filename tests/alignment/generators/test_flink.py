@@ -1,4 +1,4 @@
-"""What tidegate says, Flink says: traces that Flink has answered (``flink.py`` records them)."""
+"""tidegate and Flink agree: traces that Flink has answered (``flink.py`` records them)."""
 
 import pytest
 

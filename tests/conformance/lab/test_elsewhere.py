@@ -1,4 +1,4 @@
-"""What another process cannot do is told by this one."""
+"""Failures in another process are reported by this one."""
 
 import os
 import signal

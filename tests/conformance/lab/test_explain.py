@@ -1,4 +1,4 @@
-"""What a failure says is held against an oracle that knows what was done to the rows."""
+"""Explanations of failures agree with an oracle that knows what was done to the rows."""
 
 import re
 

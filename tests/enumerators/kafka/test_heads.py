@@ -1,4 +1,4 @@
-"""Which record of a batch alignment sees, and what is noticed on the way."""
+"""The record of a batch that alignment sees, and what is learned on the way."""
 
 from __future__ import annotations
 

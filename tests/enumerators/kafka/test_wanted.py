@@ -1,4 +1,4 @@
-"""Which records of a batch query are read, as ranges; the rows themselves are the oracle."""
+"""The ranges that a batch query with filters reads; the rows themselves are the oracle."""
 
 from hypothesis import given
 from hypothesis import strategies as st

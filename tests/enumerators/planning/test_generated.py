@@ -1,4 +1,4 @@
-"""What generators say is the same, whoever shows them the rows."""
+"""Generators give the same watermarks, whichever process shows them the rows."""
 
 from dataclasses import replace
 from datetime import timedelta

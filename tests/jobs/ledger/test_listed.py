@@ -1,4 +1,4 @@
-"""Which keys a person means."""
+"""The keys that a user means."""
 
 import pytest
 

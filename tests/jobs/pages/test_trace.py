@@ -1,4 +1,4 @@
-"""Where the splits of a run stood, from Spark's progress."""
+"""The positions of the splits of a run in event time, from Spark's progress."""
 
 import pytest
 

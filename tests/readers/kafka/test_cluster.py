@@ -1,4 +1,4 @@
-"""What a client remembers of its cluster when connections are lost, and when it rests."""
+"""The memory of a client about its cluster, when connections are lost and when it rests."""
 
 import time
 from types import SimpleNamespace

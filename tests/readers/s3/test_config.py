@@ -1,4 +1,4 @@
-"""How the connection to S3 is configured: variables, addresses, roles, and the times that answers tell."""
+"""The configuration of the connection to S3: variables, addresses, roles, and the times that answers tell."""
 
 from __future__ import annotations
 

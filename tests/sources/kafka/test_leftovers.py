@@ -1,4 +1,4 @@
-"""What is left of a query when it ends: nothing. And where it runs: also on a cluster."""
+"""Nothing is left of a query when it ends.  It also runs on a cluster."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""What a query says of its sources, typed."""
+"""The progress of a query's sources, typed."""
 
 import json
 from datetime import datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""What a source says of its options by the first objects, before it reads any."""
+"""Checks of a source's options against the first objects, before any is read."""
 
 import logging
 

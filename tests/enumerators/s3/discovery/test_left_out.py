@@ -1,4 +1,4 @@
-"""What was left out, and why: bounded, each version once, and kept over restarts."""
+"""Objects that were left out, and why: bounded, each version once, and kept over restarts."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the body of a message says, in all of its shapes, and what is none."""
+"""The bodies of messages, in all their shapes, and malformed ones."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the offset holds of an S3 source."""
+"""The part of an S3 source in the offset."""
 
 import pytest
 from hypothesis import given

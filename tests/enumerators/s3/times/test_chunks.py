@@ -1,4 +1,4 @@
-"""Which event times planning sees: by column, path and LastModified, under every policy."""
+"""The event times that planning sees: by column, path and LastModified, under every policy."""
 
 import pyarrow as pa
 import pytest

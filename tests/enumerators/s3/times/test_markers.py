@@ -1,4 +1,4 @@
-"""Which objects are markers, and of which period."""
+"""Objects that are markers, and their periods."""
 
 from datetime import datetime, timezone
 
