@@ -1,12 +1,25 @@
 """Buckets of keys give what the pure operator gives, whatever comes, and keep no state behind."""
 
 import struct
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    NullType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
 
 from tests.sources.windows.fakes import PACKED, FakeSpark
 from tidegate.errors import FunctionError, OptionError
@@ -234,4 +247,31 @@ def test_floats_that_spark_groups_are_one_key(kind, function):
     else:
         assert {key: result["total"] for key, result in results.items()} == {"0.0": 7, "nan": 70}
     spark.batch([], MAX_TIME)
+    assert not spark.stored()
+
+
+KEYS = {
+    BinaryType(): [b"a", b"", None],
+    BooleanType(): [True, False, None],
+    DateType(): [date(1, 1, 1), date(2026, 1, 1), None],
+    DayTimeIntervalType(): [timedelta(days=-1), timedelta(days=1), None],
+    DecimalType(38, 10): [Decimal("-1.5"), Decimal("1E+20"), None],
+    NullType(): [None],
+    TimestampNTZType(): [datetime(1, 1, 1), datetime(2026, 1, 1), None],  # noqa: DTZ001 - it has no time zone
+}
+
+
+@pytest.mark.parametrize("kind", KEYS, ids=lambda kind: kind.simpleString())
+@pytest.mark.parametrize("function", ["rows", "sums"])
+def test_a_key_may_be_any_single_value_or_null(kind, function):
+    functions = {"rows": Process(Numbers()), "sums": Aggregate(SqlAggregates(total="sum(n)"))}
+    packed = StructType([StructField("__key_0", kind), *PACKED.fields[1:]])
+    spark = FakeSpark(WindowOperator(TUMBLING, functions[function]), buckets=2, packed=packed)
+    for time in (4, 5):
+        spark.batch([(key, time, number) for number, key in enumerate(KEYS[kind])], MIN_TIME)
+    results = spark.batch([], MAX_TIME)
+    if function == "rows":
+        assert {r["key"]: r["numbers"] for r in results} == {key: [n, n] for n, key in enumerate(KEYS[kind])}
+    else:
+        assert {r["key"]: r["total"] for r in results} == {key: 2 * n for n, key in enumerate(KEYS[kind])}
     assert not spark.stored()
