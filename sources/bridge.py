@@ -77,7 +77,7 @@ __all__ = [
 
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
-_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
+_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # the sources that this process registered, by name
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def schema_of(source: Source) -> StructType:
 
 
 def _of_source(schema: StructType) -> StructType:
-    """Return the columns that the source itself gives."""
+    """Return the columns of the source itself, without those of watermarks."""
     return StructType([field for field in schema.fields if field.name not in WATERMARK_COLUMNS])
 
 
@@ -327,7 +327,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             watermark_row_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(after_ms, ahead_ms)}
             watermarks_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(before_ms, ahead_ms)}
         tells = (self._source.watermark_rows or self._windows is not None) and after_ms != before_ms
-        # With an existing task, because each costs time; the tasks after it do not repeat it.
+        # The row goes with an existing task, because each task costs time; later tasks do not repeat it.
         return [
             TaskPartition(
                 task,

@@ -68,7 +68,7 @@ def watermark_columns(source: Source) -> list[str]:
 class TaskPartition(InputPartition):
     """A task on its way to an executor.
 
-    state: the enumerator's snapshot when it was planned.
+    state: the enumerator's snapshot when the task was planned.
     watermarks_ms: of the source, by the columns of rows that may have them.
     watermark_row_ms: the same for a row with nothing else, with which the task begins; None: without such a row.
     watching: what the source's watermark generators need; None: it has none.

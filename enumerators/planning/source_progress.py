@@ -21,7 +21,7 @@
                                                 passes the bound by at most the split's disorder
      "overshoot": ms,                           how far the batch passes the bound, for chunks are read whole
      "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
-     "unavailableSplits": ["orders-4"],         that nobody can look at now; the first ten, where there are any
+     "unavailableSplits": ["orders-4"],         that cannot be reached now; the first ten, if there are any
      "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
      "badRecordsTotal": 7,                      set aside by the query before this batch, where it sets any aside
     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
