@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -34,6 +34,11 @@ _Checkpoint: TypeAlias = Annotated[
     ),
 ]
 _Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")]
+
+
+def _port(meaning: str) -> Any:
+    return typer.Option(metavar="PORT", min=1, max=65_535, show_default="any free one", help=meaning)
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -355,14 +360,7 @@ def kafka(
     ] = None,
     brokers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of brokers.")] = 1,
     port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            min=1,
-            max=65_535,
-            show_default="any free one",
-            help="Port of 127.0.0.1 to listen at; further brokers have the ports behind it.",
-        ),
+        int | None, _port("Port of 127.0.0.1 to listen at; further brokers have the ports behind it.")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", show_default="none", help="Keeps the data for the next start.")
@@ -379,12 +377,7 @@ def s3(
     bucket: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A bucket to create; may be repeated.")
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", min=1, max=65_535, show_default="any free one", help="Port of 127.0.0.1 to listen at."
-        ),
-    ] = None,
+    port: Annotated[int | None, _port("Port of 127.0.0.1 to listen at.")] = None,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", show_default="none", help="Holds a folder per bucket, and keeps them.")
     ] = None,
@@ -401,16 +394,7 @@ def spark(
     workers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of workers.")] = 2,
     cores: Annotated[int, typer.Option(metavar="N", min=1, help="Cores of each worker.")] = 1,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of each worker for its executors.")] = "1g",
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            min=1,
-            max=65_535,
-            show_default="any free one",
-            help="Port of 127.0.0.1 at which the master listens.",
-        ),
-    ] = None,
+    port: Annotated[int | None, _port("Port of 127.0.0.1 at which the master listens.")] = None,
 ) -> None:
     """Run a standalone cluster of Spark for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_spark
