@@ -66,14 +66,14 @@ _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 class KafkaSource(Source):
     """Reads Kafka topics, aligned in event time.
 
-    As Spark options the names are those of Spark's built-in source, in camelCase.
+    The Spark options have the names of Spark's built-in source, in camelCase.
 
     bootstrap_servers: ``host:port``, several separated by commas; an IPv6 address in brackets; port 9092 where none is
         named.
     kafka: properties of the client without their prefix, such as ``{"isolation.level":
         "read_committed"}``; the options ``kafka.*``.
-    kafka_properties: a properties file, as Kafka's own tools take it.  The driver reads it once.  It may also name the
-        servers.  ``kafka`` comes before it.
+    kafka_properties: a properties file of Kafka's own tools.  The driver reads it once.  It may also name the servers.
+        ``kafka`` takes precedence.
     subscribe: topics; exactly one of ``subscribe``, ``subscribe_pattern`` and ``assign`` is required.
     subscribe_pattern: a regular expression that whole topic names match.
     assign: partitions by topic, such as ``{"orders": [0, 1]}``.
@@ -93,16 +93,14 @@ class KafkaSource(Source):
         without an end never ends.
     ending_offsets_by_timestamp: end before the first record at or after a time, per partition; comes before
         ``ending_offsets``.
-    ending_timestamp: end before the first record at or after this time, in all partitions; comes before the other two
-        ends.
+    ending_timestamp: end before the first record at or after this time in all partitions; precedes the other two ends.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
         ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer; or, in Python, any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
-    schema_registry_url: the address of the registry with the schemas of Avro and Protobuf values; several are separated
-        by commas.
+    schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.
     schema_registry_user_info: ``user:password`` for the registry.
     schema_registry_token: a bearer token for the registry, instead of a user.
-    schema_registry_ca_file: PEM file with the certificates of the CAs that are trusted; default: the system's.
+    schema_registry_ca_file: PEM file with the certificates of the trusted CAs; default: the system's.
     schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
     schema_registry_key_file: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
@@ -110,24 +108,24 @@ class KafkaSource(Source):
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which needs
         ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type,
         ISO 8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.
-    max_offsets_per_trigger: the most offsets that one batch covers.
-    max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
-    min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
-    max_records_per_partition: the most offsets of one Spark task.
+    max_offsets_per_trigger: the maximum number of offsets in one batch.
+    max_bytes_per_trigger: the approximate maximum of bytes, as stored in Kafka, from the mean size of a record.
+    min_offsets_per_trigger: delay a batch until there is this number of offsets, for ``max_trigger_delay`` at most.
+    max_records_per_partition: the maximum number of offsets in one Spark task.
     bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``, to which records are written that
-        ``bad_event_time`` refuses; the query goes on without them.
+        ``bad_event_time`` refuses; the query continues without them.
     bad_records_topic: a topic of the same cluster, to which such records are written instead (Kafka Connect: dead
-        letter queue).  It has to exist, and is not read though ``subscribe_pattern`` matches it.
+        letter queue).  It must exist, and is not read even if ``subscribe_pattern`` matches it.
     include_headers: add the column ``headers``.
     include_event_time: add a column ``event_time``, the time that planning used, null if it left the row out; and
         ``event_time_fault``: ``bad`` or ``future`` if the row's own time was, else null.
     poll_timeout_ms: how long a task tries to read from the brokers, retries included; default: the property
         ``default.api.timeout.ms``.
-    fetch_offset_num_retries: how many times the planner repeats a question that has not been answered within
+    fetch_offset_num_retries: how many times the planner repeats a request that was not answered within
         ``default.api.timeout.ms``; default: 0.
     fetch_offset_retry_interval_ms: the pause before the planner asks again; default: 50, doubled each time up to 2000.
     commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
-        commit that fails is a warning.  Streams only; nothing is read back.
+        failed commit is a warning.  Streams only; nothing is read back.
     group_id_prefix: accepted for jobs that set it, but without effect: no consumer group reads.
     """
 
