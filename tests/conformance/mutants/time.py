@@ -204,13 +204,13 @@ def planning(sin, killer, words, open_run):
 
 class ReadsTimedBackwards(TimedReader):
     def read_timed(self, task):
-        for number, batch, times in super().read_timed(task):
+        for number, batch, times, _ in super().read_timed(task):
             yield TimedBatch(number, batch[::-1], times[::-1])
 
 
 class LeavesTheTimesInTheRows(TimedReader):
     def read_timed(self, task):
-        for number, batch, times in super().read_timed(task):
+        for number, batch, times, _ in super().read_timed(task):
             yield TimedBatch(number, batch.append_column("event_time", times), times)
 
 
@@ -227,13 +227,13 @@ class ShowsTimesThatDoNotCount(TimedReader):
 
 class ShowsTheTimesOfTheFirstRow(TimedReader):
     def read_timed(self, task):
-        for number, batch, times in super().read_timed(task):
+        for number, batch, times, _ in super().read_timed(task):
             yield TimedBatch(number, batch, pa.array([times[0].as_py()] * len(times), pa.int64()))
 
 
 class ShowsTimesSinceTheBeginOfTheRange(TimedReader):
     def read_timed(self, task):
-        for number, batch, times in super().read_timed(task):
+        for number, batch, times, _ in super().read_timed(task):
             yield TimedBatch(number, batch, pc.subtract(times, times[0]))
 
 
