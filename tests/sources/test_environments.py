@@ -6,6 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import py4j
 import pyspark
 import pytest
 from pyspark import cloudpickle
@@ -17,7 +18,7 @@ from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.environments import require_planner
 
 HERE = tidegate.__version__
-OF_SPARK = [str(path) for path in Path(pyspark.__file__).parent.glob("python/lib/*.zip")]
+OF_SPARK = [Path(module.__file__).parent for module in (pyspark, py4j)]
 LOADS = """
 import pickle, sys
 try:
@@ -29,8 +30,11 @@ except ImportError as error:
 
 def python(folder, *modules):
     """Return a Python that has only what Spark gives its workers, and these folders of modules."""
-    made = folder / "python"
-    path = os.pathsep.join([*map(str, modules), *OF_SPARK])
+    made, of_spark = folder / "python", folder / "of-spark"
+    of_spark.mkdir()
+    for package in OF_SPARK:
+        (of_spark / package.name).symlink_to(package)
+    path = os.pathsep.join(map(str, [*modules, of_spark]))
     made.write_text(f'#!/bin/sh\nPYTHONPATH="{path}" exec "{sys.executable}" -S "$@"\n')
     made.chmod(0o755)
     return str(made)
