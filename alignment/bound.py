@@ -37,7 +37,7 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
     if limits.drift_by_watermark and limits.max_drift_ms is not None:
         return _bound_by_watermarks(standing, others, limits.max_drift_ms, limits)
     bounds = [
-        (_own_bound_ms(standing, standing.low_ms, limits), standing.held_by),
+        (_own_bound_ms(standing, limits), standing.held_by),
         (others.bound_ms, others.held_by),
         (limits.horizon_ms, standing.held_by),
     ]
@@ -48,7 +48,8 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
 def _bound_by_watermarks(standing: Standing, others: GroupBound, max_drift_ms: int, limits: Limits) -> Bound:
     """Return the bound if generators' watermarks are kept together (FLIP-182, FLIP-217: a split past it is paused).
 
-    The others are read in slices of event time, as long as the drift, until the marks come for which they wait.
+    The others are read in slices of event time, as long as the drift, until the marks come for which they wait.  A
+    slice begins at the first of their heads, so a split that is resumed may have an earlier slice than the last one.
     """
     own_ms = None if standing.low_ms is None else standing.low_ms + max_drift_ms
     most_ms, held_by = _first([(own_ms, standing.held_by), (others.bound_ms, others.held_by)], standing.held_by)
@@ -56,18 +57,22 @@ def _bound_by_watermarks(standing: Standing, others: GroupBound, max_drift_ms: i
     ahead = frozenset(s for s in spans if most_ms is not None and s in open_ms and open_ms[s] >= most_ms)
     left_out = ahead | standing.ignored
     head_ms = _least(span.head.event_time_ms for s, span in spans.items() if s not in left_out)
-    bound_ms = _least((_own_bound_ms(standing, head_ms, limits), limits.horizon_ms))
+    bound_ms = _least((_drift_after(standing, head_ms, max_drift_ms), limits.horizon_ms))
     return Bound(_least((standing.low_ms, others.low_ms)), bound_ms, held_by, ahead)
 
 
-def _own_bound_ms(standing: Standing, low_ms: int | None, limits: Limits) -> int | None:
+def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
     if limits.max_drift_ms is None:
         return None
-    # Overdue splits hold back no other split, but must be read, within the drift.
-    held_ms = standing.in_time_ms if low_ms is None else low_ms
-    bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
+    bound_ms = _drift_after(standing, standing.low_ms, limits.max_drift_ms)
     # Rule 2: the bound never falls, except through a split that catches up.
     return bound_ms if standing.catching_up else advanced(standing.before.bound_ms, bound_ms)
+
+
+def _drift_after(standing: Standing, low_ms: int | None, max_drift_ms: int) -> int | None:
+    # Overdue splits hold back no other split, but must be read, within the drift.
+    held_ms = standing.in_time_ms if low_ms is None else low_ms
+    return None if held_ms is None else held_ms + max_drift_ms
 
 
 def _first(bounds: Iterable[_SetBy], held_by: SplitId | None) -> _SetBy:

@@ -42,7 +42,8 @@ class Membership:
         """Tell the others our low, and return the bound that they set for us."""
         if self._group is None:
             return None
-        return self._group.bound(standing.low_ms, None if self._by_watermark else standing.before.bound_ms)
+        # By watermarks the bound is that of a slice, and says nothing of the group: while a member is missing, wait.
+        return self._group.bound(standing.low_ms, 0 if self._by_watermark else standing.before.bound_ms)
 
     def has_news(self, stored: Json | None) -> bool:
         """Return whether the next offset must name this source's group, or new members of it."""

@@ -31,7 +31,8 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
     """Write the checkpoint from which ``tidegate_kafka`` goes on.
 
     places: of the sources that become tidegate's.
-    new: an empty folder, or none.  Its offsets are written last: without them it is incomplete.
+    new: an empty folder, or none.  Its offsets are written last, the newest first: if that is broken off, no batch is
+        repeated.
 
     Raises OptionError if the query has no batch, or the new folder is not empty or lies in the old one.
     """

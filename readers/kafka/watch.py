@@ -2,9 +2,10 @@
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
-ten partitions and for ten thousand.  "Nothing has changed" is the answer of all leaders to a fetch that was sent during
-the wait, never older news.  A broker that is late is heard by a later wait, so that it hides no news of the others. The
-watch is only a hint: a caller in doubt requests the ends.
+ten partitions and for ten thousand.  "Nothing has changed" is what all leaders answered that did so in time, to a fetch
+that was sent during the wait, never older news.  A broker that is late is heard by a later wait, so that it hides no
+news of the others; one that stays silent ends the watch.  The watch is only a hint: a caller in doubt requests the
+ends.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class SchemaRegistry:
         if registered is None and self._clock() >= self._is_believed_until:
             self._sleep(_REPLICA_S)
             registered = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
-            self._is_believed_until = self._clock() + _MISSING_S
+            if registered is None:
+                self._is_believed_until = self._clock() + _MISSING_S
         if registered is None:
             _LOG.warning(
                 "the schema registry at %s has no schema %d: values that name it cannot be decoded",
