@@ -54,7 +54,7 @@ def test_operations(spark):
     )
     last = SimpleNamespace(json=json.dumps(progress(0, source(report()))))
     names = {"tidegate": tidegate, "df": source_of_orders.read_stream(spark), "SparkSession": type(spark)}
-    names["query"] = SimpleNamespace(lastProgress=last)
+    names["query"] = SimpleNamespace(lastProgress=last, recentProgress=[last])
     for block in python("docs/operations.md"):
         block.run(names)
     assert names["timed"].isStreaming

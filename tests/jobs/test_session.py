@@ -27,6 +27,7 @@ class LosesJava:
 master, folder = sys.argv[1:]
 try:
     with spark_session(master, "test", Path(folder, "spark.log")) as spark:
+        spark.sparkContext.pythonExec = sys.executable  # no source is registered, which does so
         with LosesJava():
             spark.sparkContext.parallelize([folder], 1).foreach(work)
 except ServerError as error:

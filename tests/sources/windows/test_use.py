@@ -138,7 +138,7 @@ MISTAKES = {
     ),
     "buckets=0 must be at least 1": lambda r, w, s, p: w.buckets(0),
     "buckets='8' must be a whole number": lambda r, w, s, p: w.buckets("8"),
-    "allowed_lateness=5 must be a datetime.timedelta": lambda r, w, s, p: w.allowed_lateness(5),
+    "allowed_lateness is 5, but must be a datetime.timedelta": lambda r, w, s, p: w.allowed_lateness(5),
     "allowed_lateness=-1 day, 23:59:59 must not be negative": lambda r, w, s, p: w.allowed_lateness(
         timedelta(seconds=-1)
     ),
