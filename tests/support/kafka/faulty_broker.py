@@ -31,12 +31,17 @@ class FaultyBroker(Listening):
         self._answer = answer
         self.over = threading.Event()
         self.asked: list[int] = []
+        self._brokers: list[socket.socket] = []
 
     def stop(self) -> None:
         self.over.set()
+        for broker in self._brokers:  # that may hold a fetch back
+            with suppress(OSError):
+                broker.shutdown(socket.SHUT_RDWR)
 
     def serve(self, client: socket.socket) -> None:
         with socket.create_connection(self._broker) as broker:
+            self._brokers.append(broker)
             for side in client, broker:
                 side.settimeout(30)
             while (frame := _frame(client)) is not None:
