@@ -83,3 +83,15 @@ def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
     Membership(group, 10).stored({"id": "x"}, 90)
     Membership(group, 10).stored({"id": "x"}, None)
     assert group.told == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]
+
+
+def test_by_watermark_a_member_without_a_low_waits_for_missing_ones_too():
+    group = Group()
+    Membership(group, 10, by_watermark=True).bound(replace(STANDING, low_ms=None))
+    assert group.told == [("bound", None, 0)]
+
+
+def test_a_batch_that_is_replayed_by_watermark_holds_the_others_at_the_start_of_time():
+    group = Group()
+    Membership(group, 10, by_watermark=True).stored({"id": "x"}, 90)
+    assert group.told == [("join", {"id": "x"}), ("tell", 0)]

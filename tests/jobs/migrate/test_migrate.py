@@ -3,7 +3,9 @@ import json
 import pytest
 
 from tests.jobs.migrate.built_in import write_checkpoint
+from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.planning.offset import Offset
+from tidegate.errors import ConnectorError
 
 FILES = {"logOffset": 3}
 BEGINS = {1: {"orders": {"0": 5, "1": 0}}, 2: {"clicks-eu": {"0": 9}}}
@@ -104,6 +106,29 @@ def test_the_new_checkpoint_is_the_old_one_but_for_the_offsets_of_its_kafka_sour
         # The built-in source reads a partition that comes later from 0 on.
         [({"orders-0": 30, "orders-1": 8, "orders-2": 6}, {"orders-2": 0}), ({"clicks-eu-0": 12}, {})],
     ]
+
+
+def test_a_command_that_ends_early_has_written_the_newest_offsets_first_and_all_else_before_them(
+    tidegate, old, tmp_path, monkeypatch
+):
+    write_checkpoint(old, BEGINS, BATCHES, 2)
+    written, create = [], LocalFolder.create
+
+    def create_until_full(folder, name, data):
+        if len(written) == room:
+            raise ConnectorError("the disk is full")
+        written.append(name)
+        return create(folder, name, data)
+
+    monkeypatch.setattr(LocalFolder, "create", create_until_full)
+    offsets_by_room = []
+    for room in range(7):
+        new = tmp_path / f"new-{room}"
+        written.clear()
+        assert tidegate("migrate", old, "--to", new)[0] == "tidegate: the disk is full"
+        offsets_by_room.append({path.name for path in new.glob("offsets/*")})
+    # Of seven files, the metadata, the state and two commits come first.
+    assert offsets_by_room == [set(), set(), set(), set(), set(), {"2"}, {"1", "2"}]
 
 
 def test_only_the_named_source_is_taken_over(tidegate, old, tmp_path):

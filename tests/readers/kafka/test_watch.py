@@ -180,7 +180,24 @@ class TwoLeaders:
         return led, {}
 
 
-def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched) -> None:
+class WatchOfTwo:
+    """A watch of five partitions with two leaders.
+
+    is_well: cleared, the leader of the first partition answers nothing until it is set again.
+    """
+
+    def __init__(self, watched: Watched, watch_of_two: Watch, is_well: threading.Event) -> None:
+        self.watched, self.watch, self.is_well = watched, watch_of_two, is_well
+
+    def begin(self, end_of_second: int = 0) -> None:
+        """Watch all five, which are empty but for the second."""
+        first, second, *others = self.watched.partitions
+        empty = dict.fromkeys([first, *others], WatchedEnd(0, 0))
+        self.watch.begin({**empty, second: WatchedEnd(end_of_second, end_of_second)}, self.watched.client.topic_ids)
+
+
+@pytest.fixture
+def of_two(watched: Watched) -> Iterator[WatchOfTwo]:
     is_well = threading.Event()
 
     def answer(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
@@ -197,17 +214,30 @@ def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched) -> No
     ):
         watch_of_two = Watch(TwoLeaders(ill.address, well.address), watched.lab.config())
         try:
-            ends = dict.fromkeys(watched.partitions, WatchedEnd(0, 0))
-            watch_of_two.begin(ends, watched.client.topic_ids)
-            assert not watch_of_two.wait(SHORT_S)
-            is_well.clear()
-            assert not watch_of_two.wait(SHORT_S)  # it leaves the one that hangs to the next waits
-            watched.append(1)
-            assert watch_of_two.wait(LONG_S)
-            watch_of_two.begin({**ends, watched.partitions[1]: WatchedEnd(1, 1)}, watched.client.topic_ids)
-            assert not watch_of_two.wait(SHORT_S)
-            watched.append(0)
-            is_well.set()
-            assert watch_of_two.wait(LONG_S)
+            yield WatchOfTwo(watched, watch_of_two, is_well)
         finally:
             watch_of_two.close()
+
+
+def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched, of_two: WatchOfTwo) -> None:
+    of_two.begin()
+    assert not of_two.watch.wait(SHORT_S)
+    of_two.is_well.clear()
+    assert not of_two.watch.wait(SHORT_S)  # it leaves the one that hangs to the next waits
+    watched.append(1)
+    assert of_two.watch.wait(LONG_S)
+    of_two.begin(end_of_second=1)
+    assert not of_two.watch.wait(SHORT_S)
+    watched.append(0)
+    of_two.is_well.set()
+    assert of_two.watch.wait(LONG_S)
+
+
+def test_a_broker_that_hangs_for_too_long_leaves_the_decision_to_the_next_look(
+    of_two: WatchOfTwo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_two.begin()
+    assert not of_two.watch.wait(SHORT_S)
+    of_two.is_well.clear()
+    monkeypatch.setattr(watch, "_ANSWER_S", watch._GRACE_S / 2)
+    assert of_two.watch.wait(SHORT_S)

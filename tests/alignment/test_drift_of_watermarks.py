@@ -1,0 +1,110 @@
+"""A plan whose max drift is that between the watermarks of generators: what holds it, and how it says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.alignment.model import KafkaLike, Log, log
+from tidegate.alignment.group import UNGROUPED, GroupBound
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Limits, Plan, Progress
+from tidegate.alignment.planner import plan
+from tidegate.alignment.splits import Extent
+from tidegate.alignment.standing import find_standing, with_generated
+from tidegate.alignment.states import SplitState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DRIFT_10 = Limits(max_drift_ms=10, drift_by_watermark=True, generated=True)
+READS_ON, WAITS = SplitState.READING, SplitState.PAUSED
+
+
+def planned_by(
+    said: Mapping[str, tuple[Log, int | None]],
+    limits: Limits = DRIFT_10,
+    *,
+    not_held_by: str | None = None,
+    watermark_ms: int | None = None,
+    group: GroupBound | None = None,
+) -> Plan:
+    """Return the plan for splits of which nothing readable has been read.
+
+    said: the log of each split, and the watermark of its generator.
+    not_held_by: a split that is no part of the source's watermark.
+    """
+    logs = {split: readable for split, (readable, _) in said.items()}
+    index, extents = TimeIndex(KafkaLike(logs)), {s: Extent(each.begin, each.end) for s, each in logs.items()}
+    progress = Progress({s: each.begin for s, each in logs.items()}, watermark_ms=watermark_ms)
+    standing = find_standing(progress, extents, (), index, limits)
+    watermarks = {split: at_ms for split, (_, at_ms) in said.items()}
+    standing = with_generated(standing, watermark_ms, watermarks, said.keys() - {not_held_by}, limits)
+    return plan(standing, group, index, limits)
+
+
+def read_by(planned: Plan) -> dict[str, int]:
+    """Return how many positions of each split the batch reads."""
+    return {s: read.end - read.start for s, read in planned.ranges.items()}
+
+
+LATE_AND_FAST = {"late": (log(20, 30), 15), "fast": (log(101, 102), 100)}
+
+
+def test_all_wait_for_a_split_that_catches_up_though_the_watermark_does_not() -> None:
+    limits = replace(DRIFT_10, late_splits="catch-up")
+    planned = planned_by(LATE_AND_FAST, limits, not_held_by="late", watermark_ms=100)
+    assert (planned.low_ms, planned.held_by) == (16, "late")
+    assert read_by(planned) == {"late": 1}
+    assert planned.splits["fast"].state is WAITS
+
+
+def test_a_late_split_that_is_admitted_neither_holds_the_others_nor_narrows_their_slice() -> None:
+    planned = planned_by(LATE_AND_FAST, not_held_by="late", watermark_ms=100)
+    assert (planned.low_ms, planned.held_by) == (101, "fast")
+    assert read_by(planned) == {"late": 2, "fast": 2}
+
+
+@pytest.mark.parametrize(
+    ("slow", "held_by", "read"),
+    [
+        (Log([], end=3), "slow", {"slow": 3}),  # positions without a record to align by
+        (log(), "fast", {"fast": 2}),  # at its target
+    ],
+)
+def test_in_a_bounded_run_a_split_holds_the_others_until_nothing_of_it_is_unread(
+    slow: Log, held_by: str, read: dict[str, int]
+) -> None:
+    planned = planned_by({"slow": (slow, 4), "fast": (log(101, 102), 100)}, replace(DRIFT_10, bounded=True))
+    assert (planned.held_by, read_by(planned)) == (held_by, read)
+
+
+def test_rows_of_the_future_are_held_within_the_drift_too() -> None:
+    planned = planned_by(
+        {"now": (log(1, 4, 6), 0), "future": (log(5, 6), 0)}, replace(DRIFT_10, horizon_ms=5), group=UNGROUPED
+    )
+    assert read_by(planned) == {"now": 2}
+    assert planned.splits["future"].state is WAITS
+
+
+RARE_MARKS = {"slow": (log(95, 96), 4), "fast": (log(101, 102), 100)}
+
+
+def test_a_split_whose_generator_is_too_far_is_paused_though_its_next_row_is_near() -> None:
+    planned = planned_by(RARE_MARKS)
+    assert {s: said.state for s, said in planned.splits.items()} == {"slow": READS_ON, "fast": WAITS}
+    assert (planned.low_ms, planned.held_by) == (5, "slow")
+
+
+def test_the_member_of_the_group_that_pauses_a_split_is_named() -> None:
+    planned = planned_by({"fast": RARE_MARKS["fast"]}, group=GroupBound(2, 12, "another"))
+    assert (planned.low_ms, planned.held_by) == (2, "another")
+    assert (read_by(planned), planned.splits["fast"].state) == ({}, WAITS)
+
+
+def test_after_a_batch_the_group_is_told_no_more_than_generators_have_seen() -> None:
+    planned = planned_by(RARE_MARKS, group=UNGROUPED)
+    assert read_by(planned) == {"slow": 2}
+    assert planned.next_low_ms == 5
