@@ -57,6 +57,7 @@ from tidegate.sources.tasks import (
     WINDOW_WATERMARK,
     TaskPartition,
     as_task,
+    nullable,
     read_task,
     setting_aside,
     shown_watermark_ms,
@@ -97,10 +98,15 @@ class Driver:
 
 
 def schema_of(source: Source) -> StructType:
-    """Return the columns of a source as a Spark schema."""
+    """Return the columns of a source as a Spark schema.
+
+    With rows that hold nothing but the watermark, any column may be null.
+    """
     schema = source.arrow_schema
     for name in watermark_columns(source):
         schema = schema.append(pa.field(name, pa.timestamp("us", "UTC")))
+    if source.watermark_rows:
+        schema = nullable(schema)
     return from_arrow_schema(schema)
 
 
@@ -171,11 +177,12 @@ def coordinator_of(
     clocks: Clocks = REAL_CLOCKS,
     take_events: Callable[[str], Collection[SourceEvent]] = lambda _: (),
     *,
-    windows: Mapping[str, str] | None = None,
+    description: Mapping[str, str] | None = None,
 ) -> SourceCoordinator:
     """Return the coordinator of a run of a source.  It opens nothing before it is first asked.
 
     take_events: returns the source events about a subject since its last call for that subject.
+    description: of the windows that Spark keeps of the stream; None: it keeps none.
     """
 
     def read_timed(task: ReadTask, state: Json | None) -> TimedRows:
@@ -201,7 +208,7 @@ def coordinator_of(
             counts_bad_records=source.sets_bad_records_aside,
             by_completeness=source.has_completeness,
             options_digest=f"{crc32(repr(source).encode()):08x}",  # as repr() shows them, without secrets
-            windows=windows,
+            windows=description,
         ),
         driver.cores,
         group=group,
@@ -308,10 +315,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
         self._note().write(coordinator.source_progress())
-        if self._source.include_source_watermark and _reads_past_end_of_time(start, offset):
+        goes_by_watermark = self._windows is not None or self._source.include_source_watermark
+        if goes_by_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
-                "the last run ended with a watermark of plus infinity, and Spark's never goes back: for "
-                "with_source_watermark all rows of this run are late; begin with a new checkpoint"
+                "the last run ended with a watermark of plus infinity, and Spark's never goes back: all rows of this "
+                "run are late; begin with a new checkpoint"
             )
         return offset
 
@@ -387,7 +395,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 group_of(source, self._driver.application_id),
                 self._pace(),
                 take_events=(lambda _: ()) if self._events is None else self._events.take,
-                windows=None if self._windows is None else self._windows.description,
+                description=None if self._windows is None else self._windows.description,
             )
         return self._planner
 

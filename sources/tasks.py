@@ -30,6 +30,7 @@ __all__ = [
     "WINDOW_WATERMARK",
     "TaskPartition",
     "as_task",
+    "nullable",
     "read_task",
     "setting_aside",
     "shown_watermark_ms",
@@ -44,7 +45,8 @@ WINDOW_WATERMARK = "__watermark"
 
 One column tells which rows are late, and moves Spark's watermark.  A second one would cost time in every row.
 """
-WATERMARK_COLUMNS = (SOURCE_WATERMARK, PREVIOUS_WATERMARK, WINDOW_WATERMARK)
+WATERMARK_COLUMNS = (SOURCE_WATERMARK, PREVIOUS_WATERMARK)
+"""The columns of watermarks that users may ask for."""
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 WATERMARK_ROW_US = 1
@@ -96,8 +98,9 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
         names = watermark_columns(source)
         if WINDOW_WATERMARK in partition.watermarks_ms:
             names.append(WINDOW_WATERMARK)
+        may_be_null = source.watermark_rows or WINDOW_WATERMARK in partition.watermarks_ms
         if partition.watermark_row_ms is not None:
-            schema = source.arrow_schema
+            schema = nullable(source.arrow_schema)
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
             yield _with_watermarks(nothing, names, partition.watermark_row_ms, WATERMARK_ROW_US)
         reader, watching = source.reader(partition.state), partition.watching
@@ -106,7 +109,8 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
         told: list[SourceEvent] = []
         if watching is not None:
             batches = watched(timed_reader(source.connector, reader), watching, partition.task, told)
-        for batch in batches:
+        for rows in batches:
+            batch = pa.record_batch(rows.columns, schema=nullable(rows.schema)) if may_be_null else rows
             yield _with_watermarks(batch, names, partition.watermarks_ms)
         if partition.channel is None:
             return
@@ -114,6 +118,11 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             counts = counting.bad_records.items()
             told += [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n]
         send(partition.channel, told)
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a schema in which any column may be null, as in rows that hold nothing but the watermark."""
+    return pa.schema([field.with_nullable(nullable=True) for field in schema], schema.metadata)
 
 
 def setting_aside(connector: str, reader: SplitReader) -> SupportsBadRecords:

@@ -16,7 +16,7 @@ from tidegate.errors import OptionError
 from tidegate.sources.windows import native, operating, relations
 from tidegate.sources.windows.choice import why_not_in_spark, why_operator
 from tidegate.sources.windows.expressions import check_expression
-from tidegate.sources.windows.names import check_columns, check_result, column_names
+from tidegate.sources.windows.names import check_columns, check_keys, check_result, column_name, column_names
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
@@ -49,8 +49,10 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
     """
     _check_stream(rows)
     keys = column_names("key", key)
-    check_columns(rows, [*keys, *([] if event_time is None else column_names("event_time", event_time))])
-    _check_keys(rows, keys)
+    times = [] if event_time is None else [column_name("event_time", event_time)]
+    check_columns(rows, [*keys, *times])
+    check_keys(rows, keys, operating.COLUMNS)
+    _check_types_of_keys(rows, keys)
     if event_time is not None:
         _check_event_time(rows, event_time)
     return WindowedStream(rows, keys, event_time)
@@ -70,14 +72,8 @@ def _check_stream(rows: DataFrame) -> None:
         )
 
 
-def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
-    if not keys:
-        raise OptionError("windows need a key: name at least one column")
-    for place, name in enumerate(keys):
-        if name in keys[:place]:
-            raise OptionError(f"the key {name!r} is named twice")
-        if name in operating.COLUMNS:
-            raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
+def _check_types_of_keys(rows: DataFrame, keys: Sequence[str]) -> None:
+    for name in keys:
         if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType | VariantType):
             raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
 

@@ -8,8 +8,17 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame
 
 from tidegate.errors import OptionError, did_you_mean
+from tidegate.sources.tasks import WINDOW_WATERMARK
 
-__all__ = ["check_columns", "check_no_twins", "check_result", "column_names"]
+__all__ = [
+    "check_columns",
+    "check_keys",
+    "check_no_twins",
+    "check_result",
+    "check_source",
+    "column_name",
+    "column_names",
+]
 
 _OWN = re.compile(r"__(bucket|time|start|watermark|own_end|end|early_end|(key|argument|aggregate)_\d+)", re.IGNORECASE)
 """Columns that windows add to a stream, or to their results."""
@@ -20,10 +29,19 @@ def column_names(parameter: str, names: str | Sequence[str]) -> tuple[str, ...]:
 
     Raises OptionError for anything but names.
     """
-    listed = [names] if isinstance(names, str) else names
-    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
-        raise OptionError(f"{parameter}={names!r} must be the name of a column, such as 'page'")
-    return tuple(listed)
+    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    return (column_name(parameter, names),)
+
+
+def column_name(parameter: str, name: object) -> str:
+    """Return the one name that the user gave.
+
+    Raises OptionError for anything but a name.
+    """
+    if not isinstance(name, str):
+        raise OptionError(f"{parameter}={name!r} must be the name of a column, such as 'page'")
+    return name
 
 
 def check_columns(rows: DataFrame, names: Iterable[str]) -> None:
@@ -41,6 +59,31 @@ def check_no_twins(rows: DataFrame) -> None:
     """Raise OptionError if columns of a stream have one name, where whole rows are read by names."""
     for name in rows.columns:
         _check_once(rows, name, ", and the windows need whole rows")
+
+
+def check_source(columns: Iterable[str]) -> None:
+    """Raise OptionError if a source has a column that is called as the one by which it tells its watermark."""
+    for column in columns:
+        if column.lower() == WINDOW_WATERMARK:
+            raise OptionError(
+                f"a source of the stream has a column {column!r}, a name that windows use themselves: the source must "
+                "give it another name, because a step that renames or drops it comes too late"
+            )
+
+
+def check_keys(rows: DataFrame, keys: Sequence[str], others: Sequence[str]) -> None:
+    """Raise OptionError if no key is named, one is named twice, or one is called as another column of windows.
+
+    others: the names of all other columns but results.
+    """
+    if not keys:
+        raise OptionError("windows need a key: name at least one column")
+    seen, taken = _as_spark_sees(rows, keys), _as_spark_sees(rows, others)
+    for place, name in enumerate(keys):
+        if seen[place] in seen[:place]:
+            raise OptionError(f"the key {name!r} is named twice")
+        if seen[place] in taken:
+            raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
 
 
 def check_result(rows: DataFrame, name: str, others: Iterable[str]) -> None:

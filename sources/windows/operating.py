@@ -141,9 +141,10 @@ def _kept(
     """
     spark = stream.rows.sparkSession
     _check(spark)
-    if operator.in_event_time and stream.late is None and relations.holds_results_of_windows(stream.rows):
+    if operator.in_event_time and stream.late is None and relations.holds_results_of_state(stream.rows):
         raise OptionError(
-            "the stream holds results of other windows, which may be late for these: keep them by side_output_late()"
+            "the stream holds results of a stateful step, such as other windows, which may be late for these: keep "
+            "them by side_output_late()"
         )
     time_mode = _time_mode(stream, operator)
     needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
 from tidegate.sources.bridge import check_has_watermarks, source_of
@@ -21,11 +21,12 @@ from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.columns.watermark import follow_window_watermark
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.tasks import WINDOW_WATERMARK
+from tidegate.sources.windows.names import check_source
 
 __all__ = [
     "checked",
     "has_watermark",
-    "holds_results_of_windows",
+    "holds_results_of_state",
     "lets_columns_through",
     "telling_watermark",
     "used_columns",
@@ -40,8 +41,11 @@ def has_watermark(rows: DataFrame) -> bool:
     return any(_kind(node) == _WATERMARK for node in _nodes(_plan(rows)))
 
 
-def holds_results_of_windows(rows: DataFrame) -> bool:
-    """Tell whether rows of the stream come when the watermark has passed them, as results of windows do."""
+def holds_results_of_state(rows: DataFrame) -> bool:
+    """Return whether rows may come after the watermark has passed them, as results of a stateful step do.
+
+    Such steps are Spark's aggregations and every transformWithState, with windows or without.
+    """
     return any(
         node.isStreaming() and (_kind(node) == "Aggregate" or _kind(node).startswith("TransformWithState"))
         for node in _nodes(_plan(rows))
@@ -95,16 +99,17 @@ def _used_below(node: Any, above: set[str] | None) -> set[str]:
 
 
 def telling_watermark(
-    rows: DataFrame, ahead_ms: int, used: Collection[str] | None, windows: Mapping[str, str] | None = None
+    rows: DataFrame, ahead_ms: int, used: Collection[str] | None, description: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Return the stream with a watermark: that of its sources, plus ``ahead_ms``, in front of all steps.
 
-    used: the columns of sources that are used, as ``used_columns`` has them; the others hold any value.  None: all.
-    windows: the description of those that Spark keeps of the stream, which then stands in its offsets; the stream also
-        has the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.  None: Spark
-        keeps none.
+    used: the columns of sources that are used, as ``used_columns`` has them; the others hold a value of their type,
+        never null.  None: all.
+    description: of the windows that Spark keeps of the stream, which then stands in its offsets; the stream also has
+        the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.  None: Spark keeps
+        no windows.
 
-    Raises OptionError for a stream with a source that is not of tidegate.
+    Raises OptionError for a stream with a source that is not of tidegate, or that has a column of that name.
     """
     plan = _plan(rows)
     sources = [node for node in _nodes(plan) if node.isStreaming() and not _list(node.children())]
@@ -115,7 +120,7 @@ def telling_watermark(
             "use withWatermark on the stream first, or a source of tidegate"
         )
     spark = rows.sparkSession
-    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, used, windows))
+    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, used, description))
 
 
 def _is_of_tidegate(source: Any) -> bool:
@@ -123,23 +128,27 @@ def _is_of_tidegate(source: Any) -> bool:
 
 
 def _rebuilt(
-    spark: SparkSession, node: Any, ahead_ms: int, used: Collection[str] | None, windows: Mapping[str, str] | None
+    spark: SparkSession, node: Any, ahead_ms: int, used: Collection[str] | None, description: Mapping[str, str] | None
 ) -> Any:
     if _kind(node) == _RELATION:
-        return _telling_relation(spark, node, ahead_ms, used, windows)
+        return _telling_relation(spark, node, ahead_ms, used, description)
     children = _list(node.children())
     if not children:
         return node
-    rebuilt = [_rebuilt(spark, child, ahead_ms, used, windows) for child in children]
+    rebuilt = [_rebuilt(spark, child, ahead_ms, used, description) for child in children]
     node = node.withNewChildren(_seq(spark, rebuilt))
-    if windows is None or _kind(node) != _PROJECT:
+    if description is None or _kind(node) != _PROJECT:
         return node
     carried = [column for column in _list(node.child().output()) if column.name() == WINDOW_WATERMARK]
     return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *carried]), node.child())
 
 
 def _telling_relation(
-    spark: SparkSession, relation: Any, ahead_ms: int, used: Collection[str] | None, windows: Mapping[str, str] | None
+    spark: SparkSession,
+    relation: Any,
+    ahead_ms: int,
+    used: Collection[str] | None,
+    description: Mapping[str, str] | None,
 ) -> Any:
     """Return a plan with the columns of the relation, by which the steps above know them, and the watermark.
 
@@ -149,11 +158,13 @@ def _telling_relation(
     source = source_of(_name(relation), options)
     if source is not None:  # Spark takes wrong options until the query begins, because of the columns
         check_has_watermarks(source)
-    asked = ForWindows(ahead_ms, json.loads(relation.schema().json()), windows)
+    asked = ForWindows(ahead_ms, json.loads(relation.schema().json()), description)
+    check_source(asked.schema.names)
     options[asked.option] = asked.to_text()
     output = _list(relation.output())
     read = {column.name() for column in output if used is None or _id(column) in used}
-    fields = [field for field in asked.schema.fields if field.name in read]
+    # A row that only tells the watermark holds null in every column.
+    fields = [StructField(x.name, x.dataType, nullable=True) for x in asked.schema.fields if x.name in read]
     narrow = StructType(fields).add(WINDOW_WATERMARK, TimestampType())
     loaded = spark.readStream.format(_name(relation)).options(**options).schema(narrow).load()
     marked = follow_window_watermark(loaded)
@@ -171,7 +182,7 @@ def _telling_relation(
         )
         for was in output
     ]
-    if windows is not None:
+    if description is not None:
         fresh = _catalyst(spark).expressions.NamedExpression.newExprId()
         columns.append(expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, fresh, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), _plan(marked))

@@ -22,7 +22,7 @@ from tidegate.sources.contract import Source
 
 SCHEMA = pa.schema(
     [
-        pa.field("split", pa.string()),
+        pa.field("split", pa.string(), nullable=False),
         pa.field("position", pa.int64()),
         pa.field("timestamp", pa.timestamp("us", "UTC")),
     ]

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, ReadMinRows
 
 import tidegate
-from tests.sources.memory import SCHEMA, MemorySource, append
+from tests.sources.memory import SCHEMA, MemoryEnumerator, MemorySource, append
 from tests.support.streams import running
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
@@ -202,8 +202,8 @@ def stream_reader(path):
     made = []
     handler = signal.getsignal(signal.SIGTERM)
 
-    def make(driver=Driver(2, "test"), options=None, **fields):  # noqa: B008 - it never changes
-        kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), driver)
+    def make(driver=Driver(2, "test"), options=None, build=MemorySource, **fields):  # noqa: B008 - it never changes
+        kind = data_source_class("memory", lambda _: build(path=path, **fields), driver)
         source = kind(options or {})
         made.append(source.streamReader(source.schema()))
         return made[-1]
@@ -292,6 +292,50 @@ def test_a_source_s_own_limits_hold_whatever_else_spark_limits(stream_reader, pa
     assert rows_planned(stream_reader(max_rows_per_trigger=7), ReadAllAvailable()) == 20
     unlimited = stream_reader()
     assert rows_planned(unlimited, unlimited.getDefaultReadLimit()) == 20
+
+
+class Bounded(MemorySource):
+    """Ends at a position of each split."""
+
+    end: int
+
+    def enumerator(self, state):
+        enumerator = MemoryEnumerator(self.path)
+        enumerator.stops = lambda splits: dict.fromkeys(splits, self.end)
+        return enumerator
+
+
+@pytest.mark.parametrize("goes_by", ["windows", "include_source_watermark", None])
+def test_a_run_that_reads_on_after_a_watermark_of_plus_infinity_warns_whoever_goes_by_it(
+    stream_reader, path, capfd, goes_by
+):
+    append(path, a=range(10))
+    options = windows_of("5 s") if goes_by == "windows" else {}
+    fields = {"include_source_watermark": goes_by == "include_source_watermark"}
+    first, second = (stream_reader(options=options, build=Bounded, end=end, **fields) for end in (5, 10))
+    ended = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    assert "plus infinity" not in capfd.readouterr().err
+    second.latestOffset(ended, ReadAllAvailable())
+    assert ("all rows of this run are late; begin with a new" in capfd.readouterr().err) == (goes_by is not None)
+
+
+class OfOddName(MemorySource):
+    @property
+    def arrow_schema(self):
+        return SCHEMA.append(pa.field("__watermark", pa.string()))
+
+
+def test_a_column_of_data_may_be_called_as_the_watermark_of_windows_where_there_are_none(stream_reader, path):
+    source = stream_reader(build=OfOddName)
+    assert source._source.arrow_schema.names == [*SCHEMA.names, "__watermark"]
+
+
+def test_with_rows_that_only_tell_the_watermark_every_column_may_be_null():
+    nullable = {True: set(), False: set()}
+    for rows in nullable:
+        source = MemorySource(path="", include_source_watermark=True, watermark_rows=rows)
+        nullable[rows] = {field.name for field in schema_of(source) if field.nullable}
+    assert nullable[True] - nullable[False] == {"split"}
 
 
 def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, path, capfd):

@@ -1,8 +1,10 @@
 """What users write and are told before a query runs: mistakes, the plan of the windows, and who shall see what."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
 
@@ -76,6 +78,9 @@ MISTAKES = {
     "the stream has no column 'splits'; did you mean 'split'": lambda r, w, s, p: tidegate.windowed(
         r, "splits", "timestamp"
     ),
+    "the key 'Window_End' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
+        r.withColumnRenamed("split", "Window_End"), "Window_End", "timestamp"
+    ),
     "the key 'output' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
         r.withColumnRenamed("split", "output"), "output", "timestamp"
     ),
@@ -148,6 +153,9 @@ MISTAKES = {
         First(), schema="n bigintt"
     ),
     "key=5 must be the name of a column": lambda r, w, s, p: tidegate.windowed(r, 5, "timestamp"),
+    "event_time=.'timestamp'. must be the name of a column": lambda r, w, s, p: tidegate.windowed(
+        r, "split", ["timestamp"]
+    ),
     "event_time=Column.* must be the name": lambda r, w, s, p: tidegate.windowed(r, "split", f.col("timestamp")),
     r"windowed\(\) takes a DataFrame, not None": lambda r, w, s, p: tidegate.windowed(None, "split"),
     "the key 'split' is named twice": lambda r, w, s, p: tidegate.windowed(r, ["split", "split"]),
@@ -163,10 +171,10 @@ MISTAKES = {
     "the stream has a column '__time', a name that windows use themselves": lambda r, w, s, p: tidegate.windowed(
         r.withColumnRenamed("position", "__time"), "split"
     ),
-    "the stream holds results of other windows, which may be late .* side_output_late": lambda r, w, s, p: (
+    "results of a stateful step, such as other windows, which may be late .* side_output_late": lambda r, w, s, p: (
         tidegate.windowed(w.aggregate(n="count(*)"), "split", "window_end").window(FIVE).aggregate(m="sum(n)")
     ),
-    "results of other windows": lambda r, w, s, p: (
+    "results of a stateful step": lambda r, w, s, p: (
         tidegate.windowed(w.reduce(max), "split", "window_end").window(FIVE).aggregate(m="count(*)")
     ),
     "cannot take a column: YearMonthIntervalType.* is not supported in conversion to Arrow": lambda r, w, s, p: (
@@ -217,6 +225,21 @@ def test_a_source_without_watermarks_is_told(spark, source):
         stream.aggregate(n="count(*)")
 
 
+class OfOddName(MemorySource):
+    connector: ClassVar[str] = "odd"
+
+    @property
+    def arrow_schema(self):
+        return super().arrow_schema.append(pa.field("__watermark", pa.string()))
+
+
+def test_a_source_with_a_column_called_as_the_watermark_of_windows_is_told_also_where_a_step_renames_it(spark):
+    rows = OfOddName(path="").read_stream(spark).withColumnRenamed("__watermark", "mark")
+    stream = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
+    with pytest.raises(OptionError, match="a source of the stream has a column '__watermark', a name that windows"):
+        stream.aggregate(n="count(*)")
+
+
 WAYS = {
     "Spark's own window aggregation": lambda w: w,
     "Spark's own window aggregation, for": lambda w: w.window(
@@ -246,7 +269,7 @@ def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_f
     rows = (source.model_copy(update=telling) if previous else source).read_stream(spark)
     expected = ["split", "position", "timestamp", *["source_watermark", "previous_source_watermark"] * previous]
     assert relations.telling_watermark(rows, 0, used=None).columns == rows.columns == expected
-    carried = relations.telling_watermark(rows.select("position"), 1, used=None, windows={})
+    carried = relations.telling_watermark(rows.select("position"), 1, used=None, description={})
     assert carried.columns == ["position", "__watermark"]
     windows = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
     assert windows.aggregate(n="count(*)").columns == ["split", "window_start", "window_end", "n"]
