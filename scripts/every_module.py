@@ -16,7 +16,8 @@ for module in pkgutil.walk_packages(tidegate.__path__, "tidegate."):
     try:
         importlib.import_module(module.name)
         imported += 1
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in OPTIONAL:
+    except ImportError as error:
+        missing = error.__cause__ if isinstance(error.__cause__, ImportError) else error  # behind a sentence of ours
+        if (missing.name or "").partition(".")[0] not in OPTIONAL:
             raise
 print(f"Python {platform.python_version()}, PySpark {pyspark.__version__}: {imported} modules import")
