@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-__all__ = ["as_written", "described_stream", "normalized"]
+__all__ = ["as_written", "described_stream", "is_written_whole", "normalized", "with_columns"]
 
 _QUOTES = "'\"`"
 _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[\w.]+|[^\w\s]""")
@@ -29,7 +29,39 @@ def as_written(node: Any) -> str:
     origin = node.origin()
     if not (origin.sqlText().isDefined() and origin.startIndex().isDefined() and origin.stopIndex().isDefined()):
         return str(node.sql())
-    return str(origin.sqlText().get())[origin.startIndex().get() : origin.stopIndex().get() + 1]
+    return str(origin.sqlText().get())[slice(*_place(node))]
+
+
+def is_written_whole(node: Any) -> bool:
+    """Return whether ``as_written`` is all of an expression.
+
+    Spark's parser lets a predicate such as ``a LIKE b`` or ``a IN (b)`` begin behind its first operand.
+    """
+    return min(_starts(node)) == next(_starts(node))
+
+
+def _starts(node: Any) -> Iterator[int]:
+    """Yield where an expression begins in its text, and then the parts of it."""
+    yield _place(node)[0]
+    children = node.children()
+    for number in range(children.size()):
+        yield from _starts(children.apply(number))
+
+
+def with_columns(root: Any, columns: Iterable[tuple[Any, str]]) -> str:
+    """Return the text from which Spark's parser made an expression, with other texts for parts of it.
+
+    columns: parts, none of which is in another one, with their new texts.  Several nodes may be one part of the text.
+    """
+    places = {_place(node): text for node, text in columns}
+    written = str(root.origin().sqlText().get())
+    for (start, stop), text in sorted(places.items(), reverse=True):
+        written = f"{written[:start]} {text} {written[stop:]}"
+    return written
+
+
+def _place(node: Any) -> tuple[int, int]:
+    return node.origin().startIndex().get(), node.origin().stopIndex().get() + 1
 
 
 def normalized(text: str, *, case_sensitive: bool = False) -> str:

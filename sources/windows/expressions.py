@@ -6,18 +6,18 @@ for each window, and a quotient that Spark computes of each result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StringType, StructType
 
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
-from tidegate.sources.windows.description import as_written, normalized
+from tidegate.sources.windows.description import as_written, is_written_whole, normalized, with_columns
 from tidegate.windows import SqlAggregates
 
 __all__ = ["Parts", "check_expression", "described_aggregates", "parts_of"]
@@ -79,16 +79,25 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     """
     texts = ", ".join(map(repr, expressions.values()))
     taken = _TakenOut(rows)
-    results = {name: taken.outer(taken.parsed(text), text).sql() for name, text in expressions.items()}
+    results = {name: taken.outer(text) for name, text in expressions.items()}
     if not taken.texts:
         raise OptionError(f"the operator of windows needs an aggregate, such as count(*), and finds none in {texts}")
     whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
+    try:
+        rows.select(*(f.expr(text).alias(name) for name, text in taken.arguments.items()))
+        whole.select(*(f.expr(text).alias(name) for name, text in results.items()))
+    except AnalysisException as error:
+        raise OptionError(
+            f"the operator of windows cannot take {texts} apart: {sentence_of(error)}; use a Python function, or a "
+            "window that Spark plans"
+        ) from None
     types = {name: whole.schema[name].dataType for name in taken.texts}
     for name, kind in types.items():
-        if isinstance(kind, StructType | ArrayType):
+        is_collated = isinstance(kind, StringType) and not kind.isUTF8BinaryCollation()
+        if is_collated or isinstance(kind, StructType | ArrayType):
             raise OptionError(
-                f"{taken.texts[name]!r} is {kind.simpleString()}, and the operator of windows compares single values "
-                "only: use reduce(), or an AggregateFunction"
+                f"{taken.texts[name]!r} is {kind.simpleString()}, and the operator of windows compares single "
+                "values only, without a collation: use reduce(), or an AggregateFunction"
             )
     return Parts(taken.arguments, taken.aggregates, types, results)
 
@@ -119,18 +128,24 @@ class _TakenOut:
         """Return an expression in the form of Spark's parser."""
         return self._spark._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
 
-    def outer(self, node: Any, text: str) -> Any:
+    def outer(self, text: str) -> str:
         """Return the expression with each aggregate replaced by a column of its own."""
+        parsed = self.parsed(text)
+        return with_columns(parsed, self._columns_in(parsed, text))
+
+    def _columns_in(self, node: Any, text: str) -> Iterator[tuple[Any, str]]:
+        """Yield the outermost aggregates of an expression, with what gives them from columns."""
         name = _function_name(node)
         if name in _KEPT:
-            return self._kept(node, name, text)
+            yield node, self._kept(node, name, text)
+            return
         if self._is_aggregate(node):
             raise OptionError(
                 f"the aggregate {text!r} uses {as_written(node)}, which Spark keeps and the operator of windows does "
                 f"not: it keeps {', '.join(sorted(_KEPT))}; use a Python function, or a window that Spark plans"
             )
-        children = [self.outer(child, text) for child in _list(node.children())]
-        return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
+        for child in _list(node.children()):
+            yield from self._columns_in(child, text)
 
     def described(self, text: str) -> list[str]:
         """Return what tells one expression's aggregates from those of others."""
@@ -144,15 +159,15 @@ class _TakenOut:
     def _normalized(self, text: str) -> str:
         return normalized(text, case_sensitive=self._case_sensitive)
 
-    def _kept(self, node: Any, name: str, text: str) -> Any:
+    def _kept(self, node: Any, name: str, text: str) -> str:
         """Return the column of an aggregate, or what gives it from columns."""
         if _KEPT[name] == "avg":
             kind = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
             if isinstance(kind, DecimalType):  # whose scale only Spark knows
                 call = as_written(node).partition("(")[2]
                 total, count = (self._aggregate(self.parsed(f"{part}({call}"), part, text) for part in ("sum", "count"))
-                return self.parsed(f"CAST({total} / {count} AS {kind.simpleString()})")
-        return self._column(self._aggregate(node, name, text))
+                return f"CAST({total} / {count} AS {kind.simpleString()})"
+        return self._aggregate(node, name, text)
 
     def _aggregate(self, node: Any, name: str, text: str) -> str:
         if node.isDistinct():
@@ -175,10 +190,10 @@ class _TakenOut:
         counts_rows = name == "count" and (argument.nodeName() == _STAR or is_literal)
         if counts_rows and not node.filter().isDefined():
             return "*"
-        text = "1" if counts_rows else argument.sql()
+        text = "1" if counts_rows else _sql(argument)
         conditions = [text] if name == "count_if" else []
         if node.filter().isDefined():
-            conditions.append(node.filter().get().sql())
+            conditions.append(_sql(node.filter().get()))
         if conditions:
             text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
         wanted = self._normalized(text)
@@ -186,9 +201,6 @@ class _TakenOut:
         column = known or f"__argument_{len(self.arguments)}"
         self.arguments[column] = text
         return column
-
-    def _column(self, name: str) -> Any:
-        return self._spark._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute.quoted(name)  # type: ignore[union-attr]  # noqa: SLF001
 
     def _is_aggregate(self, node: Any) -> bool:
         if node.nodeName() == "AggregateExpression":  # Spark's parser knows first, last and any_value itself
@@ -210,6 +222,11 @@ class _TakenOut:
             return False  # no aggregate is in another one
         selected = self._rows.select(f.expr(as_written(node)))
         return bool(selected._jdf.queryExecution().analyzed().nodeName() == "Aggregate")  # noqa: SLF001
+
+
+def _sql(node: Any) -> str:
+    """Return an expression as the user wrote it: Spark's own text is no SQL where there are lambdas, among others."""
+    return as_written(node) if is_written_whole(node) else str(node.sql())
 
 
 def _function_name(node: Any) -> str | None:

@@ -128,6 +128,12 @@ MISTAKES = {
     "needs an aggregate, such as count.*, and finds none in '1'": lambda r, w, s, p: w.side_output_late(
         "late"
     ).aggregate(n="1"),
+    "cannot take 'count_if.position IN .SELECT 1..' apart: .*; use a Python function, or a window": lambda r, w, s, p: (
+        w.side_output_late("late").aggregate(n="count_if(position IN (SELECT 1))")
+    ),
+    "'max.split COLLATE UTF8_LCASE.' is string collate UTF8_LCASE, and the operator": lambda r, w, s, p: (
+        w.side_output_late("late").aggregate(n="max(split COLLATE UTF8_LCASE)")
+    ),
     "'max.struct.position..' is struct<position:bigint>, and the operator .* compares single": lambda r, w, s, p: (
         w.side_output_late("late").aggregate(n="max(struct(position)).position")
     ),
@@ -323,6 +329,29 @@ def test_only_what_counts_rows_has_no_argument(spark, text, argument):
     (aggregate,) = parts.aggregates.values()
     column = aggregate.partition("(")[2][:-1]
     assert parts.arguments.get(column, column) == argument
+
+
+WHOLE = {
+    "sum(size(filter(xs, x -> x > 1)))": 3,
+    "transform(array(sum(a), max(a)), x -> x + 1)": [4, 3],
+    "sum(length(mask(t, lowerChar => 'q')))": 2,
+    "sum(if(t LIKE 'é%' AND a IN (1, 2), a, 0)) + count_if(t LIKE '%!_%' ESCAPE '!')": 1,
+    "count(*) FILTER (WHERE exists(xs, x -> x > 2)) + count_if(a IS NULL)": 1,
+    "count_if(size(filter(xs, x -> x > 1)) > 0) FILTER (WHERE a > 1)": 1,
+    "sum(a) BETWEEN min(a) AND max(a) + 1": True,
+    "concat('é😀', max(t), CASE sum(a)WHEN 3 THEN min(t) END) -- the greatest and the least": "é😀üé",
+    "avg(CAST(a AS DECIMAL(10, 2))) * 2": 3,
+    "max(a) > (SELECT 1)": True,
+}
+
+
+def test_any_expression_may_stand_around_and_inside_aggregates_of_the_operator(spark):
+    rows = spark.sql("SELECT * FROM VALUES (1, 'é', array(1, 2)), (2, 'ü', array(2, 3)) AS of(a, t, xs)")
+    parts = parts_of(rows, {str(place): text for place, text in enumerate(WHOLE)})
+    arguments = rows.select("*", *(f.expr(text).alias(name) for name, text in parts.arguments.items()))
+    whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
+    (row,) = whole.select(*(f.expr(text).alias(name) for name, text in parts.results.items())).collect()
+    assert dict(zip(WHOLE, row, strict=True)) == WHOLE
 
 
 @pytest.mark.usefixtures("functions_of_the_user")
