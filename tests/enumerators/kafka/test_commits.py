@@ -90,7 +90,7 @@ def test_positions_of_a_topic_that_was_recreated_since_are_not_committed(kafka, 
 
 def test_a_group_with_members_keeps_its_offsets_and_the_query_only_warns_once(kafka, enumerator, topic, group, caplog):
     consumer = KafkaConsumer(topic, bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False)
-    await_that(lambda: consumer.poll(timeout_ms=100) or consumer.assignment(), 30)
+    await_that(lambda: consumer.poll(timeout_ms=1000) or consumer.assignment())  # a busy broker takes long to let it in
     with caplog.at_level(logging.WARNING, "tidegate.planner"):
         for position in (3, 4, 5):
             enumerator.commit({f"{topic}-0": position})
