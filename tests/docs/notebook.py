@@ -37,7 +37,7 @@ kafka.stdout.readline()  # its address: it is ready"""
 FIRST_RUN = """\
 run = subprocess.Popen([sys.executable, "{program}"])
 while run.poll() is None and not Path("checkpoint/commits/1").exists():  # until two batches are written
-    time.sleep(0.2)"""
+    time.sleep(0.2)  # a folder does not tell when a file comes"""
 KILL = "run.kill()  # as {command} would"
 END = "kafka.terminate()"
 
