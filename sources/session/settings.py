@@ -34,12 +34,13 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
         imported modules.  Readers of tidegate do that anyway; this is for other Python code, such as pandas functions.
         The workers' Python, such as ``spark.pyspark.python``, must have tidegate, or no task begins.
 
-    ``benchmarks/README.md`` has the gain of each.  Spark reads them when executors begin, so a running session cannot
-    take them.  But with a local master ``register`` sets the sockets, if Java's temporary folder has a short path.
+    ``benchmarks/README.md`` has the gain of the last two.  Spark reads them when executors begin, so a running session
+    cannot take them.  But with a local master ``register`` sets the sockets, if Java's temporary folder has a short
+    path.
     Windows has neither such sockets nor the daemon.
     """
     if sys.platform == "win32":
-        return _NO_BARS
+        return dict(_NO_BARS)
     daemon = {_DAEMON: "tidegate.sources.session.worker_daemon"} if worker_daemon else {}
     return {**_NO_BARS, _UNIX_SOCKETS: "true", **daemon}
 
