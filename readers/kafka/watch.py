@@ -199,7 +199,10 @@ class Watch:
 
 def _is_news(part: FetchedPartition, end: WatchedEnd | None) -> bool:
     """Return whether an end has moved; it moves past a transaction when that ends."""
-    return end is None or part.high_watermark != end.high_watermark or len(part.records) > 0
+    if end is None or part.high_watermark != end.high_watermark:
+        return True
+    # Without an open transaction, these are records of before the last look: the broker answered an older request.
+    return end.position < end.high_watermark and len(part.records) > 0
 
 
 def _readable(sockets: Iterable[int], seconds: float) -> list[int]:

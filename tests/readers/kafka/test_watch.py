@@ -189,11 +189,12 @@ class WatchOfTwo:
     def __init__(self, watched: Watched, watch_of_two: Watch, is_well: threading.Event) -> None:
         self.watched, self.watch, self.is_well = watched, watch_of_two, is_well
 
-    def begin(self, end_of_second: int = 0) -> None:
-        """Watch all five, which are empty but for the second."""
+    def begin(self, end_of_first: int = 0, end_of_second: int = 0) -> None:
+        """Watch all five, which are empty but for the first two."""
         first, second, *others = self.watched.partitions
-        empty = dict.fromkeys([first, *others], WatchedEnd(0, 0))
-        self.watch.begin({**empty, second: WatchedEnd(end_of_second, end_of_second)}, self.watched.client.topic_ids)
+        ends = {first: end_of_first, second: end_of_second, **dict.fromkeys(others, 0)}
+        watched = {partition: WatchedEnd(end, end) for partition, end in ends.items()}
+        self.watch.begin(watched, self.watched.client.topic_ids)
 
 
 @pytest.fixture
@@ -230,6 +231,20 @@ def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched, of_tw
     assert not of_two.watch.wait(SHORT_S)
     watched.append(0)
     of_two.is_well.set()
+    assert of_two.watch.wait(LONG_S)
+
+
+def test_an_answer_of_before_the_look_is_no_news_after_it(watched: Watched, of_two: WatchOfTwo) -> None:
+    of_two.begin()
+    assert not of_two.watch.wait(SHORT_S)
+    of_two.is_well.clear()
+    watched.append(0)
+    watched.append(1)
+    assert of_two.watch.wait(LONG_S)  # by the second; the answer about the first is on its way
+    of_two.begin(end_of_first=1, end_of_second=1)
+    of_two.is_well.set()
+    assert not of_two.watch.wait(SHORT_S)
+    watched.append(0)
     assert of_two.watch.wait(LONG_S)
 
 
