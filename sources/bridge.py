@@ -401,8 +401,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _channel(self) -> EventChannel | None:
-        is_told = self._supplier is not None or self._source.sets_bad_records_aside
-        return self._events.channel if self._events is not None and is_told else None
+        return None if self._events is None else self._events.channel
 
     def _watching(self, after: Offset, task: ReadTask) -> Watching | None:
         if self._supplier is None or self._events is None:

@@ -16,7 +16,6 @@ __all__ = ["configured", "shared_session"]
 
 _SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "2",
