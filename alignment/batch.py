@@ -84,7 +84,7 @@ def cut_by_position(cuts: Cuts, starts: Positions, spans: Spans, used: Used, *, 
 
 
 def what_is_left(cuts: Cuts, others: Cuts, starts: Positions, spans: Spans, used: Used) -> Cuts:
-    """Shrink ``others`` to what a batch leaves of the budget; to nothing if it takes the whole budget."""
+    """Shrink ``others`` to the budget that a batch leaves; to nothing if the batch takes the whole budget."""
     taken = used(cuts)
     if taken >= 1:
         return _shrunk(others, starts, spans, 0)

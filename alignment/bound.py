@@ -32,7 +32,7 @@ class Bound(NamedTuple):
 
 
 def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limits) -> Bound:
-    """Return the least of what the max drift, the group and the horizon allow."""
+    """Return the least bound of the max drift, the group and the horizon."""
     others = group_bound or UNGROUPED
     if limits.drift_by_watermark and limits.max_drift_ms is not None:
         return _bound_by_watermarks(standing, others, limits.max_drift_ms, limits)

@@ -1,7 +1,7 @@
 """The bound that an alignment group sets for each of its members (FLIP-182: watermark alignment group).
 
-Members tell each other the lowest event time they still have to read.  No member reads further past the lowest of all
-than the max drift.  This module is pure: how members exchange their times is decided elsewhere.
+Each member reports the lowest event time that it still has to read.  No member reads further past the lowest of all
+than the max drift.  This module is pure: other modules exchange the times.
 """
 
 from __future__ import annotations

@@ -85,21 +85,21 @@ class TimeIndex:
             del self._latest[split]
 
     def forget(self, splits: Collection[SplitId]) -> None:
-        """Drop what is known of splits that hold other records now."""
+        """Drop the answers for splits that hold other records now."""
         for split in splits:
             self._known.forget(split)
             self._latest.pop(split, None)
 
     def stretches_before(self, positions: Positions, least: int) -> dict[SplitId, int]:
-        """Return where long stretches without a record to align by begin that reach up to a split's position.
+        """Return the begins of long stretches without a record to align by that reach up to a split's position.
 
-        least: the fewest positions of a long stretch.  ``recall`` spares another planner the search.
+        least: the least length of a long stretch in positions.  ``recall`` spares another planner the search.
         """
         begins = self._known.stretches_before(positions)
         return {split: start for split, start in begins.items() if positions[split] - start >= least}
 
     def recall(self, stretches: Positions, positions: Positions) -> None:
-        """Take what an earlier planner's ``stretches_before`` returned for the same positions."""
+        """Take the result of an earlier planner's ``stretches_before`` for the same positions."""
         for split, start in stretches.items():
             self._known.learn(split, start, None, positions.get(split, start))
 

@@ -75,7 +75,7 @@ class KnownHeads:
         stretches[first:last] = [_Stretch(position, end, time_ms)]
 
     def first_without(self, split: SplitId, end: int) -> int:
-        """Return where the stretch without a record begins that reaches to an end; the end if there is none."""
+        """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
         stretches = self._splits.get(split)
         if stretches is None or end > stretches[-1][1]:
             return end
@@ -99,7 +99,7 @@ class KnownHeads:
         self._splits = known
 
     def stretches_before(self, positions: Positions) -> Mapping[SplitId, int]:
-        """Return where the stretch without a record begins that reaches to the position of a split, if there is one."""
+        """Return the begins of the stretches without a record that reach to the positions of splits."""
         begins = {
             split: self.first_without(split, positions[split])
             for split, stretches in self._splits.items()

@@ -103,7 +103,7 @@ def _described(
 
 
 def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId, int]:
-    """Return how many positions of each overdue split the batch reads before the first that is in time."""
+    """Return the number of positions of each overdue split in the batch before its first record in time."""
     if not standing.overdue or standing.in_time_ms is None:
         return {}
     spans = {s: standing.spans[s] for s in standing.overdue}
@@ -167,10 +167,15 @@ def _watermark(
         s: split_watermark(at_ms if cut_ms is None or splits[s].next_ms is None else min(cut_ms, at_ms), disorder_ms)
         for s, at_ms in reached.items()
     }
-    # Rule 1: a late split holds once it is aligned, and moves nothing before (Flink: StatusWatermarkValve).
+    # Rule 1: a late split holds once it is aligned, and moves nothing before (Flink: StatusWatermarkValve).  Its own
+    # next record decides, because the common cut may be before it.
     before_ms, admitted = standing.before.watermark_ms, standing.admitted
     holders_ms = watermarks.keys() & holding
-    aligned = {s for s in holders_ms if s not in admitted or before_ms is None or watermarks[s] >= before_ms}
+    aligned = {
+        s
+        for s in holders_ms
+        if s not in admitted or before_ms is None or split_watermark(reached[s], disorder_ms) >= before_ms
+    }
     if holders_ms and not aligned:
         return before_ms
     return combine([watermarks[s] for s in aligned], [watermarks[s] for s in watermarks.keys() - holders_ms])
@@ -179,7 +184,7 @@ def _watermark(
 def _complete_and_read(standing: Standing, splits: Mapping[SplitId, SplitPlan], cut_ms: int | None) -> int | None:
     """Return the event time up to which the source is complete, and read by the batch.
 
-    Late splits hold it back, too: their first records are late, but later ones may not be.
+    Late splits also hold it back: their first records are late, but later records may not be.
     """
     if standing.complete_ms is None:
         return None

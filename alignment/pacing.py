@@ -17,7 +17,7 @@ __all__ = ["BatchMeasure", "BatchSizer"]
 _FIXED_SECONDS = 0.2  # of a Spark batch without rows, until it is measured
 _SHORTEST, _LONGEST = 1e-3, 1e9  # seconds; Spark counts whole milliseconds
 _MOST_ROWS = 2**63 - 1  # Spark counts rows in a Long
-_GROWTH, _SHRINKAGE = 2, 3  # times, in one step
+_GROWTH, _SHRINKAGE = 2, 3  # the greatest factors of one step
 _NOISE = math.log(1.6)  # 30 % of noise make a batch 1.43 times as long; the rest is for our own error
 _SMOOTHED = 5  # batches
 
@@ -44,7 +44,7 @@ class BatchSizer:
     The speed is the mean over the batches since it last changed, but over about five at most.  A batch that is off by a
     factor of more than 1.6 counts as a change.  A pause looks the same until the next batch is seen.  So one step grows
     the budget at most 2 times, as in Flink, and shrinks it at most 3 times.  A batch that leaves its budget unused does
-    not show that more would fit (RFC 7661): the budget is at most twice the largest batch that was measured.
+    not show that more would fit (RFC 7661).  So the budget is at most twice the largest batch that was measured.
 
     target_seconds: at least a millisecond.  A target below the fixed time cannot be met: rows then get a quarter of it.
         The budget is then often too low, because batches of almost one size do not show what a row costs.

@@ -50,7 +50,7 @@ class Limits:
     out_of_orderness_ms: None: no watermark is planned.
     generated: the watermark comes from generators.
     by_completeness: the watermark is how far the source is complete, and read.
-    budget: what a batch may cost.
+    budget: the maximum cost of a batch.
     stops: configured ends, exclusive; a split without an entry, or with None, has none.
     bounded: extents do not grow in this run (Trigger.AvailableNow).  A split that is read to its extent no longer
         bounds the others, though it still holds back the watermark.
@@ -58,7 +58,7 @@ class Limits:
     late_splits: the policy for a split that comes, or wakes, with records older than the watermark.  It is read at once
         and its rows are late (admit), the others wait for it (catch-up), or the query ends (fail).
     horizon_ms: nothing at or past this event time is read; None: there is no horizon.
-    cost: what ranges cost; the default counts positions as rows.
+    cost: returns the cost of ranges; the default counts positions as rows.
     """
 
     aligned: bool = True

@@ -1,7 +1,7 @@
 """The plan of one micro-batch: the range of each split, cut at one common event time.
 
 A plan has three steps.  ``find_standing`` finds the standing of the splits, and the low of this source.  A source with
-a group tells it that low, and asks it for a bound.  ``plan`` decides the rest.  Both functions run at every trigger,
+a group reports that low to it, and gets a bound.  ``plan`` decides the rest.  Both functions run at every trigger,
 keep no state, and have no effects: they ask only the time index.  The rules are numbered as in ``docs/planning.md``.
 """
 
@@ -100,7 +100,7 @@ class _Batch:
         return any(cut.position > self._starts[s] for s, cut in cuts.items())
 
     def _used(self, cuts: Cuts) -> float:
-        """Return the share of the budget that cuts take; positions before a head may hold rows, too."""
+        """Return the share of the budget that cuts take; positions before a head may also hold rows."""
         if self._limits.budget == UNLIMITED:
             return 0.0
         if self._limits.cost is split_rows:  # a search asks often and for all splits, so it saves an object for each

@@ -1,6 +1,6 @@
 """The splits before a plan: the readable part of each, its state, and the split that holds back the others.
 
-This is the first step of a plan.  The source tells its ``low_ms`` to the alignment group, which answers with a bound.
+This is the first step of a plan.  The source reports its ``low_ms`` to the alignment group, and gets a bound.
 Rules are numbered as in ``docs/planning.md``.
 """
 
@@ -37,7 +37,7 @@ class Standing:
     catching_up: the late splits that the others wait for.
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split whose head has that time, or whose generator leaves that time open.
-    generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
+    generated_ms: the source's watermark by its generators, from the rows that were read; None: there is none.
     open_ms: the first event time that the generator of each split leaves open; empty: the drift is measured between
         heads.
     complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.

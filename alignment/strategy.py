@@ -6,6 +6,7 @@ The vocabulary is Flink's: ``WatermarkStrategy``, ``forBoundedOutOfOrderness``, 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -118,13 +119,15 @@ class WatermarkStrategy:
 
         The watermark of a batch comes from the rows before the batch.
 
-        Raises StrategyError if ``supplier`` cannot be called, such as a generator in place of its class.
+        Raises StrategyError if ``supplier`` cannot be called without arguments, such as a generator in place of its
+        class, or a function of a context as in Flink.
         """
-        if not callable(supplier):
+        if not _takes_nothing(supplier):
+            name = getattr(supplier, "__qualname__", type(supplier).__name__)
             raise StrategyError(
-                f"the generator is {type(supplier).__name__}",
+                f"the generator is {name}",
                 "generator",
-                must="must be a function that returns a new one for each split, such as its class",
+                must="must be a function without arguments that returns a new one for each split, such as its class",
             )
         return cls(out_of_orderness=None, generator=supplier)
 
@@ -136,7 +139,7 @@ class WatermarkStrategy:
     def with_timestamp_assigner(self, assigner: str | Callable[..., Any]) -> WatermarkStrategy:
         """Take the event times of rows from ``assigner`` (Flink: withTimestampAssigner).
 
-        assigner: what the source's option event_time takes, such as ``json:/created``, or for Kafka a function from a
+        assigner: a value of the source's option event_time, such as ``json:/created``, or for Kafka a function from a
             RecordBatch to an int64 array of milliseconds.  A source refuses both at once.
         """
         return replace(self, timestamp_assigner=assigner)
@@ -194,3 +197,14 @@ class WatermarkStrategy:
 def _shown(duration: timedelta) -> str:
     """Show a negative duration as such; Python would show "-1 day, 23:00:00"."""
     return f"-{-duration}" if duration < timedelta(0) else str(duration)
+
+
+def _takes_nothing(function: Any) -> bool:
+    """Return whether something is a function that can be called without arguments, as far as its signature says."""
+    try:
+        inspect.signature(function).bind()
+    except ValueError:  # some functions in C have no signature
+        return True
+    except TypeError:
+        return False
+    return True

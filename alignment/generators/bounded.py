@@ -23,12 +23,17 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
 
     max_out_of_orderness: how far a row may be behind the greatest event time before it.
 
-    Raises OptionError if it is negative.
+    Raises OptionError if it is negative, or no timedelta.
     """
 
     is_divisible = True
 
     def __init__(self, max_out_of_orderness: timedelta) -> None:
+        if not isinstance(max_out_of_orderness, timedelta):
+            raise OptionError(
+                f"max_out_of_orderness is {max_out_of_orderness!r}, but it must be a timedelta, such as "
+                "timedelta(seconds=10)"
+            )
         if max_out_of_orderness < timedelta(0):
             raise OptionError(f"max_out_of_orderness is {max_out_of_orderness}, but it must be zero or more")
         self._disorder_ms = milliseconds(max_out_of_orderness)

@@ -71,7 +71,7 @@ class WatermarkGenerator(ABC):
         del output
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return what another instance needs to continue from here, as JSON.  It is stored in the checkpoint."""
+        """Return the state that another instance needs to continue, as JSON.  It is stored in the checkpoint."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -80,4 +80,4 @@ class WatermarkGenerator(ABC):
 
 
 GeneratorSupplier: TypeAlias = Callable[[], WatermarkGenerator]
-"""Returns a new generator.  Called on executors, too, so it must be picklable."""
+"""Returns a new generator.  Also called on executors, so it must be picklable."""

@@ -15,8 +15,8 @@ from tidegate.alignment.splits import SplitRange
 
 __all__ = ["assign"]
 
-# A Spark task with a Python reader takes some 15 ms besides its rows, as much as 30,000 rows (benchmarks/README.md).
-_WAVES = 3  # with several tasks a core, uneven tasks level out
+# A Spark task with a Python reader takes some 15 ms besides its rows: as much as 30,000 rows (benchmarks/README.md).
+_WAVES = 3  # with several tasks per core, uneven tasks level out
 _LARGE_TASK = 500_000  # rows
 _SMALL_TASK = 10_000  # rows; fewer are not worth another core
 _BYTES_OF_A_ROW = 100  # larger rows count as several
@@ -73,7 +73,7 @@ def assign(
 
 
 def _cut(task: Sequence[SplitRange], max_positions: int) -> Iterator[tuple[SplitRange, ...]]:
-    """Yield as few tasks of equal size as keep within a number of positions."""
+    """Yield the fewest tasks of equal size that have at most a number of positions."""
     positions = sum(r.end - r.start for r in task)
     pieces = -(-positions // max_positions)
     ranges, passed = list(task), 0

@@ -32,12 +32,12 @@ class BadRecordTally:
 
         positions: the positions of all splits after that batch.
         """
-        told = {
+        numbers = {
             (event.split_id, event.start): int(event.said["number"])
             for event in self._take_events()
             if event.start >= self._counted_to.get(event.split_id, 0)
         }
-        self.total += sum(told.values())
+        self.total += sum(numbers.values())
         self._counted_to = dict(positions)
 
     def begin(self, splits: Collection[SplitId]) -> None:

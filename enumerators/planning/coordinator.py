@@ -31,7 +31,6 @@ from tidegate.enumerators.contract import (
     SupportsCompleteness,
     SupportsDetails,
     SupportsNarrowing,
-    SupportsWaiting,
 )
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
@@ -44,6 +43,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.published import Published
+from tidegate.enumerators.planning.rest import Rest, Woken
 from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
@@ -54,8 +54,6 @@ __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _MORE_ATTEMPTS = 4
 _LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
-_LONGEST_REST_S = 5.0  # without a look at the extents
-_POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,10 @@ class CoordinatorSettings:
 
     hold_beyond_ms: nothing further ahead of the wall clock is read.
     counts_bad_records: readers set bad records aside, and report how many.
-    drift_by_watermark: the max drift is that between the watermarks of generators.
+    drift_by_watermark: the max drift is measured between the watermarks of generators.
     by_completeness: the watermark is the time up to which the source is complete, by its enumerator, and read.
     options_digest: changes with any option: records that were left out may count now.
-    windows: the description of the windows that Spark's aggregation keeps; None: it keeps none.
+    windows: the description of the windows that Spark's aggregation keeps; None: Spark keeps none.
     """
 
     watermarks: WatermarkStrategy
@@ -140,9 +138,8 @@ class SourceCoordinator:
         if settings.counts_bad_records and feed is not None:
             self._bad_records = BadRecordTally(partial(feed.take_events, BAD_RECORDS))
         self._opened: _Opened | None = None
-        self._is_bounded = self._nothing_came = False
-        self._stays_until_s = float("-inf")  # without news; while nothing came
-        self._stays_at: Json | None = None  # the start of the last plan, if nothing came
+        self._is_bounded = False
+        self._rest = Rest(clocks)
         self._last_offset: tuple[Json, Offset] | None = None  # as JSON, so that it need not be read again
         self._batch_at_s = clocks.monotonic()
         self.batch = 0
@@ -174,12 +171,12 @@ class SourceCoordinator:
         return self.tasks_between(Offset.from_json(start, self._source), Offset.from_json(end, self._source))
 
     def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
-        """Return what ``tasks`` returns, for offsets of this source."""
+        """Return the same tasks as ``tasks``, for offsets of this source."""
         self.batch += 1
         self._membership.stored(after.group, after.progress.bound_ms)
         self._check_windows(before)
         opened = self._open_once(after)
-        if before == after:  # its starts belong to the batch before
+        if before == after:  # the starts in ``after`` belong to an earlier batch
             return []
         ranges = [
             SplitRange(split, begin, position)
@@ -191,8 +188,8 @@ class SourceCoordinator:
     def everything(self) -> tuple[list[ReadTask], Json | None]:
         """Return the tasks of a batch query, and the enumerator's snapshot.
 
-        Every split is read from its start to its stop or its present end, except for what the query's filters leave
-        out.
+        Every split is read from its start to its stop or its present end, without the parts that the query's filters
+        leave out.
         """
         opened = self._open_once(Offset())
         ranges: Collection[SplitRange] = opened.splits.everything()
@@ -201,7 +198,7 @@ class SourceCoordinator:
         return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
 
     def source_progress(self) -> Json | None:
-        """Return what the last plan decided, for display; None before the first."""
+        """Return the decisions of the last plan, for display; None before the first."""
         return self._published.progress
 
     def close(self) -> None:
@@ -254,47 +251,54 @@ class SourceCoordinator:
         before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
         first = start == INITIAL_OFFSET
         opened = self._open_once(before)
-        enumerator, index, splits = opened.enumerator, opened.index, opened.splits
-        has_news = not self._nothing_came or self._wait_for_news(enumerator, start, splits)
-        if not has_news and self._clocks.monotonic() < self._stays_until_s:
+        woken = self._rest.wait(start, opened.enumerator, opened.splits, bounded=self._is_bounded)
+        if woken is Woken.NOT_YET:
             return start
-        self._stays_at = None  # a plan that fails looks again
-        if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(needed_from(before.generators, before.progress.positions))
-        current = splits.find(before.progress, first=first, bounded=self._is_bounded, look=has_news)
-        if opened.generated is not None:
-            positions = {s: at for s, at in before.progress.positions.items() if s not in current.starts}
-            readable = {s for s, extent in current.extents.items() if extent.available}
-            opened.generated.see(positions, readable, before.progress.watermark_ms)
-            opened.generated.begin(current.starts, current.progress.positions, self.batch)
+        current = self._find_splits(before, opened, first=first, look=woken is Woken.BY_NEWS)
         bad_records = self._count_bad_records(before, current)
-        index.forget(current.diverged)
-        limits = self._limits(enumerator, splits, budget)
+        limits = self._limits(opened, budget)
         planned, is_nothing, held_by = self._decide(before, current, opened, limits, first=first)
         is_nothing = is_nothing and bad_records == before.bad_records
-        said = self._said_of_watermark(opened)
-        if self._bad_records is not None:
-            said["badRecordsTotal"] = bad_records
         put_off = not first and self._is_put_off(planned, current, min_rows)
         # A batch that waits is planned many times, and reads nothing before the last one.
         reported = replace(planned, ranges={}, progress=current.progress, oldest_ms=None) if put_off else planned
-        self._published.publish(reported, current, enumerator, index, self._membership.name_of(planned), said)
+        self._publish(reported, current, opened, bad_records)
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
-        self._nothing_came = put_off or (is_nothing and held_by is None)
-        if self._nothing_came:
-            self._stays_at = start
-            self._stays_until_s = self._changes_by_itself_at_s(opened, current, put_off=put_off)
+        if put_off or (is_nothing and held_by is None):
+            self._rest.begin(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
             return start
+        self._rest.end()
         waits = 0 if held_by is None else before.waits + 1
         after = self._offset_after(before, planned, current.starts, opened, waits, bad_records)
         offset = after.to_json()
         self._last_offset = (offset, after)
-        splits.stored()
+        opened.splits.stored()
         self._membership.planned(planned)
         self._batch_at_s = self._clocks.monotonic()
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
+
+    def _find_splits(self, before: Offset, opened: _Opened, *, first: bool, look: bool) -> FoundSplits:
+        """Return the splits that exist now, after the generators have seen the rows of the batch before."""
+        enumerator, generated = opened.enumerator, opened.generated
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(needed_from(before.generators, before.progress.positions))
+        current = opened.splits.find(before.progress, first=first, bounded=self._is_bounded, look=look)
+        if generated is not None:
+            positions = {s: at for s, at in before.progress.positions.items() if s not in current.starts}
+            readable = {s for s, extent in current.extents.items() if extent.available}
+            generated.see(positions, readable, before.progress.watermark_ms)
+            generated.begin(current.starts, current.progress.positions, self.batch)
+        opened.index.forget(current.diverged)
+        return current
+
+    def _publish(self, planned: Plan, current: FoundSplits, opened: _Opened, bad_records: int) -> None:
+        said = self._said_of_watermark(opened)
+        if self._bad_records is not None:
+            said["badRecordsTotal"] = bad_records
+        held_by = self._membership.name_of(planned)
+        self._published.publish(planned, current, opened.enumerator, opened.index, held_by, said)
 
     def _offset_after(
         self, before: Offset, planned: Plan, starts: Positions, opened: _Opened, waits: int, bad_records: int
@@ -321,20 +325,6 @@ class SourceCoordinator:
         self._bad_records.count(before.progress.positions)
         self._bad_records.begin(current.starts)
         return self._bad_records.total
-
-    def _wait_for_news(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> bool:
-        """Wait a little after a plan that changed nothing; return whether the extents may have changed meanwhile."""
-        if (
-            isinstance(enumerator, SupportsWaiting)
-            and self._clocks.are_real
-            and not self._is_bounded
-            and start == self._stays_at
-            and self._clocks.monotonic() < min(splits.due_s, splits.looked_at_s + _LONGEST_REST_S)
-            and not enumerator.wait(_POLL_INTERVAL_S)
-        ):
-            return False
-        self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
-        return True
 
     def _changes_by_itself_at_s(self, opened: _Opened, current: FoundSplits, *, put_off: bool) -> float:
         """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
@@ -387,7 +377,7 @@ class SourceCoordinator:
         delay_s = self._clocks.monotonic() - self._batch_at_s
         return current.readable < min_rows and delay_s < self._settings.max_trigger_delay_s
 
-    def _limits(self, enumerator: SplitEnumerator, splits: Splits, budget: Budget) -> Limits:
+    def _limits(self, opened: _Opened, budget: Budget) -> Limits:
         if self._pace is not None:
             budget = replace(budget, rows=min(self._pace.rows(), budget.rows or sys.maxsize))
         settings = self._settings
@@ -399,12 +389,12 @@ class SourceCoordinator:
             generated=settings.watermarks.generator is not None,
             by_completeness=settings.by_completeness,
             budget=budget,
-            stops=splits.stops,
+            stops=opened.splits.stops,
             bounded=self._is_bounded,
             fail_on_data_loss=settings.fail_on_data_loss,
             late_splits=settings.late_splits,
-            horizon_ms=self._horizon_ms(enumerator),
-            cost=cost_within(budget, enumerator, self._source),
+            horizon_ms=self._horizon_ms(opened.enumerator),
+            cost=cost_within(budget, opened.enumerator, self._source),
         )
 
     def _horizon_ms(self, enumerator: SplitEnumerator) -> int | None:

@@ -1,7 +1,7 @@
-"""The watermark from generators: what they have seen of each split, and the source's watermark that follows.
+"""The watermark from generators: their watermarks of splits, and the source's watermark that follows.
 
-Before a plan they see what was read since the last one.  So the watermark of a batch is known before it runs, and a
-repeated batch has the same watermark.
+Before each plan the generators see the rows that were read since the last plan.  So the watermark of a batch is known
+before it runs, and a repeated batch has the same watermark.
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ from tidegate.errors import DataLossError, ObjectGoneError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import SourceEvent
 
-__all__ = ["GeneratedWatermarks", "ReaderFeed", "needed_from", "said_before"]
+__all__ = ["GeneratedWatermarks", "ReaderFeed", "needed_from", "no_events", "said_before"]
 
 _LOG = logging.getLogger("tidegate.planner")
 
 _DETAILED_SPLITS = 100
 _GONE = {SplitState.FINISHED, SplitState.REMOVED}
+
+
+def no_events(_: str) -> Collection[SourceEvent]:
+    """Return the source events of a run that takes none."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class ReaderFeed:
     """
 
     read_timed: Callable[[ReadTask, Json | None], TimedRows]
-    take_events: Callable[[str], Collection[SourceEvent]] = lambda _: ()
+    take_events: Callable[[str], Collection[SourceEvent]] = no_events
 
 
 class GeneratedWatermarks:
@@ -61,7 +66,7 @@ class GeneratedWatermarks:
         self._valve = StatusWatermarkValve()
         self._said: dict[SplitId, SplitWatermark] = {}
         self._seen: dict[SplitId, int] = {}
-        self._told: dict[tuple[SplitId, int], SourceEvent] = {}
+        self._reported: dict[tuple[SplitId, int], SourceEvent] = {}
         self._begun_after: dict[SplitId, int] = {}  # the batch that was planned last when a split began
         self._read_here, self._rows = 0, SeenRows()
 
@@ -86,29 +91,31 @@ class GeneratedWatermarks:
         self._valve.is_active = not inputs or any(known.is_active for known in inputs)
 
     def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
-        """Take in what the generators say about the rows up to the positions.  Called before every plan.
+        """Take in the generators' watermarks of the rows up to the positions.  Called before every plan.
 
         positions: the positions of the splits that still hold the records that were read.
         readable: the splits that can be read now; for the others only events count.
         promised_ms: the source's watermark before the rows, if known; None: there was none.
         """
-        for told in self._take_events():
+        for event in self._take_events():
             # An event of a batch from before the split began is about other records.
-            if told.batch > self._begun_after.get(told.split_id, -1):
-                self._told[told.split_id, told.start] = told
+            if event.batch > self._begun_after.get(event.split_id, -1):
+                self._reported[event.split_id, event.start] = event
         for split, end in positions.items():
             while (position := self._seen.setdefault(split, end)) < end:
-                event = self._told.get((split, position))
-                if event is not None and event.end <= end:
-                    self._seen[split] = self._hear(event)
+                reported = self._reported.get((split, position))
+                if reported is not None and reported.end <= end:
+                    self._seen[split] = self._hear(reported)
                 elif split in readable:
                     self._seen[split] = self._read_to(split, position, end, promised_ms)
                 else:
                     break
-        self._told = {at: event for at, event in self._told.items() if event.end > self._seen.get(at[0], event.end)}
+        self._reported = {
+            at: event for at, event in self._reported.items() if event.end > self._seen.get(at[0], event.end)
+        }
 
     def _hear(self, event: SourceEvent) -> int:
-        """Take in what an executor's generator said, and return the position that it has seen."""
+        """Take in the event of an executor's generator, and return the position up to which it has seen rows."""
         before, after = self._said[event.split_id], SplitWatermark.from_json(event.said)
         # The generator of a part knows nothing about the parts before it.
         self._said[event.split_id] = replace(after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms))
@@ -116,15 +123,15 @@ class GeneratedWatermarks:
         return event.end
 
     def _read_to(self, split: SplitId, start: int, end: int, promised_ms: int | None) -> int:
-        """Show rows to a generator here, up to the next range that an event has reported; return up to where."""
-        end = min((told for other, told in self._told if other == split and start < told < end), default=end)
+        """Show rows to a generator here, up to the next range that an event has reported; return the end."""
+        end = min((at for other, at in self._reported if other == split and start < at < end), default=end)
         run = GeneratorRun(new_generator(self._supplier), self._said[split], promised_ms)
         self._read_here += end - start
         try:
             for timed in self._read(SplitRange(split, start, end)):
                 run.add(timed.rows, timed.event_times)
         except (DataLossError, ObjectGoneError) as error:
-            # They were delivered, so they are no loss to the query.
+            # These rows were delivered before, so the query loses nothing.
             _LOG.warning("a watermark generator does not see rows that are gone since they were read: %s", error)
         self._said[split] = run.end()
         self._rows += run.seen
@@ -144,9 +151,9 @@ class GeneratedWatermarks:
         nothing, inputs = SplitWatermark(), self._valve.inputs
         for split, start in starts.items():
             said, known = self._said.get(split, nothing), inputs.get(split)
-            # A split without a watermark holds back the source's; a split that was part of it has to catch up.
+            # A split without a watermark holds back the source's watermark.  A split that had one must catch up.
             is_aligned = self._valve.watermark_ms is None or (said == nothing and (known is None or known.is_aligned))
-            self._told = {at: event for at, event in self._told.items() if at[0] != split}
+            self._reported = {at: event for at, event in self._reported.items() if at[0] != split}
             self._seen[split], self._said[split], self._begun_after[split] = start, nothing, last_batch
             inputs[split] = ValveInput(is_aligned=is_aligned)
 
@@ -157,7 +164,7 @@ class GeneratedWatermarks:
         """
         valve, said = self._valve, self._said
         gone = {s for s in said if states.get(s, SplitState.REMOVED) in _GONE}
-        for split in said.keys() - valve.inputs.keys() - gone:  # it had disappeared, and came back
+        for split in said.keys() - valve.inputs.keys() - gone:  # splits that had disappeared, and came back
             valve.inputs[split] = ValveInput(is_aligned=valve.watermark_ms is None)
         idle = {s for s, split in said.items() if split.is_idle or states.get(s) is SplitState.IDLE}
         for split, known in valve.inputs.items():
@@ -179,11 +186,11 @@ class GeneratedWatermarks:
         return {s: said.watermark_ms for s, said in self._said.items()}
 
     def holding(self) -> set[SplitId]:
-        """Return the splits that the last combined watermark is the minimum of."""
+        """Return the splits whose least watermark is the last combined watermark."""
         return {s for s, known in self._valve.inputs.items() if known.is_aligned}
 
     def report(self) -> Json:
-        """Return for display what generators say about the first splits, and which split holds back the watermark."""
+        """Return for display the watermarks of the first splits, and the split that holds back the source's."""
         inputs = self._valve.inputs
         holding = [(known.watermark_ms, s) for s, known in inputs.items() if known.is_aligned]
         silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
@@ -197,7 +204,7 @@ class GeneratedWatermarks:
         }
 
     def snapshot(self, positions: Positions) -> Json:
-        """Return what ``restore`` needs from the offset of a batch.
+        """Return the state that ``restore`` needs from the offset of a batch.
 
         positions: the positions of all splits after the batch.
         """
@@ -214,18 +221,18 @@ class GeneratedWatermarks:
 def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
     """Return the positions from which generators may have to read splits again, after a restart with an offset.
 
-    snapshot, positions: from the offset.
+    snapshot, positions: the values in the offset.
     """
     return {**positions, **(snapshot or {}).get("unseen", {})}
 
 
 def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSupplier) -> tuple[SplitWatermark, ...]:
-    """Return for each range of a task what the generator of its split said before the range.
+    """Return for each range of a task the watermark and the state of its split's generator before the range.
 
-    snapshot: from the offset of the batch.
+    snapshot: the value in the offset of the batch.
     supplier: creates the generators that will see the ranges.
 
-    Later parts of a range begin without a past: their generator is divisible.
+    Later parts of a range begin without a state: their generator is divisible.
     """
     said, name = snapshot or {}, name_of(new_generator(supplier))
     unseen = said.get("unseen", {})
@@ -235,7 +242,7 @@ def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSuppli
 
 
 def _said_of(snapshot: Json, split: SplitId, name: str) -> SplitWatermark:
-    """Return what was said about a split, without the state of a generator of another name."""
+    """Return the watermark and the state of a split, without the state of a generator of another name."""
     said = SplitWatermark.from_json(snapshot.get("splits", {}).get(split, {}))
     return said if snapshot.get("by", name) == name else replace(said, state=None)
 

@@ -1,4 +1,4 @@
-"""The membership of a coordinator in an alignment group: tells the others its low, and gets a bound from them.
+"""The membership of a coordinator in an alignment group: it reports its low to the others, and gets a bound from them.
 
 A plan is pure, so all exchange with a group happens here.  A source without a group has a membership that does nothing.
 """
@@ -20,7 +20,7 @@ class Membership:
 
     group: the alignment group; None: the source has none.
     max_drift_ms: the source's max drift; a group needs one.
-    by_watermark: the lows come from generators' watermarks, about which the bound of a batch says nothing.
+    by_watermark: the lows come from generators' watermarks, which the bound of a batch does not limit.
     """
 
     def __init__(self, group: GroupFolder | None, max_drift_ms: int | None, *, by_watermark: bool = False) -> None:
@@ -39,10 +39,10 @@ class Membership:
             self._group.join(stored)
 
     def bound(self, standing: Standing) -> GroupBound | None:
-        """Tell the others our low, and return the bound that they set for us."""
+        """Report our low to the others, and return the bound that they set for us."""
         if self._group is None:
             return None
-        # By watermarks the bound is that of a slice, and says nothing of the group: while a member is missing, wait.
+        # With watermarks, the bound is that of a slice and not of the group: so wait while a member is missing.
         return self._group.bound(standing.low_ms, 0 if self._by_watermark else standing.before.bound_ms)
 
     def has_news(self, stored: Json | None) -> bool:
@@ -65,7 +65,7 @@ class Membership:
         return self._group.name_of(planned.held_by)
 
     def snapshot(self) -> Json | None:
-        """Return what ``join`` needs after a restart."""
+        """Return the state that ``join`` needs after a restart."""
         return None if self._group is None else self._group.snapshot()
 
     def planned(self, planned: Plan) -> None:
@@ -73,9 +73,9 @@ class Membership:
         self._has_planned, self._next_low_ms = True, planned.next_low_ms
 
     def stored(self, group: Json | None, bound_ms: int | None) -> None:
-        """Tell the low after a batch: Spark has stored its offset, so it will be read in any case.
+        """Report the low after a batch: Spark has stored its offset, so it will be read in any case.
 
-        group, bound_ms: from the offset.
+        group, bound_ms: the values in the offset.
         """
         if self._group is None:
             return

@@ -7,20 +7,20 @@
      "starts": {"orders-0": 3},      only in the offset where a split first appears, or begins again
      "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered, up to the
                                     disorder of splits that are cut by probing (inexactSplits)
-     "watermark": 1699999999999,     ms, of the source
+     "watermark": 1699999999999,     the source's watermark in ms
      "idle": ["orders-1"],           splits that held back no other split
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
      "removed": ["orders-3"],        splits that are no longer found; their positions are kept
      "ended": true,                  all splits are at their configured ends
      "group": {...},                 the name of this source in its alignment group, and the other members
-     "hollow": {"orders-4": 90},     where a long stretch begins that reaches to the position and holds nothing
-                                    to align by, so that a restart need not search it again
+     "hollow": {"orders-4": 90},     the begin of a long stretch before the position that has no record to align by;
+                                    a restart need not search it again
      "hollowBy": "9f3a01c2",         digest of the options for which that is true
      "waits": 1,                     how many times in a row a bounded run has waited for its group
-     "badRecords": 7,                reported by executors, from the first batch to the one before
-     "generators": {...},            what watermark generators have said, and up to where they have read
+     "badRecords": 7,                reported by executors, from the first batch to the one before this
+     "generators": {...},            the state of watermark generators, and the positions up to which they have read
      "windows": {...},               the windows that Spark itself keeps of this source, by the names of their parts
-     "enumerator": {...}}            what the connector's enumerator needs beyond positions
+     "enumerator": {...}}            the snapshot of the connector's enumerator
 
 An offset of few splits is readable.  An offset of more than 500 splits is packed by ``enumerators/planning/packed.py``,
 because Spark keeps a hundred offsets, each twice:
@@ -29,7 +29,7 @@ because Spark keeps a hundred offsets, each twice:
      "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits and badRecords stay
      "packed": "eJyrVkrMT8pKTS...",  "splits", those that are "new", and all other keys
      "positions": "eJwlzr0OAUE...",  of the splits, in their order
-     "read": "eJxjYGBg4GFi5OR..."}   in place of "starts": the distances of the new splits from there to the positions
+     "read": "eJxjYGBg4GFi5OR..."}   instead of "starts": the distance from start to position for each new split
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
 new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
@@ -57,13 +57,10 @@ __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 500  # splits
-_KEYS = frozenset(
-    {"v", "source", "positions", "starts", "bound", "watermark", "idle", "late", "removed", "ended", "group"}
-    | {"hollow", "hollowBy", "waits", "badRecords", "generators", "windows", "enumerator", "packed", "read"}
-)
-_PACKED_KEYS = frozenset(
-    {"splits", "new", "idle", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"}
-)
+_SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords"})
+_GROWING = frozenset({"idle", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"})
+_KEYS = _SMALL | _GROWING | {"positions", "starts", "packed", "read"}
+_PACKED_KEYS = _GROWING | {"splits", "new"}
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
 
@@ -87,9 +84,10 @@ class Offset:
     starts: the starts of splits that are new in this offset, or hold other records than before.
     enumerator: the enumerator's snapshot.
     group: the membership's snapshot.
-    waits: how often a bounded run has waited for its group since the last batch with another reason.
+    waits: how often in a row a bounded run has waited for its group.
     generators: the snapshot of the generated watermarks.
-    bad_records: how many were set aside in all batches before this offset's own, as far as executors reported them.
+    bad_records: how many records were set aside in all batches before this offset's batch, as far as executors have
+        reported them.
     windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;
         None: there never were any.
     """
@@ -129,7 +127,7 @@ class Offset:
         return {"positions": pack_values(self.progress.positions), "starts": pack_values(self.starts) or None}
 
     def _others(self) -> Json:
-        """Return what grows with the number of splits, except positions and starts."""
+        """Return the parts that grow with the number of splits, except positions and starts."""
         progress = self.progress
         return {
             "idle": pack_names(progress.idle) or None,
@@ -172,7 +170,7 @@ class Offset:
 
         Raises CheckpointError if ``source`` cannot continue from it.
         """
-        version = offset.get("v")
+        version = offset.get("v") if isinstance(offset, Mapping) else None  # of Spark's rate source it is a number
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise CheckpointError(_not_ours(offset))
         if version > _PACKED_VERSION:
@@ -229,7 +227,7 @@ class Offset:
         return position
 
 
-def _not_ours(offset: Mapping[str, Any]) -> str:
+def _not_ours(offset: Any) -> str:
     sentence = f"the checkpoint holds {_short(offset)}, which is not an offset of a tidegate source"
     if built_in_offset(offset) is None:
         return sentence
@@ -283,6 +281,6 @@ def _canonical(snapshot: Json | None) -> Any:
     return json.loads(json.dumps(snapshot, sort_keys=True))
 
 
-def _short(offset: Mapping[str, Any]) -> str:
-    text = repr(dict(offset))
+def _short(offset: Any) -> str:
+    text = repr(offset)
     return text if len(text) <= 200 else text[:200] + "..."

@@ -1,6 +1,6 @@
 """Packs the parts of an offset that grow with the number of splits.
 
-JSON is compressed as it is.  Numbers are compressed by planes: first the lowest byte of each, then the next byte.  So
+JSON is compressed unchanged.  Numbers are compressed by planes: first the lowest byte of each, then the next byte.  So
 the low bytes, which are random, do not hide the high bytes, which are similar.
 """
 

@@ -15,7 +15,7 @@ __all__ = ["Published"]
 
 
 class Published:
-    """Collects the parts of the progress after a plan.
+    """Publishes the progress after each plan.
 
     progress: the progress after the last plan; None before the first.
     """
@@ -35,7 +35,7 @@ class Published:
         held_by: str | None,
         said: Json,
     ) -> None:
-        """Report a plan.  Called once for each.
+        """Publish a plan.  Called once per plan.
 
         held_by: the split or the member that sets the bound, for display.
         said: further entries, about a watermark that is not planned.

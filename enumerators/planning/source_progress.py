@@ -2,40 +2,40 @@
 
     {"watermark": ms, "bound": ms, "low": ms,   of the source, after the plan; null: there is none
      "heldBy": "orders-3",                      the split, or member of the group, that sets the bound
-     "groupBound": ms,                          what the others of the group leave to this source
-     "splits": {"paused": 2, "reading": 1},     how many splits are in which state
+     "groupBound": ms,                          the bound that the other members of the group set for this source
+     "splits": {"paused": 2, "reading": 1},     the number of splits in each state
      "spread": [ms, ms, ms],                    next event times: of the slowest split, the median, the fastest
-     "plannedRows": 500,                        of the batch, as far as is known before it is read
-     "rowsRemaining": 1200,                     lag in rows: all that is readable and not planned yet
+     "plannedRows": 500,                        the rows of the batch, as far as known before it is read
+     "rowsRemaining": 1200,                     lag in rows: readable, and not planned yet
      "numFilesOutstanding": 3,                  the same in objects, for a source that reads objects,
      "numBytesOutstanding": 9000,               and in bytes
      "eventTimeLag": ms,                        now minus the oldest unread event time; 0: none is unread
      "oldestEventTime": ms,                     of the first records that the batch reads; null: none is known
-     "currentFetchEventTimeLag": ms,            now minus that, as FLIP-33 has it; null: none is known
-     "mostBehind": ["orders-3", 900, ms],       the split with the oldest: its lag in rows and event time
-     "lateRows": 0, "lateRowsTotal": 17,        read behind the watermark, by this plan and by this run
-     "lateSplits": ["orders-7"],                those that came, or woke, behind it; the first ten
-     "paused": {"orders-2": ms},                since when (wall clock), the longest ten
+     "currentFetchEventTimeLag": ms,            now minus that time, as in FLIP-33; null: none is known
+     "mostBehind": ["orders-3", 900, ms],       the split with the oldest record: its lag in rows and event time
+     "lateRows": 0, "lateRowsTotal": 17,        rows read behind the watermark, by this plan and by this run
+     "lateSplits": ["orders-7"],                splits that came, or woke, behind it; the first ten
+     "paused": {"orders-2": ms},                since when (wall clock) splits are paused; the longest ten
      "lookups": 1, "peeks": 2,                  requests to the time index by this plan
-     "inexactSplits": 0,                        cut by probing, for the index is blind there: such a batch
+     "inexactSplits": 0,                        splits cut by probing, because the index is blind there: such a batch
                                                 passes the bound by at most the split's disorder
-     "overshoot": ms,                           how far the batch passes the bound, for chunks are read whole
-     "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
-     "unavailableSplits": ["orders-4"],         that cannot be reached now; the first ten, if there are any
-     "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
-     "badRecordsTotal": 7,                      set aside by the query before this batch, where it sets any aside
-    "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
-     "generated": {"heldBy": "orders-1",        the split that holds the watermark of generators, where there are any
+     "overshoot": ms,                           how far the batch passes the bound, because chunks are read whole
+     "secondsToDeletion": {"orders-2": 340},    the time until unread records are deleted, if it can be estimated
+     "unavailableSplits": ["orders-4"],         splits that cannot be reached now, if any; the first ten
+     "divergedSplits": ["orders-5"],            splits with other records than this run has read; the first ten
+     "badRecordsTotal": 7,                      set aside by the query before this batch, if it sets any aside
+     "metrics": {"approximateQueueSize": 7},    the connector's own metrics, if it has any
+     "generated": {"heldBy": "orders-1",        the split that holds back the watermark of generators, if there are any
                    "readHere": 0,               how many positions the planner itself has shown them in this run
-                   "rows": 900, "lateRows": 2,  that they have seen in this run, and of them behind the watermark
+                   "rows": 900, "lateRows": 2,  the rows that they saw in this run, and those behind the watermark
                    "bySplit": {"orders-0": [ms, "active"]}},   watermark and status, up to 100 splits
-     "completeness": {"until": ms,              up to where folders are complete by their markers, where there are any;
-                      "next": ms},              the folder that holds the watermark; null: none does
-     "planner": "9f1c...",                      names the planner process
+     "completeness": {"until": ms,              folders are complete by their markers up to this time, if there are any
+                      "next": ms},              the folder that holds back the watermark; null: none does
+     "planner": "9f1c...",                      the name of the planner process
      "reads": "orders at kafka:9092",           what is read, for people
      "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits
 
-It is small for any number of splits, because Spark keeps it twice in each progress.
+The JSON is small for any number of splits, because Spark keeps it twice in each progress.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class ProgressReporter:
         metrics: Mapping[str, int] | None = None,
         overshoot_ms: int | None = None,
     ) -> Json:
-        """Return what a plan decided.  Called once per plan.
+        """Return the JSON of a plan.  Called once per plan.
 
         ends: the position up to which each split could be read.
         asked: the plan's requests to the time index, by their names in the progress.
         cost: what ranges cost.
         metrics: the connector's own metrics.
-        overshoot_ms: how far the batch passes the bound; None: no bound, or no position passes one.
+        overshoot_ms: how far the batch passes the bound; None: there is no bound, or no position can pass it.
         """
         progress, splits = planned.progress, planned.splits
         by_state: dict[SplitState, list[SplitId]] = {}

@@ -1,4 +1,4 @@
-"""The splits of a run: their starts, their ends, and which are idle.
+"""The splits of a run: their starts, their ends, and the idle ones.
 
 This is soft state: the offset holds the parts that a restart needs.  Rules are numbered as in ``docs/planning.md``.
 """
@@ -110,7 +110,7 @@ class Splits:
             starts=starts,
             extents=extents,
             ends=self._ends(extents),
-            # By extents, not by the targets of a bounded run: only a split with nothing to read is idle.
+            # A split at the target of a bounded run is not idle if its extent has more to read.
             idle=self._timers.observe(positions, available, before.idle),
             added=() if first else [*new, *self._diverged],
             diverged=frozenset(self._diverged),
@@ -119,7 +119,7 @@ class Splits:
 
     @property
     def due_s(self) -> float:
-        """When something changes though no extent does: a split becomes idle, or discovery is due."""
+        """The time of the next change without a new extent: a split becomes idle, or discovery is due."""
         return min(self._discovered_at_s + self._discovery_interval_s, self._timers.due_s)
 
     def stored(self) -> None:
@@ -216,7 +216,7 @@ class _IdleTimers:
         self.due_s = float("inf")  # the next split becomes idle
 
     def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
-        """Return the splits that are idle now.  One that was idle before a restart still is, if nothing came."""
+        """Return the splits that are idle now.  A split that was idle before a restart still is, if nothing came."""
         now_s = self._clock()
         self._since_s = {
             split: self._since_s.get(split, now_s - self._timeout_s if split in idle_before else now_s)

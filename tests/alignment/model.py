@@ -1,6 +1,6 @@
 """A world to plan in, and an oracle that judges plans by looking at every single record.
 
-Nothing here shares code with the planner: a log knows its whole future, and each rule is checked
+The model shares no code with the planner: a log knows its whole future, and each rule is checked
 by brute force over records.
 """
 
@@ -23,7 +23,7 @@ from tidegate.alignment.states import SplitState, may_follow
 
 @dataclass(frozen=True)
 class Entry:
-    """What a log holds at a position; seen: a record to align by, not a marker or the like."""
+    """An entry of a log; seen: it is a record to align by, not a marker or the like."""
 
     position: int
     time_ms: int
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass
 class Log:
-    """One split: its entries for all its life, of which those before ``end`` can be read now."""
+    """One split: its entries for all its life.  Those before ``end`` can be read now."""
 
     entries: list[Entry]
     begin: int = 0
@@ -64,7 +64,7 @@ def log(*times_ms: int, start: int = 0, readable: bool = True) -> Log:
 
 
 def disorder(times: Collection[int]) -> int:
-    """Return how far a record is at most behind the greatest time before it; 0: they are in order."""
+    """Return how far any record is behind the greatest time before it; 0: the records are in order."""
     return max((most - t for most, t in zip(accumulate(times, max), times, strict=True)), default=0)
 
 
@@ -79,8 +79,8 @@ class PeekOnly:
         self.lazy_latest = lazy_latest
 
     def peek(self, positions: Mapping[str, int]) -> dict[str, Head | None]:
-        found = {s: self.logs[s].records(p, self.logs[s].end) for s, p in positions.items()}
-        return {s: Head(r[0].position, r[0].time_ms) if r else None for s, r in found.items()}
+        records = {s: self.logs[s].records(p, self.logs[s].end) for s, p in positions.items()}
+        return {s: Head(r[0].position, r[0].time_ms) if r else None for s, r in records.items()}
 
     def latest(self, ends: Mapping[str, int]) -> dict[str, int | None]:
         answers: dict[str, int | None] = {}
@@ -97,15 +97,15 @@ class KafkaLike(PeekOnly):
         answers: dict[str, Head | None] = {}
         for split in splits:
             log = self.logs[split]
-            found = [e for e in log.entries if log.begin <= e.position < log.end and e.time_ms >= event_time_ms]
-            answers[split] = Head(found[0].position, found[0].time_ms) if found else None
+            entries = [e for e in log.entries if log.begin <= e.position < log.end and e.time_ms >= event_time_ms]
+            answers[split] = Head(entries[0].position, entries[0].time_ms) if entries else None
         return answers
 
 
 class World:
     """Runs plans against logs and judges each by brute force.
 
-    sighted: the index sees, so that cuts must be exact.
+    sighted: the index is not blind, so cuts must be exact.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class World:
         return plan(standing, group_bound, index, self.limits)
 
     def drain(self) -> int:
-        """Plan until nothing changes any more; return the number of plans that did something."""
+        """Plan until nothing changes; return the number of plans that changed something."""
         most = 10 + 3 * sum(max(0, log.last - log.begin) for log in self.logs.values())
         for count in range(most):
             before = self.progress
@@ -223,7 +223,7 @@ class World:
         return self.logs[split].records((at or self.progress).positions[split], self.end_of(split))
 
     def _late(self) -> set[str]:
-        """Return the splits with unread records that came, or woke, behind the watermark and still are."""
+        """Return the splits with unread records that came, or woke, behind the watermark and are still behind it."""
         watermark_ms = self.progress.watermark_ms
         behind = {
             s for s in self.logs if watermark_ms is not None and (w := self.unread(s)) and w[0].time_ms <= watermark_ms
@@ -314,14 +314,14 @@ class World:
             assert self.limits.budget.used(self.limits.cost(planned.ranges)) <= 1, "over budget"
 
     def _judge_bound(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int) -> None:
-        """Judge that the bound is kept up to the disorder of what could be read, however blind the source is."""
+        """Judge that the bound is kept up to the disorder of the readable records, however blind the source is."""
         for split, entries in batch.items():
             allowed_ms = disorder([e.time_ms for e in self.unread(split)])
             for stored_ms in {bound_ms, planned.progress.bound_ms} - {None}:
                 assert all(e.time_ms < stored_ms + allowed_ms for e in entries), f"{split} is read too far"
 
     def _judge_exact_bound(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int) -> None:
-        # In disorder, a lookup may find what is read already; such a split is probed, and may overshoot.
+        # In disorder, a lookup may find a record that was read already.  Such a split is probed, and may overshoot.
         exact = {split for split, said in planned.splits.items() if said.exact} & self.logs.keys()
         times = [e.time_ms for split in exact for e in batch.get(split, [])]
         assert all(t < bound_ms for t in times), "a record at or past the bound was read"
@@ -353,11 +353,11 @@ class World:
                     assert entry.time_ms > after_ms, f"{entry} of {split} was in order and would now be late"
 
     def _judge_by_spark(self, planned: Plan) -> None:
-        """Judge that a delay as long as the disorder, and at the live edge the drift, lets Spark drop no row.
+        """Judge that Spark drops no row if its delay is the disorder, and at the live edge also the drift.
 
-        Promised to splits that were there from the beginning.  A split that always had unread records has the promise
-        whatever the others did.  Any other split has it as long as it held the bound.  Probing is right up to the
-        disorder, so that counts twice.
+        The promise is to splits that existed from the beginning.  A split that always had unread records has it
+        whatever the other splits did.  Any other split has it as long as it held the bound.  Probing is right up to
+        the disorder, so the disorder counts twice.
         """
         self.always_unread &= {s for s in self.logs if self.limits.aligned} - self.late
         self.always_holding &= {s for s in self.logs if self._holds(s, self.progress)} - self.late

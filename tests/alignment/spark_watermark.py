@@ -1,4 +1,4 @@
-"""The rows that Spark would drop: its watermark, computed from what was delivered and from nothing else.
+"""The rows that Spark would drop: its watermark, computed only from delivered rows.
 
 Spark drops a row whose event time is at or before its watermark, the greatest event time delivered so far minus
 a delay.  Batch N is filtered by what was delivered up to batch N - 1.  Where a query may hold several stateful
@@ -19,9 +19,9 @@ class SparkWatermark:
         self._greatest: list[float] = []
 
     def dropped(self, rows: Sequence[int], delay_ms: int, lag: int) -> list[int]:
-        """Return which event times of the batch that comes next Spark would drop.
+        """Return the event times of the next batch that Spark would drop.
 
-        lag: of the batches before, the last ``lag - 1`` do not count yet.
+        lag: the last ``lag - 1`` batches before it do not count yet.
         """
         seen = self._greatest[: len(self._greatest) - lag + 1]
         return [t for t in rows if seen and t <= seen[-1] - delay_ms]

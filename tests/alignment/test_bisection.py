@@ -33,8 +33,8 @@ def test_in_an_ordered_split_the_cut_is_at_the_time_and_a_rough_one_little_behin
         return
     known: list[tuple[int, Head | None]] = [(p, Head(p, times[p])) for p in peeked if p < len(times)]
     right = bisect_left(times, time_ms)
-    found, _ = run(times, time_ms, known, exact=True)
-    assert found == (right, times[right] if right < len(times) else None)
+    cut, _ = run(times, time_ms, known, exact=True)
+    assert cut == (right, times[right] if right < len(times) else None)
     (rough, _), _ = run(times, time_ms, known)
     assert right <= rough <= right + right // 16
 
@@ -53,7 +53,8 @@ def test_positions_that_are_far_apart_cost_few_peeks(
         search.answer(position, Head(at * width, at) if at < records else None)
         peeks += 1
     cut, _ = search.result()
-    assert -(-cut // width) <= min(time_ms, records)
+    right = min(time_ms, records) * width
+    assert cut <= (right if exact else right + right // 16)
     assert peeks <= 4 * (records * width).bit_length()
 
 
@@ -68,7 +69,7 @@ def test_in_disorder_the_cut_is_not_past_a_record_that_was_seen_to_be_too_new(ti
         search.answer(position, Head(position, times[position]))
     cut, _ = search.result()
     assert 0 < cut <= len(times)
-    assert all(position >= cut for position, found in seen if found >= time_ms)
+    assert all(position >= cut for position, seen_ms in seen if seen_ms >= time_ms)
 
 
 def test_what_was_seen_behind_a_record_that_is_too_new_does_not_count() -> None:

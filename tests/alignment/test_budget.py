@@ -66,15 +66,15 @@ def test_the_search_finds_a_time_that_fits_well_whenever_one_does(times: list[in
     used_at_high = used(high)
     if used_at_high <= 1:
         return
-    found = greatest_within(used, times[0], high, used_at_high, sample if sampled else None)
+    greatest = greatest_within(used, times[0], high, used_at_high, sample if sampled else None)
     assert all(times[0] < t < high for t in asked[1:])
-    if found is None:
+    if greatest is None:
         assert used(times[0] + 1) > 1, "the least time would have fitted"
         return
-    assert used(found) <= 1
+    assert used(greatest) <= 1
     steps = len(asked) - 2
     if steps < 10:
-        assert used(found) >= 7 / 8 or used(found + 1) > 1, "there is more to be had"
+        assert used(greatest) >= 7 / 8 or used(greatest + 1) > 1, "there is more to be had"
 
 
 def test_the_search_is_patient_only_for_ten_steps() -> None:

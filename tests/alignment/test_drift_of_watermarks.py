@@ -1,4 +1,4 @@
-"""A plan whose max drift is that between the watermarks of generators: what holds it, and how it says so."""
+"""Plans whose max drift is between the watermarks of generators: the split that holds them, and its name."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def planned_by(
     watermark_ms: int | None = None,
     group: GroupBound | None = None,
 ) -> Plan:
-    """Return the plan for splits of which nothing readable has been read.
+    """Return the plan for splits from which nothing has been read.
 
     said: the log of each split, and the watermark of its generator.
     not_held_by: a split that is no part of the source's watermark.
     """
     logs = {split: readable for split, (readable, _) in said.items()}
-    index, extents = TimeIndex(KafkaLike(logs)), {s: Extent(each.begin, each.end) for s, each in logs.items()}
-    progress = Progress({s: each.begin for s, each in logs.items()}, watermark_ms=watermark_ms)
+    index, extents = TimeIndex(KafkaLike(logs)), {s: Extent(log.begin, log.end) for s, log in logs.items()}
+    progress = Progress({s: log.begin for s, log in logs.items()}, watermark_ms=watermark_ms)
     standing = find_standing(progress, extents, (), index, limits)
     watermarks = {split: at_ms for split, (_, at_ms) in said.items()}
     standing = with_generated(standing, watermark_ms, watermarks, said.keys() - {not_held_by}, limits)

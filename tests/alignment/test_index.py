@@ -73,7 +73,7 @@ class TestTimeIndex:
         assert index.latest({"a": Extent(0, 1)}) == {"a": 5}
 
     def test_the_latest_time_is_asked_for_again_after_records_were_deleted(self) -> None:
-        # Or a planner that lives would hold the others for a record that a restarted one cannot see.
+        # Otherwise a running planner would hold the others for a record that a restarted planner cannot see.
         logs = {"a": log(5, 9)}
         index = TimeIndex(KafkaLike(logs))
         assert index.latest({"a": Extent(0, 2)}) == {"a": 9}
@@ -99,7 +99,7 @@ class TestTimeIndex:
 
 
 class Silent(PeekOnly):
-    """Leaves what is latest to peeks."""
+    """Leaves the latest event times to peeks."""
 
     def latest(self, _ends: Mapping[str, int]) -> dict[str, int | None]:
         return {}

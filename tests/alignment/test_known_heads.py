@@ -15,10 +15,10 @@ class Counting(PeekOnly):
     looked_through = 0
 
     def peek(self, positions: dict[str, int]) -> dict[str, Head | None]:
-        found = super().peek(positions)
-        for split, head in found.items():
+        heads = super().peek(positions)
+        for split, head in heads.items():
             self.looked_through += (self.logs[split].end if head is None else head.position) - positions[split]
-        return found
+        return heads
 
 
 @settings(max_examples=400)
@@ -33,16 +33,16 @@ def test_it_answers_as_looking_would_and_asks_for_no_position_twice(seen: list[b
         known.forget_before({"a": begin})
         position = data.draw(st.integers(begin, max(begin, end)))
         right = next((head for head in records if position <= head.position < end), None)
-        found = known.find("a", position)
-        if isinstance(found, Head):
-            assert found == right or (right is None and found.position < len(seen))
+        head_or_position = known.find("a", position)
+        if isinstance(head_or_position, Head):
+            assert head_or_position == right or (right is None and head_or_position.position < len(seen))
             continue
-        assert position <= found
-        assert not any(position <= head.position < found for head in records)
-        answer = next((head for head in records if found <= head.position < end), None)
-        assert found not in looked, "a position without a record was looked at again"
-        looked |= set(range(found, end if answer is None else answer.position))
-        known.learn("a", found, answer, end)
+        assert position <= head_or_position
+        assert not any(position <= head.position < head_or_position for head in records)
+        answer = next((head for head in records if head_or_position <= head.position < end), None)
+        assert head_or_position not in looked, "a position without a record was looked at again"
+        looked |= set(range(head_or_position, end if answer is None else answer.position))
+        known.learn("a", head_or_position, answer, end)
         at = data.draw(st.integers(begin, max(begin, end)))
         first = known.first_without("a", at)
         assert first <= at

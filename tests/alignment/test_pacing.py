@@ -28,7 +28,7 @@ class Batch:
 
 @dataclass
 class Sink:
-    """What the sizer knows nothing of: ``fixed`` seconds a batch, and rows at a speed that is only about ``speed``."""
+    """A sink that the sizer does not know: ``fixed`` seconds per batch, and rows at a speed of about ``speed``."""
 
     fixed: float = 0.2
     speed: float = 50_000.0
@@ -59,7 +59,7 @@ def variation(batches: list[Batch]) -> float:
 
 
 def until_back(batches: list[Batch], target: float) -> int:
-    """Return how many batches pass before the first that is within 30 % of the target, as all after it are."""
+    """Return the number of batches before the first from which on all are within 30 % of the target."""
     off = [i for i, batch in enumerate(batches) if abs(batch.seconds / target - 1) > 0.3]
     return off[-1] + 1 if off else 0
 
@@ -159,7 +159,7 @@ def test_a_pause_costs_two_batches(seed: int) -> None:
     first, second, *others = [batch.budget for batch in sink.run(sizer, 5)]
     assert first == before // 3
     assert first < second < 0.9 * settled
-    assert min(others) > 0.6 * settled  # of 20,000 runs the noise alone took one to 0.67
+    assert min(others) > 0.6 * settled  # in 20,000 runs, noise alone took one to 0.67
 
 
 @PROFILE
@@ -169,7 +169,7 @@ def test_small_batches_leave_the_budget_where_it_was(seed: int, most: int) -> No
     sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
     sink.run(sizer, 40)
     sink.run(sizer, 300, lambda: random.randint(0, most))
-    # Not as before the small ones: that budget, too, is one of many that the noise makes.
+    # The budget before the small batches is no measure: it is also one of many that the noise makes.
     assert sizer.rows == pytest.approx((10.0 - sink.fixed) * sink.speed, rel=0.4)
 
 

@@ -15,7 +15,7 @@ WALL_CLOCK_MS = 10**9
 
 
 class TestLow:
-    """Rule 1: low is the least head time of what is unread, and of who may still deliver."""
+    """Rule 1: low is the least head time of unread splits, and of splits that may still deliver."""
 
     def test_the_slowest_head_sets_the_bound_and_who_is_past_it_is_paused(self) -> None:
         world = World({"slow": log(0, 19, 20), "fast": log(20, 21)}, Limits(max_drift_ms=20))
@@ -27,7 +27,7 @@ class TestLow:
         assert (world.read("slow"), world.read("fast")) == ([0, 19, 20], [20, 21])
 
     def test_a_gap_longer_than_the_drift_stops_nobody(self) -> None:
-        # With last-read times instead of heads, both splits would wait for each other.
+        # With the times that were read last instead of heads, both splits would wait for each other.
         world = World({"a": log(0, 1000), "b": log(1, 2000)}, Limits(max_drift_ms=10, bounded=True))
         world.drain()
         assert (world.read("a"), world.read("b")) == ([0, 1000], [1, 2000])
@@ -59,9 +59,21 @@ class TestLow:
         assert (planned.low_ms, planned.progress.bound_ms) == (120, 130)
         assert (world.read("late"), world.read("a")) == ([50, 60], [0, 100, 105, 120])
 
+    def test_a_late_split_whose_next_record_is_in_time_holds_the_watermark_in_a_batch_of_late_records_too(self) -> None:
+        world = World({"a": log(901), "b": log(900)}, Limits(max_drift_ms=10))
+        world.plan()
+        assert world.progress.watermark_ms == 899
+        world.remove("b")
+        world.discover("late", log(0, 0, 900))
+        world.limits = Limits(max_drift_ms=10, budget=Budget(rows=2))
+        world.plan()
+        assert (world.read("late"), world.progress.watermark_ms) == ([0, 0], 899)
+        world.drain()
+        assert world.read("late") == [0, 0, 900]
+
     def test_late_splits_alone_are_read_slice_by_slice_too(self) -> None:
-        # Without a bound of an earlier run there was no low, hence no bound: the slice overshot, and
-        # with a budget the bound then lay in the past, where it paused the split for ever.
+        # Without the bound of an earlier run there was no low and no bound.  The slice overshot, and
+        # with a budget the bound was then in the past, where it paused the split for ever.
         world = World({"a": log(1000)}, Limits())
         world.plan()
         assert (world.progress.watermark_ms, world.progress.bound_ms) == (999, None)
@@ -158,7 +170,7 @@ class TestBudget:
         ignored = [Entry(position, 5, seen=False) for position in range(1, 10)]
         world = World({"a": Log([Entry(0, 1), *ignored, Entry(10, 2)], end=11)}, Limits(budget=Budget(rows=4)))
         planned = [world.plan() for _ in range(4)]
-        assert [sum(r.end - r.start for r in each.ranges.values()) for each in planned] == [1, 4, 4, 2]
+        assert [sum(r.end - r.start for r in batch.ranges.values()) for batch in planned] == [1, 4, 4, 2]
         assert world.read("a") == [1, 2]
 
     def test_rows_that_planning_leaves_out_up_to_the_end_count_too(self) -> None:
@@ -243,7 +255,7 @@ def test_the_watermark_of_a_caught_up_split_is_its_greatest_event_time_not_the_c
 
 
 class TestBlindness:
-    """Rule 6: what a lookup answers is a candidate."""
+    """Rule 6: the answer of a lookup is a candidate."""
 
     def transactional(self, commits: int = 3) -> Log:
         entries = []
@@ -253,8 +265,8 @@ class TestBlindness:
         return Log(entries, end=commits * 10)
 
     def test_a_transactional_back_fill_advances_past_its_commit_markers(self) -> None:
-        # The first marker answers every lookup: cut there, a batch would hold one transaction, and
-        # the split would seem to stand at the time of the clock.
+        # The first marker answers every lookup.  A batch that is cut there would hold one transaction, and
+        # the split would seem to be at the time of the clock.
         world = World({"a": self.transactional()}, Limits(max_drift_ms=150, bounded=True), sighted=False)
         planned = world.plan()
         assert world.read("a") == [t for t in range(0, 150, 10) if t != 90]
@@ -280,7 +292,7 @@ class TestBlindness:
         assert world.read("b") == [0, 100]
 
     def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self) -> None:
-        # A lookup searches the whole log, what is read included.
+        # A lookup searches the whole log, even the records that were read.
         entries = [Entry(0, 0), Entry(1, 150, seen=False), Entry(2, 5), Entry(3, 100), Entry(4, 200), Entry(5, 300)]
         world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10, bounded=True), sighted=False)
         assert [world.plan().splits["a"].exact for _ in range(3)] == [False, False, True]

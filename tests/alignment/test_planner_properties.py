@@ -68,13 +68,13 @@ EVENTS = st.lists(st.tuples(st.sampled_from(WHATS), st.integers(0, 5), st.intege
 
 @st.composite
 def worlds(draw: st.DrawFn, *, clean: bool, source: type[PeekOnly]) -> tuple[World, list[Log], list[Limits]]:
-    """Draw a world, the splits that are still to be discovered, and what the user may change."""
-    # Only what is probed can pass the bound, and only where disorder is longer than the drift.
+    """Draw a world, the splits that are still to be discovered, and the options that the user may change."""
+    # Only probed splits can pass the bound, and only if their disorder is longer than the drift.
     disorder_ms = draw(st.sampled_from([0, 60, 60, 900] if source is PeekOnly else [0, 0, 1, 5, 60]))
     wanted_ms = draw(st.sampled_from([disorder_ms, disorder_ms, disorder_ms, 2, None]))
-    found = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), min_size=1, max_size=4))
+    drawn = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), min_size=1, max_size=4))
     hidden = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), max_size=2))
-    named = {f"s{i}": log for i, log in enumerate(found)}
+    named = {f"s{i}": log for i, log in enumerate(drawn)}
     begun = draw(limits(disorder_ms=wanted_ms))
     if draw(st.booleans()):
         stops = {s: draw(st.sampled_from([None, log.begin, log.begin + 3, log.last])) for s, log in named.items()}
@@ -118,7 +118,7 @@ def happen(  # noqa: C901 - a table of small effects
     def change_limits() -> None:
         world.restart()
         if changes:
-            world.states = {}  # another run: what was finished before need not be now
+            world.states = {}  # another run: splits that were finished before need not be finished now
             world.limits = changes.pop()
 
     effects: dict[str, Callable[[], object]] = {
@@ -146,7 +146,7 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
     for event in events:
         happen(world, event, hidden, changes)
         world.plan()
-    # Whatever was in the way goes away, and then everything must be read.
+    # All obstacles go away, and then everything must be read.
     world.away.clear()
     world.group_low_ms = None
     for split in list(world.gone):
@@ -169,7 +169,7 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
 
 
 def _judge_last_watermark(world: World) -> None:
-    """With all splits idle or finished, the watermark has come up to the last record but the disorder."""
+    """If all splits are idle or finished, the watermark is at the last record minus the disorder."""
     ends = {s: world.end_of(s) for s in world.logs}
     last_ms = [t for t in world.source.latest(ends).values() if t is not None]
     disorder_ms = world.limits.out_of_orderness_ms
@@ -220,7 +220,10 @@ def test_in_disorder_longer_than_the_drift_a_batch_passes_its_bound_by_no_more_t
 ) -> None:
     times = [[now - late for now, (_, late) in zip(accumulate(gap for gap, _ in s), s, strict=True)] for s in steps]
     world = World(
-        {f"s{i}": Log([Entry(*at) for at in enumerate(each)], end=len(each)) for i, each in enumerate(times)},
+        {
+            f"s{i}": Log([Entry(*at) for at in enumerate(split_times)], end=len(split_times))
+            for i, split_times in enumerate(times)
+        },
         Limits(max_drift_ms=drift_ms, out_of_orderness_ms=60, bounded=True, budget=budget),
         source=source,
         sighted=False,

@@ -12,7 +12,7 @@ from tidegate.errors import DataLossError
 
 
 class TestDataLoss:
-    """Rule 7: extents that do not fit positions, and what may not be read yet."""
+    """Rule 7: extents that do not fit positions, and records that may not be read yet."""
 
     def test_deleted_unread_records_are_an_error(self) -> None:
         world = World({"a": log(0, 1, 2)}, Limits())
@@ -66,7 +66,7 @@ class TestDataLoss:
         assert states(world)["open"] is SplitState.CAUGHT_UP
 
     def test_a_first_transaction_that_is_still_open_holds_the_watermark(self) -> None:
-        # Its records are there, and nothing is known of their times.
+        # Its records exist, but their times are unknown.
         world = World({"open": log(50, readable=False), "b": log(0, 100)}, Limits())
         world.logs["open"].settled = False
         world.plan()
@@ -112,7 +112,7 @@ class TestIdleness:
 
     @staticmethod
     def woken() -> World:
-        """A world whose split a was idle while b moved the watermark to 99, and is idle no more."""
+        """A world whose split a was idle while b moved the watermark to 99, and is no longer idle."""
         world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
         world.logs["a"].append(1)
         world.quiet.add("a")
@@ -123,7 +123,7 @@ class TestIdleness:
 
 
 class TestComplete:
-    """A split to which nothing will be added, of a source that goes on: a manifest of objects."""
+    """A split to which nothing will be added, in a source that goes on: a manifest of objects."""
 
     def test_once_read_it_is_finished_and_holds_nobody(self) -> None:
         world = World({"read": log(0, 5), "long": log(0, 100, 200)}, Limits(max_drift_ms=10))
@@ -141,8 +141,8 @@ class TestComplete:
 
     def test_when_all_are_read_the_watermark_is_of_the_one_that_came_furthest_and_the_source_goes_on(self) -> None:
         world = World({"a": log(0, 5), "b": log(0, 50)}, Limits())
-        for each in world.logs.values():
-            each.complete = True
+        for split_log in world.logs.values():
+            split_log.complete = True
         world.drain()
         assert (world.progress.watermark_ms, world.progress.ended) == (49, False)
         world.discover("c", log(60, 70))

@@ -36,7 +36,7 @@ def hourly(dice: random.Random, count: int) -> list[int]:
 def requests(
     kind: type[SortedLogs], shape: Callable[[random.Random, int], list[int]], limits: Limits
 ) -> tuple[float, float]:
-    """Return how many lookups and peeks a plan of a cold planner takes, on average over a back-fill."""
+    """Return the mean number of lookups and peeks in a plan of a cold planner, over a back-fill."""
     dice = random.Random(7)
     logs = kind({f"p{i}": shape(dice, 5_000) for i in range(8)})
     progress = Progress(dict.fromkeys(logs.times, 0))
@@ -67,7 +67,7 @@ def test_a_budget_takes_few_lookups(
 ) -> None:
     limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=Budget(rows=800))
     lookups, _ = requests(LookupLogs, shape, limits)
-    assert lookups <= most + (drift_ms is None)  # the latest event times bound what has no drift
+    assert lookups <= most + (drift_ms is None)  # without a drift, the latest event times are the bound
 
 
 @pytest.mark.parametrize(("shape", "most"), [(smooth, 13), (bursty, 17), (hourly, 16)])

@@ -1,4 +1,4 @@
-"""Spark drops nothing that is in order, of runs whose delay is as long as the disorder."""
+"""Spark drops no row in order, if its delay is as long as the disorder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 class LongRun(World):
-    """Judges by Spark alone, for the other judgements take long for logs of some hundred records."""
+    """Judges only by Spark, because the other judgements take long for logs of some hundred records."""
 
     def _judge(self, planned: Plan) -> None:
         pass
@@ -82,14 +82,14 @@ def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(
     logs: list[Log], hidden: list[Log], source: type[PeekOnly], drift_ms: int | None, budget: Budget
 ) -> None:
     limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=budget, cost=in_bytes)
-    world = LongRun({f"s{i}": each for i, each in enumerate(logs)}, limits, source=source)
+    world = LongRun({f"s{i}": split_log for i, split_log in enumerate(logs)}, limits, source=source)
     for _ in range(3):
         world.plan()
-    for each in hidden:
-        world.discover("late", each)
+    for split_log in hidden:
+        world.discover("late", split_log)
     world.drain()
-    for split, each in world.logs.items():
-        assert world.delivered[split] == each.records()
+    for split, split_log in world.logs.items():
+        assert world.delivered[split] == split_log.records()
 
 
 @pytest.mark.parametrize("source", [KafkaLike, PeekOnly])

@@ -1,4 +1,4 @@
-"""The table itself.  That plans keep to it is checked in every plan of every simulated run (``model.World``)."""
+"""The table itself.  Every plan of every simulated run is checked against it (``model.World``)."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ def recorded():
 
 
 def first_difference(trace, flinks):
-    """Return the first step after which tidegate says another thing than Flink; None: there is none.
+    """Return the first step after which tidegate and Flink differ; None: there is none.
 
-    When all inputs are idle, tidegate goes on to the greatest watermark, whichever of them was the last to go idle
-    (FLINK-38454).  Flink 2.3 does so only if that one held the output, so nothing is compared behind such a step.
+    When all inputs are idle, tidegate goes on to the greatest watermark, whichever input went idle last
+    (FLINK-38454).  Flink 2.3 does so only if that input held the output, so later steps are not compared.
     """
     for step, (mine, theirs) in enumerate(zip(answer_of(trace), flinks, strict=True)):
         if mine != theirs:

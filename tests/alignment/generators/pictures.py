@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
 
 def complete_up_to(rows):
-    """Say at each fifth minute that all rows before it have come, but for the disorder."""
+    """Mark at each fifth minute that all rows before it have come, except for the disorder."""
     return pa.array(
         [
             at - DISORDER * MINUTE_MS - 1 if at % (MARK_EVERY * MINUTE_MS) == 0 else None
@@ -91,11 +91,11 @@ STRATEGIES = {
 def batches(strategy):
     """Return for each batch its rows and the source's watermark in its offset."""
     logs = Logs(**{split: [at * MINUTE_MS for at in times] for split, times in SPLITS.items()})
-    run, start, found = coordinator(logs, watermarks=strategy, aligned=False), INITIAL_OFFSET, []
+    run, start, planned = coordinator(logs, watermarks=strategy, aligned=False), INITIAL_OFFSET, []
     while (end := run.latest_offset(start, Budget(rows=ROWS_A_BATCH))) != start:
-        found.append(([(s, SPLITS[s][at]) for s, at in read(run, start, end)], end.get("watermark")))
+        planned.append(([(s, SPLITS[s][at]) for s, at in read(run, start, end)], end.get("watermark")))
         start = end
-    return found
+    return planned
 
 
 def minutes(time_ms):
@@ -105,12 +105,12 @@ def minutes(time_ms):
 def steps():
     """Return the batches with all three watermarks."""
     planned, generated = (batches(strategy) for strategy in STRATEGIES.values())
-    found, greatest = [], None
+    shown, greatest = [], None
     for (rows, planned_ms), (same_rows, generated_ms) in zip(planned, generated, strict=False):
         assert rows == same_rows
         greatest = max([at for _, at in rows] + ([] if greatest is None else [greatest]))
-        found.append(Step(rows, greatest - DISORDER, minutes(planned_ms), minutes(generated_ms)))
-    return found
+        shown.append(Step(rows, greatest - DISORDER, minutes(planned_ms), minutes(generated_ms)))
+    return shown
 
 
 def late(kind):

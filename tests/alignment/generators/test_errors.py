@@ -1,12 +1,14 @@
 """Generators of users that fail: one sentence names them."""
 
+from datetime import timedelta
+
 import pyarrow as pa
 import pytest
 
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, new_generator
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import ContractError, OptionError
-from tidegate.watermarks import WatermarkGenerator
+from tidegate.watermarks import BoundedOutOfOrdernessWatermarks, WatermarkGenerator
 
 TIMES = pa.array([10, 20], pa.int64())
 
@@ -62,6 +64,30 @@ def test_a_watermark_never_goes_back():
     assert run(doing("on_event", emit)) == SplitWatermark(20)
 
 
-def test_a_generator_in_place_of_its_supplier_is_refused_at_once():
-    with pytest.raises(OptionError, match="the generator is Silent, but it must be a function that returns a new one"):
-        WatermarkStrategy.for_generator(Silent())
+@pytest.mark.parametrize(
+    ("supplier", "name"),
+    [
+        (Silent(), "Silent"),
+        (lambda context: Silent(), ".*<lambda>"),
+        (BoundedOutOfOrdernessWatermarks, "BoundedOutOfOrdernessWatermarks"),
+        (None, "NoneType"),
+    ],
+)
+def test_anything_but_a_supplier_of_generators_is_refused_at_once(supplier, name):
+    must = "but it must be a function without arguments that returns a new one for each split"
+    with pytest.raises(OptionError, match=f"the generator is {name}, {must}"):
+        WatermarkStrategy.for_generator(supplier)
+
+
+@pytest.mark.parametrize("supplier", [Silent, dict, lambda *rest, at=1, **more: Silent()])
+def test_what_can_be_called_without_arguments_may_supply_generators(supplier):
+    assert WatermarkStrategy.for_generator(supplier).generator is supplier
+
+
+@pytest.mark.parametrize(
+    ("disorder", "must"),
+    [(5, "is 5, but it must be a timedelta"), (timedelta(seconds=-1), "must be zero or more")],
+)
+def test_a_disorder_of_a_generator_that_is_no_duration_is_refused_at_once(disorder, must):
+    with pytest.raises(OptionError, match=f"max_out_of_orderness .*{must}"):
+        BoundedOutOfOrdernessWatermarks(disorder)

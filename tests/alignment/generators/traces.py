@@ -1,4 +1,4 @@
-"""Random traces of generators and of the valve, and what tidegate makes of them."""
+"""Random traces of generators and of the valve, and tidegate's answers to them."""
 
 from datetime import timedelta
 
@@ -15,8 +15,8 @@ NONE_YET = -(2**63)
 def random_trace(chance):
     """Return a trace: of the valve, of a bounded disorder, or of a generator that obeys its events.
 
-    inputs: of the valve; a step is the input's number, and a watermark or whether it is active.
-    disorder: in ms; a step is an event time, or None for a periodic emission.
+    inputs: the number of the valve's inputs; a step is an input, and a watermark or whether it is active.
+    disorder: the disorder in ms; a step is an event time, or None for a periodic emission.
     neither: a step is an event, see Obedient.
     """
     kind, steps = chance.randrange(3), chance.randrange(1, 40)
@@ -68,7 +68,7 @@ def _of_valve(trace):
 
 
 def _of_generator(trace):
-    """Show each event to another instance, which goes on from the one before."""
+    """Show each event to another instance, which goes on from the last one."""
 
     def supplier():
         if "disorder" not in trace:

@@ -1,7 +1,7 @@
-"""A world of logs for whole queries, and an oracle that judges what a coordinator makes of it.
+"""A world of logs for whole queries, and an oracle that judges a coordinator over it.
 
-Nothing here shares code with the planner: the oracle knows every record there ever was, keeps plain
-lists of what was delivered, and looks at offsets as the JSON that they are.
+The oracle shares no code with the planner.  It knows every record that there ever was, keeps plain
+lists of delivered records, and reads offsets as plain JSON.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def canonical(offset: dict) -> str:
 
 @dataclass(frozen=True)
 class Terms:
-    """What one query is set to for all its life; times in ms but for the timeout.
+    """The settings of one query for all its life; times are in ms, except for the timeout.
 
-    disorder_ms: how far records are out of order, and the out-of-orderness that is declared.
-    exact: an index sees and records are in order, so that cuts must be exact.
-    discovery_s: how often new splits are looked for.
+    disorder_ms: how far records are out of order, which is also the declared out-of-orderness.
+    exact: the index is not blind and records are in order, so cuts must be exact.
+    discovery_s: the time between two discoveries of splits.
     """
 
     drift_ms: int | None = None
@@ -47,7 +47,7 @@ class Terms:
 
 
 class World:
-    """All records there are and were, and when they came."""
+    """All present and past records, and when they came."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -80,7 +80,7 @@ class World:
         self.begins[split] = max(self.begins[split], begin)
 
     def happen_meanwhile(self) -> None:
-        """Let come what was to come after a plan has asked for the extents and before it asks for more."""
+        """Add the records that come after a plan has asked for the extents, and before it asks for more."""
         coming, self.coming = self.coming, []
         deleting, self.deleting = self.deleting, []
         for split, times in coming:
@@ -92,7 +92,7 @@ class World:
 
 
 class Source(Logs):
-    """The enumerator of one run; remembers what it said, for this is what a plan could know.
+    """The enumerator of one run.  It remembers its answers, because a plan could know no more.
 
     frozen: answer with these extents, and let nothing come meanwhile.
     """
@@ -127,13 +127,13 @@ class Source(Logs):
         return {s: max(self.times[s][self.begins[s] : end], default=None) for s, end in ends.items()}
 
     def lookup(self, event_time_ms, splits):
-        # As Kafka: the first of all that is left, also of what is read and what came after the extents.
-        found = {}
+        # As in Kafka: the first record of all that are left, even of those that were read or came after the extents.
+        heads = {}
         for split in splits:
             begin = self.begins[split]
             later = [p for p in range(begin, len(self.times[split])) if self.times[split][p] >= event_time_ms]
-            found |= super().peek({split: later[0] if later else len(self.times[split])})
-        return found
+            heads |= super().peek({split: later[0] if later else len(self.times[split])})
+        return heads
 
 
 class Peeks(Source):
@@ -144,7 +144,7 @@ class Peeks(Source):
 
 @dataclass
 class View:
-    """One split as one plan could see it; ``unread``: of the whole log, what the plan may read."""
+    """One split as one plan could see it; ``unread``: the event times that the plan may read."""
 
     begin: int
     position: int
@@ -160,7 +160,7 @@ class View:
 class Judge:
     """Judges offsets and batches.
 
-    targets: of the bounded run that goes on, if one does.
+    targets: the targets of the bounded run that goes on, if there is one.
     """
 
     world: World
@@ -171,7 +171,7 @@ class Judge:
     watermark_ms: int = NEVER
 
     def views(self, end: dict, start: dict, extents: dict) -> dict[str, View]:
-        found = {}
+        views = {}
         for split, extent in extents.items():
             stood = start.get("positions", {}).get(split, end.get("starts", {}).get(split))
             if stood is None:
@@ -182,7 +182,7 @@ class Judge:
                 last = max(min(last, self.targets.get(split, extent.begin)), stood)
             last = last if stop is None else min(last, stop)
             first, log = max(stood, extent.begin), self.world.times[split]
-            found[split] = View(
+            views[split] = View(
                 extent.begin,
                 first,
                 last,
@@ -192,10 +192,10 @@ class Judge:
                 log[extent.begin : last],
                 extent.end,
             )
-        return found
+        return views
 
     def judge_plan(self, start: dict, end: dict, extents: dict, rows: int | None, report: dict) -> None:
-        """Judge an offset that was planned just now from ``start``."""
+        """Judge an offset that was just planned from ``start``."""
         views = self.views(end, start, extents)
         batch = {s: self.world.times[s][v.position : end["positions"][s]] for s, v in views.items()}
         count = sum(map(len, batch.values()))
@@ -204,7 +204,7 @@ class Judge:
         self._judge_watermark(start, end, views)
         if count:
             assert rows is None or count <= max(rows, 1), "over budget"
-        # What is deleted while it is planned may be planned; nobody will read it.
+        # Records that are deleted during the plan may be planned; nobody will read them.
         if all(extent.begin == self.world.begins[s] for s, extent in extents.items()):
             self._judge_size(start, end, views, batch, rows)
             self._judge_late(start, end, views, batch, report)
@@ -249,7 +249,7 @@ class Judge:
         return max(low_ms + drift_ms, start.get("bound", NEVER))
 
     def unnoticed(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
-        """Return the splits that may be behind the watermark by disorder only, and are not called late then."""
+        """Return the splits that may be behind the watermark only by disorder, and so are not late."""
         fresh = [s for s, v in views.items() if v.position <= v.begin]
         said = [*start.get("late", []), *start.get("idle", []), *start.get("removed", []), *end.get("starts", {})]
         return views.keys() - {*said, *fresh}
@@ -291,7 +291,7 @@ class Judge:
             if stop is not None and position >= stop:
                 continue
             assert v.known or v.settled, "the first records of an open split may be older"
-            # A split of which everything was deleted says nothing either, also if just now.
+            # A split whose records were all deleted says nothing either, even if they were deleted just now.
             if not v.known or self.world.begins[split] >= v.last:
                 continue
             left = self.world.times[split][position:stop]
@@ -302,7 +302,7 @@ class Judge:
                 assert after_ms <= most_ms, f"the watermark passes what may still come in {split}"
 
     def _not_aligned(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
-        """Return the late splits that are let in and do not hold the watermark yet (Flink: StatusWatermarkValve)."""
+        """Return the admitted late splits that do not hold the watermark yet (Flink: StatusWatermarkValve)."""
         before_ms = start.get("watermark", NEVER)
         if self.terms.late_splits != "admit":
             return set()
@@ -312,7 +312,7 @@ class Judge:
         return {s for s in late if self._reached(views[s], end["positions"][s] - views[s].position) < behind_ms}
 
     def _judge_progress_of_watermark(self, end: dict, views: dict[str, View]) -> None:
-        """Judge that nobody holds the watermark back who has nothing to say."""
+        """Judge that no split without a say holds back the watermark."""
         if not self.terms.watermarks or any(v.unread for v in views.values()):
             return
         if any(not v.settled and not v.known for v in views.values()):
@@ -335,7 +335,7 @@ class Judge:
             assert "bound" in end, "aligned by a drift and read without a bound"
         if not self.terms.aligned:
             return
-        # Disorder of what was unread: what is cut by probing may pass the bound by so much.
+        # The disorder of the unread records: a cut by probing may pass the bound by so much.
         allowed_ms = {s: disorder(v.unread) for s, v in views.items()}
         for limit_ms in {bound_ms, end.get("bound")} - {None}:
             assert all(t < limit_ms + allowed_ms[s] for s, times in batch.items() for t in times), "read too far"
@@ -381,7 +381,7 @@ class Judge:
         return left[0] if left else max(view.known)
 
     def judge_batch(self, start: dict, end: dict, tasks: list) -> dict[str, dict[int, int]]:
-        """Judge the tasks of a batch by its two offsets alone, and return what they deliver."""
+        """Judge the tasks of a batch only by its two offsets, and return the records that they deliver."""
         pieces: dict[str, list[tuple[int, int]]] = {}
         for task in tasks:
             assert task.ranges, "a task of nothing"
@@ -390,9 +390,9 @@ class Judge:
         before = {**end.get("starts", {}), **start.get("positions", {})}
         due = {s: (before[s], p) for s, p in end["positions"].items() if before[s] < p}
         assert pieces.keys() == due.keys(), "a batch reads other splits than its offsets say"
-        for split, found in pieces.items():
-            edges = [due[split][0], *(end for _, end in found)]
-            assert found == list(pairwise(edges)), "not from end to end in order"
+        for split, stretches in pieces.items():
+            edges = [due[split][0], *(end for _, end in stretches)]
+            assert stretches == list(pairwise(edges)), "not from end to end in order"
             assert edges[-1] == due[split][1]
         return {
             s: {p: self.world.log(s)[p] for p in range(max(first, self.world.begins[s]), last)}
@@ -411,7 +411,7 @@ class Judge:
         self.watermark_ms = watermark_ms
 
     def judge_all(self, last: dict) -> None:
-        """Judge that everything was delivered once everything had the time to be."""
+        """Judge that everything was delivered after enough time."""
         for split, times in self.world.times.items():
             due = set(range(len(times))[: self.world.stops[split]]) - self.world.lost[split]
             committed = self.world.committed[split]

@@ -1,4 +1,4 @@
-"""Tasks of a batch: even, few, and covering exactly what was planned."""
+"""Tasks of a batch: they are even and few, and cover exactly the planned ranges."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Bad records are counted once, whatever executors tell how often."""
+"""Bad records are counted once, however often executors report them."""
 
 from tests.support.logs import Logs, coordinator, drain
 from tidegate.enumerators.planning.bad_records import BadRecordTally
@@ -11,7 +11,7 @@ def bad(split, start, end, number):
 
 
 class Told:
-    """What executors have told, until it is taken."""
+    """The events that executors have sent, until they are taken."""
 
     def __init__(self):
         self.events = []

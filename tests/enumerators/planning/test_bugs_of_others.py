@@ -1,7 +1,7 @@
 """Bugs that others had, and some of our own, and how a query answers them.
 
-Tests carry the ids in their names: ``pytest -k 40499``.  Those that follow from one plan alone stand
-with the planner (``tests/alignment/test_planner*.py``), those of groups with the group folder.
+Tests have the ids in their names: ``pytest -k 40499``.  Tests of a single plan are with the planner
+(``tests/alignment/test_planner*.py``), tests of groups with the group folder.
 """
 
 import json
@@ -46,7 +46,7 @@ def test_flink_40499_at_the_configured_ends_time_is_over_also_when_all_are_idle_
 
 
 def woken(**settings):
-    """Return the logs, a run and its offset: a stands at 100, and b, idle, has just got the older 50 and 60."""
+    """Return the logs, a run and its offset: a is at 100, and the idle b just got the older records 50 and 60."""
     logs, clock = Logs(a=[1, 100], b=[1]), Clock()
     run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None), **settings)
     offset = drained(run)
@@ -82,7 +82,7 @@ def test_flink_40504_a_split_that_stays_behind_the_watermark_is_named_until_it_h
 
 
 def test_flink_32414_without_any_split_there_is_no_watermark_and_it_does_not_hang():
-    """A source without a split said neither a watermark nor that it has none, and held all."""
+    """A source without a split gave neither a watermark nor the news that it has none, and held back all."""
     logs, clock = Logs(), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10)
     first = run.latest_offset(INITIAL_OFFSET)
@@ -96,7 +96,7 @@ def test_flink_32414_without_any_split_there_is_no_watermark_and_it_does_not_han
 
 
 def test_flink_39586_when_the_last_split_goes_the_watermark_stays_and_a_new_one_goes_on():
-    """A source that was left without a split held all others by its last watermark for good."""
+    """A source that was left without a split held back all others by its last watermark for good."""
     logs, clock = Logs(a=[1, 5]), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10, fail_on_data_loss=False)
     before = drained(run)
@@ -143,7 +143,7 @@ def test_flink_39073_and_40093_who_is_paused_stays_so_across_a_restart_and_does_
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_the_first_plan_of_a_run_reads_no_further_than_any_other(restarted):
-    """Flink's alignment bounds nobody before the first announcement, also after a restart: all read a burst."""
+    """Flink's alignment bounds no source before the first announcement, also after a restart: all read a burst."""
     logs = Logs(slow=range(0, 1000, 5), fast=range(100, 10_000, 5))
     run, offset, batches = coordinator(logs, watermarks=DRIFT_10), INITIAL_OFFSET, []
     for _ in range(6):
@@ -156,7 +156,7 @@ def test_the_first_plan_of_a_run_reads_no_further_than_any_other(restarted):
 
 
 class TestGaps:
-    """What the machine in ``test_whole`` found: ways to be late without being named, and an end that was missed."""
+    """Bugs that the machine in ``test_whole`` found: splits that were late but not named, and a missed end."""
 
     def late_splits(self, run, offset):
         run.latest_offset(offset)

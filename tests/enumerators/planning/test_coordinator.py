@@ -209,8 +209,8 @@ def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
 def test_a_split_waits_where_its_next_time_lies_too_far_ahead_of_the_clock():
     now_ms, clock = int(WALL * 1000), Clock()
     run = coordinator(Logs(a=[now_ms, now_ms + 60_001, now_ms + 5], b=[now_ms + 1]), clock, hold_beyond_ms=60_000)
-    found, last = drain(run, INITIAL_OFFSET)
-    assert found == [("a", 0), ("b", 0)]
+    records, last = drain(run, INITIAL_OFFSET)
+    assert records == [("a", 0), ("b", 0)]
     clock.sleep(1)
     assert drain(run, last)[0] == [("a", 1), ("a", 2)]
 
@@ -231,7 +231,7 @@ def test_whatever_grows_and_whenever_it_restarts_every_record_is_read_once(steps
     def begin():
         return coordinator(logs, clock, watermarks=strategy, discovery_interval_s=1)
 
-    run, offset, found = begin(), INITIAL_OFFSET, []
+    run, offset, records = begin(), INITIAL_OFFSET, []
     for grown, restart, batches in [*steps, ({}, True, 200)]:
         for split, times in grown.items():
             logs.times.setdefault(split, []).extend(times)
@@ -240,8 +240,8 @@ def test_whatever_grows_and_whenever_it_restarts_every_record_is_read_once(steps
         for _ in range(batches):
             clock.sleep(61)  # long enough for new splits to be found and quiet ones to become idle
             end = json.loads(json.dumps(run.latest_offset(offset, Budget(rows=rows))))
-            found += read(run, offset, end)
+            records += read(run, offset, end)
             assert all(end["positions"][s] >= p for s, p in offset.get("positions", {}).items())
             assert (end.get("watermark") or 0) >= (offset.get("watermark") or 0) or "watermark" not in offset
             offset = end
-    assert sorted(found) == all_records(logs)
+    assert sorted(records) == all_records(logs)

@@ -1,4 +1,4 @@
-"""Watermarks by how far a source is complete, and read."""
+"""Watermarks that follow the time up to which a source is complete and read."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from tidegate.errors import ContractError
 
 
 class MarkedLogs(Logs):
-    """Logs that are told up to when they are complete."""
+    """Logs whose test sets the time up to which they are complete."""
 
     until_ms = next_ms = None
 

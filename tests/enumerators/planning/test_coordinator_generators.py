@@ -13,11 +13,11 @@ ASCENDING = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
 
 def watermarks(run, start, budget):
     """Return the watermark of each offset up to the end, and the last offset."""
-    found = []
+    watermarks_ms = []
     while (end := run.latest_offset(start, budget)) != start:
-        found.append(end.get("watermark"))
+        watermarks_ms.append(end.get("watermark"))
         start = end
-    return found, start
+    return watermarks_ms, start
 
 
 def test_the_watermark_of_a_batch_is_what_generators_say_of_the_rows_before_it():
@@ -28,12 +28,12 @@ def test_the_watermark_of_a_batch_is_what_generators_say_of_the_rows_before_it()
 def test_a_restart_at_any_offset_says_the_same():
     logs, budget = Logs(a=[10, 20, 30, 40], b=[5, 25, 35, 38]), Budget(rows=2)
     expected, _ = watermarks(coordinator(logs, watermarks=ASCENDING), INITIAL_OFFSET, budget)
-    found, start = [], INITIAL_OFFSET
+    watermarks_ms, start = [], INITIAL_OFFSET
     while (end := coordinator(logs, watermarks=ASCENDING).latest_offset(start, budget)) != start:
-        found.append(end.get("watermark"))
+        watermarks_ms.append(end.get("watermark"))
         start = end
-    assert found == expected
-    assert found[-1] == 37
+    assert watermarks_ms == expected
+    assert watermarks_ms[-1] == 37
 
 
 def test_alignment_goes_by_event_times_whatever_generators_say():
@@ -51,8 +51,8 @@ def test_a_split_that_comes_later_holds_the_watermark_until_its_rows_were_seen()
     assert last["watermark"] == 19
     logs.times["b"] = [30, 50]
     logs.times["a"] += [40]
-    found, _ = watermarks(run, last, Budget())
-    assert found == [19, 39]
+    watermarks_ms, _ = watermarks(run, last, Budget())
+    assert watermarks_ms == [19, 39]
 
 
 def test_a_restart_with_generators_for_the_first_time_keeps_the_watermark_until_all_splits_have_one():
@@ -61,15 +61,15 @@ def test_a_restart_with_generators_for_the_first_time_keeps_the_watermark_until_
     assert last["watermark"] == 29
     logs.times["a"] += [60]
     run = coordinator(logs, watermarks=ASCENDING)
-    found, last = watermarks(run, last, Budget())
-    assert found == [29]  # b has said nothing: rows that were read before are not shown to a generator
+    watermarks_ms, last = watermarks(run, last, Budget())
+    assert watermarks_ms == [29]  # b has no watermark: rows that were read before are not shown to a generator
     logs.times["b"] += [50]
-    found, last = watermarks(run, last, Budget())
-    assert found == [29, 49]
-    # Without them it is planned again, from where it stands.
+    watermarks_ms, last = watermarks(run, last, Budget())
+    assert watermarks_ms == [29, 49]
+    # Without generators the watermark is planned again, and goes on from its last value.
     logs.times["b"] += [70]
-    found, _ = watermarks(coordinator(logs, watermarks=WatermarkStrategy()), last, Budget())
-    assert found == [59]
+    watermarks_ms, _ = watermarks(coordinator(logs, watermarks=WatermarkStrategy()), last, Budget())
+    assert watermarks_ms == [59]
 
 
 def test_data_loss_that_is_accepted_costs_the_state_of_no_generator():

@@ -6,7 +6,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 
 class Ignoring(Logs):
-    """Has records that are not to be aligned by, with None for a time; counts those that were looked at."""
+    """Has records not to align by, with None as their time; counts the records that were looked at."""
 
     looked_at = 0
 
@@ -24,21 +24,21 @@ class Ignoring(Logs):
         return {}
 
     def lookup(self, event_time_ms, splits):
-        found = {s: [(p, t) for p, t in enumerate(self.times[s]) if t is not None] for s in splits}
-        return {s: next((Head(p, t) for p, t in records if t >= event_time_ms), None) for s, records in found.items()}
+        timed = {s: [(p, t) for p, t in enumerate(self.times[s]) if t is not None] for s in splits}
+        return {s: next((Head(p, t) for p, t in records if t >= event_time_ms), None) for s, records in timed.items()}
 
 
 def test_a_long_stretch_of_ignored_records_is_looked_through_once_also_across_a_restart():
     logs = Ignoring(a=[5, *[None] * 3000], b=[*range(100)])
     run = coordinator(logs, watermarks=DRIFT_10)
-    found, end = drain(run, INITIAL_OFFSET)
+    records, end = drain(run, INITIAL_OFFSET)
     assert (end["positions"]["a"], end["hollow"]) == (3001, {"a": 1})
     once = logs.looked_at
-    assert once < 12 * 3_000  # the last record is searched for, as no source looks from its end
+    assert once < 12 * 3_000  # the search for the last record is the price: no source looks from its end
     for plan_again in (run, coordinator(logs, watermarks=DRIFT_10)):
         logs.times["a"] += [None] * 10
-        found, end = drain(plan_again, end)
-        assert [position for split, position in found if split == "a"] == [*range(len(logs.times["a"]))][-10:]
+        records, end = drain(plan_again, end)
+        assert [position for split, position in records if split == "a"] == [*range(len(logs.times["a"]))][-10:]
     assert logs.looked_at < once + 200
 
 

@@ -24,8 +24,8 @@ def test_splits_are_discovered_once_per_interval_and_new_ones_read_from_their_be
     clock.sleep(29)
     assert run.latest_offset(last) == last
     clock.sleep(1.1)
-    found, _ = drain(run, last)
-    assert found == [("b", 0), ("b", 1), ("b", 2)]
+    records, _ = drain(run, last)
+    assert records == [("b", 0), ("b", 1), ("b", 2)]
     assert "found new splits, read from their beginning: b" in caplog.text
 
 
@@ -175,17 +175,17 @@ class TestAvailableNow:
         expected = all_records(logs)
         run.bound_run()
         first = run.latest_offset(INITIAL_OFFSET)
-        found = read(run, INITIAL_OFFSET, first)
+        records = read(run, INITIAL_OFFSET, first)
         logs.times["a"] += range(100, 200, 5)
         logs.times["c"] = [1, 2, 3]
         clock.sleep(100)
         rest, last = drain(run, first)
-        assert sorted(found + rest) == expected
+        assert sorted(records + rest) == expected
         assert "c" not in last["positions"]
         following = coordinator(logs, clock, watermarks=DRIFT_10)
         following.bound_run()
         more, _ = drain(following, last)
-        assert sorted(found + rest + more) == all_records(logs)
+        assert sorted(records + rest + more) == all_records(logs)
 
     def test_a_minimum_of_rows_does_not_hold_it_up(self):
         run = coordinator(Logs(a=[1, 2, 30]), watermarks=DRIFT_10)
@@ -256,7 +256,7 @@ def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(ca
 
 
 class Replaced(Logs):
-    """Tells once that a split holds other records than were read of it."""
+    """Reports once that a split no longer holds the records that were read."""
 
     diverged = None
 
@@ -313,7 +313,7 @@ class TestDivergence:
 
 
 class Clustered(Logs):
-    """Splits on servers, some of which are away."""
+    """Splits on servers; some servers are away."""
 
     away = ()
 
@@ -331,7 +331,7 @@ class TestAvailability:
         logs = Clustered(a=range(0, 100, 2), b=range(0, 100, 5))
         run = coordinator(logs, watermarks=DRIFT_10)
         first = run.latest_offset(INITIAL_OFFSET)
-        found = read(run, INITIAL_OFFSET, first)
+        records = read(run, INITIAL_OFFSET, first)
         logs.away = ("b",)
         more, last = drain(run, first)
         assert {split for split, _ in more} <= {"a"}
@@ -343,7 +343,7 @@ class TestAvailability:
         assert "cannot look at b, and the others wait for them at the bound: its server is away" in caplog.text
         logs.away = ()
         rest, _ = drain(run, last)
-        assert sorted(found + more + rest) == all_records(logs)
+        assert sorted(records + more + rest) == all_records(logs)
         assert "unavailableSplits" not in run.source_progress()
 
     def test_one_that_was_idle_holds_nobody(self):
@@ -353,8 +353,8 @@ class TestAvailability:
         clock.sleep(6)
         last = run.latest_offset(last)
         logs.away, logs.times["a"] = ("b",), [0, 1000]
-        found, last = drain(run, last)
-        assert found == [("a", 1)]
+        records, last = drain(run, last)
+        assert records == [("a", 1)]
         assert last["idle"] == ["b"]
 
     def test_one_that_goes_away_while_a_plan_is_made_is_left_out_of_the_next(self):
@@ -365,10 +365,10 @@ class TestAvailability:
 
         def at_first_all(splits):
             logs.away = ("b",) if seen else ()
-            found = extents(splits)
-            seen.append(found)
+            answer = extents(splits)
+            seen.append(answer)
             logs.away = ("b",)
-            return found
+            return answer
 
         logs.available_extents = at_first_all
         run = coordinator(logs, watermarks=DRIFT_10)  # one that has seen no heads

@@ -1,4 +1,4 @@
-"""With alignment by watermark, no split is read whose generator is further than the drift past the slowest one."""
+"""With alignment by watermark, a split is not read if its generator is further past the slowest than the drift."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ MARK, IDLE_S = 5, 60
 
 
 class MarksOfFive(RowWatermarkGenerator):
-    """Each time that 5 divides says that all before it are there."""
+    """Each time that is a multiple of 5 marks that all earlier rows have come."""
 
     def on_row(self, row, event_time_ms, output):
         if event_time_ms % MARK == 0:
@@ -25,7 +25,7 @@ class MarksOfFive(RowWatermarkGenerator):
 
 
 def first_open(times):
-    """Return the first time that the marks among the rows of a split leave open, as an oracle has it."""
+    """Return the first time that the marks among the rows of a split leave open, by an oracle."""
     return max([0, *(at_ms for at_ms in times if at_ms % MARK == 0)])
 
 
@@ -49,7 +49,7 @@ def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, d
     if bounded:
         run.bound_run()
     budget = UNLIMITED if rows is None else Budget(rows=rows)
-    last, positions, found = INITIAL_OFFSET, dict.fromkeys(logs, 0), []
+    last, positions, records = INITIAL_OFFSET, dict.fromkeys(logs, 0), []
     for _ in range(200):
         offset = run.latest_offset(last, budget)
         batch = read(run, last, offset)
@@ -61,21 +61,21 @@ def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, d
             low_ms = min(open_ms[s] for s in holding)
             assert all(open_ms[s] < low_ms + drift for s in by_split)
             event("a split with unread rows waits" if unread - by_split.keys() else "all are read")
-        if batch and rows is None:  # all that are within the drift are read, a slice of time at once
+        if batch and rows is None:  # all splits within the drift are read, one slice of time after the other
             within = {s for s in unread if open_ms[s] < low_ms + drift}
             heads = {s: logs[s][positions[s]] for s in within}
             bound_ms = min(heads.values()) + drift
             assert all(at_ms < bound_ms for times in by_split.values() for at_ms in times)
             assert all(s in by_split for s, head in heads.items() if head < bound_ms)
-        found += batch
+        records += batch
         positions = {**positions, **{s: at + 1 for s, at in batch}}
         if offset == last and not unread:
             break
         if offset == last:
             assert not bounded
-            clock.sleep(IDLE_S + 1)  # those that hold the others have nothing to read
+            clock.sleep(IDLE_S + 1)  # the splits that hold back the others have nothing to read
         last = offset
-    assert sorted(found) == all_records(source)
+    assert sorted(records) == all_records(source)
 
 
 def test_a_split_whose_marks_are_rare_is_read_up_to_its_mark():

@@ -20,7 +20,7 @@ from tidegate.readers.events.event import SourceEvent
 
 
 class EveryThird(RowWatermarkGenerator):
-    """Emits the third, the sixth, the ninth time ...: it has to count all rows, in order."""
+    """Emits the third, the sixth, the ninth time and so on: it must count all rows, in order."""
 
     def __init__(self):
         self._rows = 0
@@ -46,7 +46,7 @@ SUPPLIERS = {"every third": EveryThird, "bounded": bounded}
 
 
 class Splits:
-    """Rows by split; a row's position is its place, and its event time what stands there."""
+    """Rows by split; a row's position is its place in the list, and its value is its event time."""
 
     def __init__(self, times):
         self.times = times
@@ -70,7 +70,7 @@ class Splits:
 
 
 def alone(supplier, times):
-    """Return what the generator of a split says of all its rows, shown one by one."""
+    """Return the watermark of a split's generator after all its rows, shown one by one."""
     run = GeneratorRun(supplier(), SplitWatermark())
     for at_ms in times:
         row = pa.array([at_ms], pa.int64())
@@ -155,7 +155,7 @@ def test_a_split_that_wakes_holds_only_from_where_it_has_caught_up():
     assert generated.combine(both) == 1
     assert generated.combine(b_idle) == 6
     generated.see({"a": 2, "b": 2}, "ab")
-    assert generated.combine(both) == 36  # b stands at 3, behind what was said already
+    assert generated.combine(both) == 36  # b is at 3, behind the watermark
     generated.see({"a": 2, "b": 3}, "ab")
     assert generated.combine(both) == 36
 
@@ -206,7 +206,7 @@ def test_a_split_that_begins_twice_before_an_offset_holds_it_still_holds_the_wat
     splits = Splits({"a": [10, 100], "b": [5]})
     generated = seen(splits, a=1)
     generated.begin({"b": 7}, "ab")
-    generated.begin({"b": 0}, "ab")  # a plan that failed is made again, with a later start
+    generated.begin({"b": 0}, "ab")  # a failed plan is made again, with a later start
     generated.see({"a": 2}, "ab")
     assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) is None
 

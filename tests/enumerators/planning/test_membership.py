@@ -1,4 +1,4 @@
-"""The part that a coordinator takes in a group."""
+"""The membership of a coordinator in a group."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ PLANNED = Plan({}, Progress({"a": 1}), 50, "other", 60, 80, {"a": SplitPlan(Spli
 
 
 class Group:
-    """Notes what it is told."""
+    """Remembers its calls."""
 
     def __init__(self):
         self.told = []

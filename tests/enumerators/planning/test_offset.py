@@ -41,9 +41,11 @@ def of_many(seed):
     dice = random.Random(seed)
     splits, topics = dice.randint(501, 700), dice.randint(2, 40)
     names = [f"orders-{dice.randrange(topics)}-{number}" for number in range(splits)]
-    found = {name: dice.randrange(2 ** dice.choice([1, 30, 63])) for name in names}
-    starts = {name: dice.randrange(position + 1) for name, position in found.items() if dice.random() < topics / 40}
-    progress = Progress(found, 1_700_000_000_000, None, frozenset(dice.sample(names, 20)), removed=frozenset(names[:5]))
+    positions = {name: dice.randrange(2 ** dice.choice([1, 30, 63])) for name in names}
+    starts = {name: dice.randrange(position + 1) for name, position in positions.items() if dice.random() < topics / 40}
+    progress = Progress(
+        positions, 1_700_000_000_000, None, frozenset(dice.sample(names, 20)), removed=frozenset(names[:5])
+    )
     return Offset("kafka", progress, starts, {"cluster": "3wPRA"}, hollow=Hollow({names[7]: 0}, "9f3a01c2"))
 
 
@@ -64,20 +66,20 @@ def test_the_offset_of_ten_thousand_partitions_has_less_than_120_kib(topics, is_
     """Spark keeps a hundred of them, each twice.  The digits of real positions are random."""
     dice = random.Random(topics)
     names = [f"company.team.topic-{topic:04}-{number}" for topic in range(topics) for number in range(10_000 // topics)]
-    found = {name: dice.randrange(10**8, 10**9) for name in names}
-    starts = {name: at - dice.randrange(3_000) for name, at in found.items()} if is_first else {}
+    positions = {name: dice.randrange(10**8, 10**9) for name in names}
+    starts = {name: at - dice.randrange(3_000) for name, at in positions.items()} if is_first else {}
     ids = [secrets.token_urlsafe(16) for _ in range(topics)]
     topic_states = {f"company.team.topic-{topic:04}": [ids[topic], "4x10"] for topic in range(topics)}
-    offset = Offset("kafka", Progress(found, 1_700_000_000_000), starts, {"topics": topic_states})
+    offset = Offset("kafka", Progress(positions, 1_700_000_000_000), starts, {"topics": topic_states})
     assert len(json.dumps(offset.to_json())) < 120 << 10
     assert Offset.from_json(offset.to_json()) == offset
 
 
 @given(positions, st.randoms(use_true_random=False))
-def test_equal_offsets_give_equal_texts_whatever_the_order_in_which_they_were_made(found, dice):
-    shuffled = list(found.items())
+def test_equal_offsets_give_equal_texts_whatever_the_order_in_which_they_were_made(positions, dice):
+    shuffled = list(positions.items())
     dice.shuffle(shuffled)
-    one, other = (Offset("kafka", Progress(p), p).to_json() for p in (found, dict(shuffled)))
+    one, other = (Offset("kafka", Progress(p), p).to_json() for p in (positions, dict(shuffled)))
     assert json.dumps(one) == json.dumps(other)
 
 
@@ -94,16 +96,16 @@ OF_0_1 = """
 
 
 def test_an_offset_of_version_0_1_is_read_and_written_as_it_was():
-    found = json.loads(OF_0_1)
-    assert Offset.from_json(found, "kafka").to_json() == found
-    assert Offset.from_json(found).progress.positions == {"orders-0": 5, "orders-1": 5, "orders-2": 5, "orders-3": 9}
+    offset = json.loads(OF_0_1)
+    assert Offset.from_json(offset, "kafka").to_json() == offset
+    assert Offset.from_json(offset).progress.positions == {"orders-0": 5, "orders-1": 5, "orders-2": 5, "orders-3": 9}
 
 
 @pytest.mark.parametrize(
-    "found", [None, 17, {"orders": {"0": 7}}, {"v": {"0": 7}}, {"v": {"0": 7}, "source": {"0": 1}}]
+    "value", [None, 17, {"orders": {"0": 7}}, {"v": {"0": 7}}, {"v": {"0": 7}, "source": {"0": 1}}]
 )
-def test_the_offset_of_another_source_is_not_recognized(found):
-    assert Offset.recognized(found) is None
+def test_the_offset_of_another_source_is_not_recognized(value):
+    assert Offset.recognized(value) is None
 
 
 def written(splits=1, **changes):
@@ -138,6 +140,7 @@ def deflated(content):
         (written(v="one"), "not an offset of a tidegate source"),
         ({"orders": {"0": 7}}, "not an offset of a tidegate source, but of Spark's built-in .*`tidegate migrate`"),
         ({"logOffset": 7}, "not an offset of a tidegate source$"),
+        (7, "the checkpoint holds 7, which is not an offset of a tidegate source$"),  # as Spark's rate source has it
         ({"orders": {str(p): 7 for p in range(1000)}}, "not an offset of a tidegate source"),
     ],
 )

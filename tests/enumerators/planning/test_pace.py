@@ -9,7 +9,7 @@ from tidegate.enumerators.planning.pace import BatchPace, batch_note
 
 
 class Sink:
-    """Tells how long batches took, as Spark's listener does."""
+    """Reports the durations of batches, as Spark's listener does."""
 
     def __init__(self, clock, rows_per_s):
         self.clock, self.rows_per_s, self.note = clock, rows_per_s, None

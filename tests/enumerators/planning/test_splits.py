@@ -29,8 +29,8 @@ def test_a_bounded_run_ends_at_what_there_was_at_its_begin():
     splits = splits_of(logs)
     before = splits.find(Progress({}), first=True, bounded=True).progress
     logs.times["a"] += [3, 4]
-    found = splits.find(before, first=False, bounded=True)
-    assert (found.extents["a"], found.ends, found.readable) == (Extent(0, 2), {"a": 2, "b": 1}, 3)
+    current = splits.find(before, first=False, bounded=True)
+    assert (current.extents["a"], current.ends, current.readable) == (Extent(0, 2), {"a": 2, "b": 1}, 3)
 
 
 def test_of_splits_that_come_and_go_for_ever_nothing_is_kept():
@@ -40,9 +40,9 @@ def test_of_splits_that_come_and_go_for_ever_nothing_is_kept():
     for number in range(20):
         logs.times = {f"split-{number}": [number]}
         clock.sleep(2)
-        found = splits.find(before, first=number == 0, bounded=False)
-        assert (found.progress.positions, found.has_forgotten) == ({f"split-{number}": 0}, number > 0)
-        before = found.progress
+        current = splits.find(before, first=number == 0, bounded=False)
+        assert (current.progress.positions, current.has_forgotten) == ({f"split-{number}": 0}, number > 0)
+        before = current.progress
     assert splits.stops == {"split-19": None}
 
 

@@ -1,4 +1,4 @@
-"""Nobody asks for extents that the source says have stayed the same, whatever else a plan may change by."""
+"""Extents are not requested while the source reports no news, whatever else may change a plan."""
 
 import pytest
 
@@ -16,7 +16,7 @@ class PassingClocks(Clocks):
 
 
 class PassingClock(Clock):
-    """Time passes as slowly as a test says, and a run takes it for real."""
+    """Clocks that a test moves, and that a run takes for real ones."""
 
     @property
     def clocks(self):
@@ -24,7 +24,7 @@ class PassingClock(Clock):
 
 
 class Told(Logs):
-    """Logs that know when something was added."""
+    """Logs that know whether something was added."""
 
     def __init__(self, clock, **times):
         super().__init__(**times)
@@ -47,7 +47,7 @@ class Told(Logs):
 
 
 def looks(logs, run, start, polls=POLLS, **asked):
-    """Return how often extents were asked for in so many polls that find nothing."""
+    """Return how often extents were requested in this number of polls without news."""
     before = logs.asked["extents"]
     for _ in range(polls):
         assert run.latest_offset(start, **asked) == start

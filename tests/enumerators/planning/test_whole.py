@@ -1,8 +1,8 @@
 """Whole lives of a query: everything that can happen to it, in any order, judged by ``oracle``.
 
 The machine calls a coordinator exactly as Spark's MicroBatchExecution does.  An offset is logged
-before its batch is read, a batch is committed after it; a new run replays the last batch that was
-logged and not committed, and only then plans.
+before its batch is read.  A batch is committed after it is read.  A new run replays the last batch that
+was logged but not committed, and only then plans.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Query(RuleBasedStateMachine):
         self.world = World(self.clock)
         self.terms, self.rows, self.cores = terms, rows, 2
         self.judge = Judge(self.world, terms)
-        # The checkpoint: all that survives a crash.
+        # The checkpoint: the state that survives a crash.
         self.offsets, self.commits = [], 0
-        # The run: all that does not.
+        # The run: the state that does not.
         self.run = self.source = None
         self.bounded = False
         self.phase, self.end, self.was_read = "idle", None, None
@@ -75,7 +75,7 @@ class Query(RuleBasedStateMachine):
             self.world.add_split(f"s{len(self.world.begins)}")
         self.start(bounded=False, cores=2)
 
-    # What happens to the data.
+    # Events of the data.
 
     def drawn_times(self, split, gaps, begin_ms):
         log = self.world.log(split) + [t for s, times in self.world.coming if s == split for t in times]
@@ -124,7 +124,7 @@ class Query(RuleBasedStateMachine):
     @precondition(lambda self: len(self.world.begins) < 8 and self.offsets and self.run is not None)
     @rule(which=SPLITS, gaps=appends, ahead=appends, back=st.sampled_from([1, 6, 20, 500]))
     def new_split_behind_the_watermark(self, which, gaps, ahead, back):
-        self.append(which, ahead, 0, then=0)  # so that others have something to go on with
+        self.append(which, ahead, 0, then=0)  # so that other splits have records to go on with
         behind_ms = parsed(self.offsets[-1]).get("watermark", 0) - back
         self.clock.sleep(self.terms.discovery_s)
         self.new_split(None, gaps, behind_ms, then=2)
@@ -171,7 +171,7 @@ class Query(RuleBasedStateMachine):
         self.clock.sleep(seconds)
         self.go_on(then)
 
-    # What the user does.
+    # Events of the user.
 
     @rule(rows=st.sampled_from([None, 1, 2, 5, 50]))
     def resize(self, rows):
@@ -244,7 +244,7 @@ class Query(RuleBasedStateMachine):
         self.run.close()
         self.run = None
 
-    # What Spark does, step by step, so that anything can come between two steps.
+    # Spark's steps, one by one, so that any event can come between two steps.
 
     @precondition(lambda self: self.run is not None)
     @rule()
@@ -286,7 +286,7 @@ class Query(RuleBasedStateMachine):
         self.phase, self.end = "planned", end_text
 
     def judge_restart(self, start, end):
-        """Nothing but the checkpoint may matter: a new run would have planned the same."""
+        """Only the checkpoint may matter: a new run would have planned the same."""
         if self.bounded or any(extent.begin != self.world.begins[s] for s, extent in self.source.said.items()):
             return
         _, again, _ = self.new_run(dict(self.source.said))
@@ -313,7 +313,7 @@ class Query(RuleBasedStateMachine):
         self.commits = len(self.offsets)
         self.phase = "idle"
 
-    # However it went: once nothing comes any more, everything is read.
+    # Whatever happened before: once no more records come, everything is read.
 
     def teardown(self):
         if sys.exc_info()[0] is not None or not hasattr(self, "world"):
@@ -343,7 +343,7 @@ class Query(RuleBasedStateMachine):
 
 
 class AlignedQuery(Query):
-    """One whose cuts must be exact, so that every batch is held to the record: late splits, wakes and restarts."""
+    """A query whose cuts must be exact to the record: late splits, wakes and restarts."""
 
     @initialize(
         drift_ms=st.sampled_from([5, 10]),
