@@ -1,4 +1,4 @@
-"""Floor 1: Flink's windows and triggers.  Pure logic: no I/O, no Spark, no clock."""
+"""Flink's windows and triggers.  Pure logic: no I/O, no Spark, no clock."""
 
 from __future__ import annotations
 

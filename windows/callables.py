@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from datetime import timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from tidegate.errors import OptionError
 
-__all__ = ["check_takes"]
+__all__ = ["check_delta", "check_takes"]
 
 ARGUMENTS = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
 def check_takes(function: Any, count: int, must: str) -> None:
-    """Raise OptionError unless a function can be called with so many arguments by position.
+    """Raise OptionError unless a function takes ``count`` arguments by position.
 
-    must: what it must be, as the beginning of a sentence: "gap= of Sessions must be a function of a row,".
+    must: the beginning of the error's sentence, such as "gap of Sessions must be a function of a row,".
     """
     if not callable(function):
         raise OptionError(f"{must} not {function!r}.")
@@ -28,3 +31,13 @@ def check_takes(function: Any, count: int, must: str) -> None:
     except TypeError:
         name = getattr(function, "__qualname__", type(function).__name__)
         raise OptionError(f"{must} and {name}{signature} cannot be called with {ARGUMENTS[count]}.") from None
+
+
+def check_delta(threshold: Any, delta_function: Any, part: str) -> None:
+    """Raise OptionError unless the results of a function of two rows can be compared with a threshold.
+
+    part: the class that takes both, such as "DeltaTrigger".
+    """
+    if not isinstance(threshold, Real | Decimal | timedelta) or threshold != threshold:  # noqa: PLR0124 - NaN
+        raise OptionError(f"threshold={threshold!r} of {part} must be a number, or a timedelta.")
+    check_takes(delta_function, 2, f"delta_function of {part} must be a function of two rows,")

@@ -1,4 +1,4 @@
-"""The views of one key's state that assigners, triggers, evictors and window functions are given."""
+"""The views of one key's state for assigners, triggers, evictors and window functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Clock", "FunctionContext", "PaneContext"]
 
 
 class Clock:
-    """The times of one key.  Assigners and evictors see no more."""
+    """The times of one key, and all that assigners and evictors see."""
 
     def __init__(self, state: KeyState, processing_time: int) -> None:
         self.state, self.processing_time = state, processing_time
@@ -39,7 +39,8 @@ class Clock:
 class PaneContext:
     """One window as a trigger sees it.
 
-    values: the trigger's states in this window; merged: its states in windows that became this one.
+    values: the trigger's states in this window.
+    merged: the trigger's states in the windows that became this one.
     """
 
     def __init__(self, clock: Clock, window: Window, values: dict[str, Any], merged: list[dict[str, Any]]) -> None:
@@ -71,11 +72,11 @@ class PaneContext:
         self._state.processing_timers.delete(time, self._window)
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        """Return the trigger's state of a name."""
+        """Return the trigger's state by its descriptor."""
         return descriptor.bind(self._values)
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
-        """Merge the states of a name into that of this window."""
+        """Merge the descriptor's state of the merged windows into that of this window."""
         name = descriptor.name
         held = [values.pop(name) for values in (self._values, *self._merged) if values.get(name) is not None]
         if held:
@@ -85,7 +86,7 @@ class PaneContext:
 class FunctionContext:
     """One window as a process function sees it.
 
-    values: the function's states in this window; None: its windows merge.
+    values: the function's states in this window; None: the windows merge.
     """
 
     def __init__(self, clock: Clock, window: Window, values: dict[str, Any] | None) -> None:

@@ -1,8 +1,8 @@
-"""The parts of windows as text, by which a restart sees that stored state belongs to other windows.
+"""The parts of windows as text.  By it a restart sees that stored state belongs to other windows.
 
 Two parts with the same text can go on with each other's state.  So the text holds names of classes and plain values,
-and no code: a function may be corrected, and its windows go on.  Parts of tidegate have names of their own here, so
-that their classes may be renamed and moved.
+but no code: the user may correct a function, and its windows go on.  Parts of tidegate have fixed names here, so that
+their classes may be renamed and moved.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidegate.windows.triggers.timeout import ProcessingTimeoutTrigger
 __all__ = ["described", "described_function"]
 
 TRAITS = {"event_time", "frees_rows", "merges", "processing_time", "reads_rows", "stateless"}
-"""Attributes that follow from the class of a part or from its other ones."""
+"""Attributes that follow from the class of a part or from its other attributes."""
 
 NAMES: Mapping[type, str] = {
     TumblingEventTimeWindows: "TumblingEventTimeWindows",
@@ -64,17 +64,18 @@ NAMES: Mapping[type, str] = {
     DeltaEvictor: "DeltaEvictor",
     TimeEvictor: "TimeEvictor",
 }
-"""What checkpoints call the parts of tidegate.  A name stays, whatever becomes of its class."""
+"""The names of tidegate's parts in checkpoints.  A name stays, even if its class is renamed."""
 
 PARTS = (RowsReader, AggregateFunction, ProcessWindowFunction)
 PLAIN = (bool, int, float, timedelta)
 
 
 def described(part: Any) -> str:
-    """Return the class of an assigner, trigger, evictor or function, with its public attributes that are plain.
+    """Return the class of an assigner, trigger, evictor or function, with its public attributes of plain values.
 
-    Plain are numbers, texts, durations, enums, lists of them, and other parts: ``PurgingTrigger(nested=CountTrigger(
-    max_count=3))``.  Durations of tidegate's own parts are in milliseconds.  None gives ``none``.
+    Plain values are numbers, texts, durations, enums, lists of them, and other parts, as in
+    ``PurgingTrigger(nested=CountTrigger(max_count=3))``.  Durations of tidegate's own parts are in milliseconds.
+    None gives ``none``.
     """
     if part is None:
         return "none"
@@ -84,7 +85,7 @@ def described(part: Any) -> str:
 
 
 def described_function(function: WindowFunction) -> str:
-    """Return what a window keeps of its rows, and which process function follows."""
+    """Return the function that folds a window's rows, if one does, and the process function that follows."""
     if isinstance(function, Process):
         return f"process {described(function.process)}"
     kept = type(function).__name__.lower()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.windows.callables import check_takes
+from tidegate.windows.callables import check_delta
 from tidegate.windows.rows import RowsReader
 from tidegate.windows.window import Window, duration_ms, whole_number
 
@@ -31,11 +31,11 @@ class EvictorContext(Protocol):
         """Return the watermark, -2**63 before the first."""
 
     def get_current_processing_time(self) -> int:
-        """Return the processing time, -2**63 before it was told."""
+        """Return the processing time, -2**63 before the first."""
 
 
 class Evictor(RowsReader, ABC):
-    """Removes rows from a pane whenever it fires.  What it removes does not come back."""
+    """Removes rows from a pane whenever it fires.  Removed rows do not come back."""
 
     @abstractmethod
     def evict_before(
@@ -43,7 +43,8 @@ class Evictor(RowsReader, ABC):
     ) -> Sequence[TimestampedValue]:
         """Return the rows that stay, before the window function is called.
 
-        elements: the rows of the pane in order of arrival, ``size`` of them, at least one.
+        elements: the rows of the pane in order of arrival.
+        size: their number, at least 1.
         """
 
     @abstractmethod
@@ -52,7 +53,8 @@ class Evictor(RowsReader, ABC):
     ) -> Sequence[TimestampedValue]:
         """Return the rows that stay, after the window function was called.
 
-        elements: the rows that stayed before, ``size`` of them, maybe none.
+        elements: the rows that ``evict_before`` left.
+        size: their number, which may be 0.
         """
 
 
@@ -64,7 +66,10 @@ class _OneSided(Evictor):
 
     @abstractmethod
     def kept(self, elements: Sequence[TimestampedValue]) -> Sequence[TimestampedValue]:
-        """Return the rows that stay, of at least one."""
+        """Return the rows that stay.
+
+        elements: the rows in order of arrival, at least one.
+        """
 
     def evict_before(
         self, elements: Sequence[TimestampedValue], size: int, window: Window, ctx: EvictorContext
@@ -92,7 +97,7 @@ class CountEvictor(_OneSided):
     def of(cls, max_count: int, do_evict_after: bool = False) -> Self:  # noqa: FBT002 - as in Flink's Python API
         """Return an evictor that keeps the last ``max_count`` rows.
 
-        Raises OptionError if that is no whole number, or negative.
+        Raises OptionError if ``max_count`` is no whole number, or is negative.
         """
         return cls(whole_number("max_count", max_count, 0, f"of {cls.__name__}"), do_evict_after=do_evict_after)
 
@@ -123,10 +128,10 @@ class DeltaEvictor(_OneSided):
     ) -> Self:
         """Return an evictor that removes rows whose delta to the last row is at least the threshold.
 
-        delta_function: takes a row and the last row.
-        Raises OptionError if the function does not take two rows.
+        delta_function: takes a row and the last row, and returns their delta.
+        Raises OptionError if the threshold is no number and no timedelta, or the function does not take two rows.
         """
-        check_takes(delta_function, 2, f"delta_function of {cls.__name__} must be a function of two rows,")
+        check_delta(threshold, delta_function, cls.__name__)
         return cls(threshold, delta_function, do_evict_after=do_evict_after)
 
     def kept(self, elements: Sequence[TimestampedValue]) -> Sequence[TimestampedValue]:
@@ -148,7 +153,7 @@ class TimeEvictor(_OneSided):
     def of(cls, window_size: timedelta, do_evict_after: bool = False) -> Self:  # noqa: FBT002 - as in Flink's Python API
         """Return an evictor that keeps rows less than ``window_size`` older than the latest row of the pane.
 
-        Raises OptionError if that is negative.
+        Raises OptionError if ``window_size`` is negative.
         """
         size_ms = duration_ms("window_size", window_size)
         if size_ms < 0:

@@ -1,9 +1,10 @@
-"""One key of one batch: its times first, then its rows, at once where that makes no difference."""
+"""One key of one batch: first its times advance, then it takes its rows, at once where that makes no difference."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -28,11 +29,11 @@ __all__ = ["KeyRun"]
 class KeyRun:
     """One key of one batch.
 
-    Advance the times to those of the batch, then hand over its rows, read ``results`` and ``late``, and close.
-    That is Flink's order: the watermark of the batch before came first, and the rows of this batch follow it.
+    Advance the times to those of the batch, hand over its rows, read ``results`` and ``late``, and close.
+    That is Flink's order: the watermark of the last batch came first, and the rows of this batch follow it.
 
     Attributes:
-    results: what fired, in order.  late: rows that no window took, because they are behind the watermark.
+    results: the results that fired, in order.  late: rows behind the watermark, which no window took.
 
     """
 
@@ -60,11 +61,17 @@ class KeyRun:
         return [(time, window.start, window.end) for time, window in self._state.processing_timers.entries]
 
     def close(self) -> None:
-        """Store what has changed."""
-        self._state.flush()
+        """Store all changes.  Raises FunctionError for state that cannot be pickled."""
+        try:
+            self._state.flush()
+        except PicklingError as error:
+            raise FunctionError(
+                f"The state of the windows cannot be pickled: {error} (for key {self._windows.key!r}).  Keep numbers, "
+                "texts, tuples, lists and dicts, or objects of a module that executors can import."
+            ) from error
 
     def advance_watermark(self, time: int) -> None:
-        """Fire the timers up to a watermark in ms; one that is not greater than before changes nothing."""
+        """Fire the timers up to a watermark in ms; one that is not greater than the last changes nothing."""
         if time <= self._state.watermark:
             return
         self._state.watermark = time
@@ -75,7 +82,7 @@ class KeyRun:
             self._blame(error)
 
     def advance_processing_time(self, time: int) -> None:
-        """Fire the timers up to a processing time in ms; it does not go back."""
+        """Fire the timers up to a processing time in ms; the clock does not go back."""
         self._clock.processing_time = max(time, self._clock.processing_time)
         try:
             while (timer := self._state.processing_timers.pop_due(time)) is not None:
@@ -90,7 +97,7 @@ class KeyRun:
     ) -> None:
         """Take rows in order of arrival, all at once where that makes no difference.
 
-        timestamps: their event times in ms.
+        timestamps: the rows' event times in ms.
         """
         if not len(timestamps):
             return
@@ -101,10 +108,11 @@ class KeyRun:
             self._blame(error)
 
     def process_folded(self, window: Window, first: int, contents: Any) -> bool:
-        """Take rows of a window that is not late and does not merge, folded into one value by who has them.
+        """Take rows of a window that is not late and does not merge, which the caller has folded into one value.
 
-        first: the event time of the row that came first, in ms.  contents: as the function of the windows folds them.
-        Returns whether the trigger takes all of them at once; if not, nothing has changed.
+        first: the event time of the row that came first, in ms.
+        contents: the value, as the function of the windows folds it.
+        Returns whether the trigger takes all rows at once; if not, nothing has changed.
         """
         try:
             return self._windows.add_folded(window, first, contents)
@@ -114,7 +122,7 @@ class KeyRun:
     def process_element(self, row: Mapping[str, Any], timestamp: int) -> None:
         """Take one row.
 
-        timestamp: its event time in ms.
+        timestamp: the row's event time in ms.
         """
         try:
             self._windows.take(row, timestamp)
@@ -140,7 +148,7 @@ class KeyRun:
             self._windows.take(row, timestamp)
 
     def _take_windows(self, rows: Rows, times: Times, assigned: list[Assigned]) -> None:
-        """Take rows by window, and those one by one that may make their window fire."""
+        """Take rows by window; take rows one by one if they may make their window fire."""
         taken = np.zeros(len(times), bool)
         one_by_one: list[tuple[int, Window]] = []
         for window, places in assigned:
@@ -161,7 +169,7 @@ class KeyRun:
     def _merge_at_once(self, rows: Rows, times: Times) -> bool:
         """Return whether rows of windows that merge can be taken by window.
 
-        None may be late, none may fire, and rows that are kept must stay in the order that merging gives.
+        No row may be late or make a window fire.  Rows that are kept must stay in the order that merging gives.
         """
         if self._windows.folding is None or not self._trigger.stateless:
             return False
@@ -171,7 +179,7 @@ class KeyRun:
         return all(window.max_timestamp() > self._state.watermark for window in first)
 
     def _blame(self, error: Exception) -> NoReturn:
-        """Raise the error of a function of the user with its key and window."""
+        """Raise the error of a user's function, with the key and the window."""
         if isinstance(error, TidegateError):
             raise error
         window = self._windows.current

@@ -25,7 +25,7 @@ __all__ = ["Fired", "KeyWindows"]
 class Fired(NamedTuple):
     """One result of a window.
 
-    timer: the time of the timer that made the window fire, in ms; None: a row did.
+    timer: the time in ms of the timer that made the window fire; None: a row did.
     """
 
     window: Window
@@ -37,8 +37,8 @@ class KeyWindows:
     """The windows of one key, by the rules of Flink's WindowOperator.
 
     Attributes:
-    results: what fired, in order.  late: rows that no window took, because they are behind the watermark.
-    current: the window that was handled last, which an error names; None: a row has no window yet.
+    results: the results that fired, in order.  late: rows behind the watermark, which no window took.
+    current: the window that was handled last, for errors; None: a row has no window yet.
 
     """
 
@@ -50,7 +50,7 @@ class KeyWindows:
         self._clock, self._state = clock, clock.state
 
     def take(self, row: Mapping[str, Any], timestamp: int) -> None:
-        """Add a row to its windows, or to the late ones."""
+        """Add a row to its windows, or to the late rows."""
         self.current, taken = None, False
         for assigned in self.operator.assigner.assign_windows(row, timestamp, self._clock):
             window = self.merged(assigned) if self.operator.assigner.merges else assigned
@@ -75,7 +75,7 @@ class KeyWindows:
         self._register_cleanup(window, context)
 
     def add_all(self, window: Window, rows: Rows, times: Times) -> bool:
-        """Add rows to one window at once, if the trigger takes them so; else change nothing."""
+        """Add rows to one window at once if the trigger takes them so; otherwise change nothing."""
         self.current = window
         pane = self._pane(window)
         context = self._context(window, pane)
@@ -89,9 +89,9 @@ class KeyWindows:
         return True
 
     def add_folded(self, window: Window, first: int, contents: Any) -> bool:
-        """Add rows that were folded before to a window that is not late, as ``add_all`` does.
+        """Add folded rows to a window that is not late, as ``add_all`` does.
 
-        first: the time of the row that came first, in ms.  contents: as the function folds them.
+        first: the event time of the row that came first, in ms.  contents: the value into which they were folded.
         """
         self.current = window
         pane = self._pane(window)
@@ -103,10 +103,10 @@ class KeyWindows:
         return True
 
     def fire_timer(self, time: int, window: Window, *, in_event_time: bool) -> None:
-        """Let the trigger decide at a timer that is due, and clean the window up if it is that timer."""
+        """Let the trigger decide at a timer that is due, and clean the window up if its cleanup is due."""
         operator = self.operator
         if operator.assigner.merges and window not in self._state.merged:
-            return  # the window became another one, and its timer was left behind
+            return  # the window merged into another one and left its timer behind
         self.current = window
         pane = self._pane(window)
         decide = operator.trigger.on_event_time if in_event_time else operator.trigger.on_processing_time
@@ -197,11 +197,11 @@ class KeyWindows:
         return FunctionContext(self._clock, window, None if self.operator.assigner.merges else pane.function)
 
     def is_late(self, window: Window) -> bool:
-        """Return whether the watermark has reached the window's cleanup, so that it takes no more rows."""
+        """Return whether the watermark has reached the window's cleanup; the window then takes no more rows."""
         return self.operator.in_event_time and self.operator.cleanup_time(window) <= self._state.watermark
 
     def is_behind(self, timestamp: int) -> bool:
-        """Return whether a row that no window took is late; in a gap between windows it need not be."""
+        """Return whether a row that no window took is late; a row in a gap between windows need not be."""
         reach = saturated(timestamp + self.operator.allowed_lateness)
         return self.operator.in_event_time and reach <= self._state.watermark
 

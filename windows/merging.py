@@ -1,4 +1,4 @@
-"""Windows that merge: which of a key's windows a new one makes one of."""
+"""Windows that merge: a new window joins the windows of its key that it overlaps or touches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["joined"]
 def joined(open_windows: Iterable[Window], new: TimeWindow) -> tuple[TimeWindow, list[TimeWindow]]:
     """Return the window that a new one becomes, and the open windows that it overlaps or touches.
 
-    open_windows: windows of which none overlaps or touches another.
+    open_windows: none of them overlaps or touches another.
     """
     parts = in_order(window for window in open_windows if isinstance(window, TimeWindow) and window.intersects(new))
     cover = new
@@ -22,8 +22,8 @@ def joined(open_windows: Iterable[Window], new: TimeWindow) -> tuple[TimeWindow,
 
 
 def in_order(parts: Iterable[TimeWindow]) -> list[TimeWindow]:
-    """Return windows in the order in which their rows are joined: that of time.
+    """Return windows in order of time, in which their rows are joined.
 
-    Flink's order is that of a Java hash set, so it leaves this open.
+    Flink takes them in the order of a Java hash set, which promises no order.
     """
     return sorted(parts)

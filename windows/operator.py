@@ -1,4 +1,4 @@
-"""The window operator: what is fixed for all keys, checked when it is built."""
+"""The window operator: the parts that all keys share, checked when it is built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["WindowOperator"]
 class WindowOperator:
     """Flink's WindowOperator: assigner, trigger, evictor, function and allowed lateness.
 
-    It keeps no state of its own; ``open`` handles one key of one batch.  ``trigger=None`` takes the assigner's.
+    The operator keeps no state; ``open`` handles one key of one batch.  ``trigger=None`` takes the assigner's trigger.
     Raises OptionError if the parts do not fit, and warns of state that would be kept for ever.
     """
 
@@ -41,29 +41,29 @@ class WindowOperator:
         self.in_event_time = assigner.is_event_time()
         self._kept_for = self.allowed_lateness if self.in_event_time else 0
         self.folding = function if isinstance(function, FoldingFunction) and evictor is None else None
-        """The function, if panes keep its folded value; None: they keep rows."""
+        """The function whose folded value panes keep; None: panes keep rows."""
         self._check()
 
     @property
     def event_time(self) -> bool | None:
-        """Return whether timers in event time are used; None: that is not known before the trigger runs."""
+        """Return whether event-time timers are used; None: unknown before the trigger runs."""
         return self.in_event_time or self.trigger.event_time
 
     @property
     def processing_time(self) -> bool | None:
-        """Return whether timers in processing time are used; None: that is not known before the trigger runs."""
+        """Return whether processing-time timers are used; None: unknown before the trigger runs."""
         cleans_up = not self.in_event_time and not isinstance(self.assigner, GlobalWindows)
         return cleans_up or self.trigger.processing_time
 
     @property
     def reads_rows(self) -> bool:
-        """Return whether trigger, assigner or evictor may read rows, of which the function sees less."""
+        """Return whether trigger, assigner or evictor may read columns of rows, besides those of the function."""
         parts = (self.trigger, self.assigner, self.evictor)
         return any(part.reads_rows for part in parts if part is not None)
 
     @property
     def description(self) -> dict[str, str]:
-        """Return the parts as text: state of an operator with another description does not fit this one."""
+        """Return the parts as text.  State of an operator with another description does not fit this operator."""
         return {
             "assigner": described(self.assigner),
             "trigger": described(self.trigger),
@@ -73,14 +73,14 @@ class WindowOperator:
         }
 
     def open(self, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> KeyRun:
-        """Return one key of one batch, with the state that is stored for it.
+        """Return one key of one batch, with its stored state.
 
-        processing_time: the time of the clock in ms; its timers wait for ``advance_processing_time``.
+        processing_time: the time of the clock in ms.  Due timers wait for ``advance_processing_time``.
         """
         return KeyRun(self, key, store, processing_time)
 
     def cleanup_time(self, window: Window) -> int:
-        """Return the time at which a window's state goes; 2**63 - 1: never."""
+        """Return the time in ms at which a window's state is removed; 2**63 - 1: never."""
         return min(window.max_timestamp() + self._kept_for, MAX_TIME)
 
     def _check(self) -> None:

@@ -34,7 +34,7 @@ class Pane(NamedTuple):
 
 
 class WindowHarness:
-    """Hands rows and times to a window operator, and collects what it gives.
+    """Hands rows and times to a window operator, and collects its results.
 
     The first watermark is -2**63, and the first processing time 0.
 
@@ -59,7 +59,7 @@ class WindowHarness:
     def element(self, key: Hashable, row: Mapping[str, Any], timestamp_ms: int) -> None:
         """Take one row.
 
-        timestamp_ms: its event time.
+        timestamp_ms: the row's event time.
         """
         run = self._runs.get(key)
         if run is None:
@@ -69,7 +69,7 @@ class WindowHarness:
         self._collect([run])
 
     def watermark(self, ms: int) -> None:
-        """Advance the watermark, and fire the timers up to it; one that is not greater than before does nothing."""
+        """Advance the watermark, and fire the timers up to it; one that is not greater than the last does nothing."""
         self._watermark_ms = max(ms, self._watermark_ms)
         for run in self._runs.values():
             run.advance_watermark(ms)
@@ -92,7 +92,7 @@ class WindowHarness:
 
     def _collect(self, runs: Iterable[KeyRun]) -> None:
         fired = [result for run in runs for result in run.results]
-        # Of several keys, the earlier timer fires first.
+        # The earlier timer fires first, whatever its key.
         self.panes += [result.value for result in sorted(fired, key=_moment)]
         for run in runs:
             self.late += run.late

@@ -54,7 +54,7 @@ class GlobalWindow(NamedTuple):
     end: None = None
 
     def max_timestamp(self) -> int:
-        """Return the last time that there is: the global window is never cleaned up."""
+        """Return the greatest time of 64 bits: the global window is never cleaned up."""
         return MAX_TIME
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ Window: TypeAlias = TimeWindow | GlobalWindow
 def duration_ms(name: str, duration: timedelta) -> int:
     """Return a duration in whole milliseconds.
 
-    Raises OptionError if it is no timedelta, or is finer than a millisecond.
+    Raises OptionError if the duration is no timedelta, or is finer than a millisecond.
     """
     if not isinstance(duration, timedelta):
         raise OptionError(f"{name} is {duration!r}, but must be a datetime.timedelta, such as timedelta(minutes=5)")
@@ -78,10 +78,10 @@ def duration_ms(name: str, duration: timedelta) -> int:
 
 
 def whole_number(name: str, number: int, least: int, part: str = "") -> int:
-    """Return a whole number.
+    """Return the number as an int.
 
-    part: to which it belongs, for the error, as in "of CountTrigger".
-    Raises OptionError if it is none, or less than ``least``.
+    part: the part to which the number belongs, for the error, as in "of CountTrigger".
+    Raises OptionError if the number is not whole, or less than ``least``.
     """
     told = f"{name}={number!r} {part}".rstrip()
     try:
@@ -94,21 +94,21 @@ def whole_number(name: str, number: int, least: int, part: str = "") -> int:
 
 
 def saturated(time: int) -> int:
-    """Return a time that may have left the 64 bits, or the last one that there is."""
+    """Return a time, or the greatest time of 64 bits if it is later than that."""
     return min(time, MAX_TIME)
 
 
 def truncated(time: int, interval: int) -> int:
-    """Return the multiple of the interval next to a time, towards 1970.
+    """Return the multiple of the interval nearest to a time, towards 1970.
 
-    Flink's continuous triggers count like this, for Java's remainder has the sign of its dividend.
+    Flink's continuous triggers count like this, because Java's remainder has the sign of its dividend.
     """
     return time - time % interval if time >= 0 else time + -time % interval
 
 
 def window_start(timestamp: int, offset: int, size: int) -> int:
-    """Return the start of the window of this size that holds a time, before 1970 as well.
+    """Return the start of the window of this size that holds a time, even before 1970.
 
-    Flink's getWindowStartWithOffset: Python's remainder is never negative, so one case is enough.
+    As Flink's getWindowStartWithOffset.  Python's remainder is never negative, so one case is enough.
     """
     return timestamp - (timestamp - offset) % size

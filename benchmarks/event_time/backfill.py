@@ -34,7 +34,7 @@ def built_in(spark: SparkSession, servers: str) -> DataFrame:
 
 
 def aligned(spark: SparkSession, servers: str) -> DataFrame:
-    """Return the topic in slices of event time, of at most so many rows."""
+    """Return the topic in slices of event time with a maximum of rows."""
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[TOPIC],

@@ -2,12 +2,12 @@
 
     python -m benchmarks.event_time.generators [--rows 2000000] [--rounds 5]
 
-Reading: a task reads a topic in this process, without Spark, by turns in three ways: without generators, with one that
-does nothing, and with bounded out-of-orderness.  In the first topic are 4 large partitions, in the second 500 small
-ones, whose ranges are fetched together.
+Reading: a task reads a topic in this process, without Spark.  It does so by turns without generators, with a generator
+that does nothing, and with bounded out-of-orderness.  The first topic has 4 large partitions.  The second has 500
+small ones, whose ranges are fetched together.
 
-Channel: a task tells the events of so many splits over loopback.  The time is that of one task; the CPU is that of both
-ends.  At 1,000,000 rows/s a batch of two tasks a second takes twice that CPU out of each second.
+Channel: a task sends the events of a number of splits over loopback.  The time is that of one task; the CPU is that of
+both ends.  At 1,000,000 rows/s a batch of two tasks a second takes twice that CPU out of each second.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Nothing(WatermarkGenerator):
     """Does nothing."""
 
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
-        """Look away."""
+        """Ignore the rows."""
 
 
 def seconds_of(work: Callable[[], object]) -> float:
@@ -76,10 +76,10 @@ def reading(kafka: KafkaServer, server: EventServer, partitions: int, rows: int,
 
     def read(supplier: GeneratorSupplier | None) -> None:
         told: list[SourceEvent] = []
-        found = sum(batch.num_rows for batch in batches(supplier, told))
+        total = sum(batch.num_rows for batch in batches(supplier, told))
         send(server.channel, told)
-        if found != partitions * rows:
-            raise RuntimeError(f"{found} rows were read of {partitions * rows}")
+        if total != partitions * rows:
+            raise RuntimeError(f"{total} rows were read of {partitions * rows}")
 
     ways: dict[str, GeneratorSupplier | None] = {
         "none": None,
@@ -106,7 +106,7 @@ def reading(kafka: KafkaServer, server: EventServer, partitions: int, rows: int,
 
 
 def telling(server: EventServer, splits: int) -> list[str]:
-    """Return the row of the table for tasks of so many splits."""
+    """Return the row of the table for tasks of a number of splits."""
     events = [SourceEvent(f"orders-{n}", 0, 1000, {"watermark": BEGIN_MS}) for n in range(splits)]
     cpu_s, seconds = time.process_time(), []
     for _ in range(EVENTS):

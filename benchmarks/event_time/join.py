@@ -1,23 +1,23 @@
 """The state of a stream-stream join whose topics are hours apart, with one alignment group and without.
 
-"orders" holds 12 hours, "payments" the last 6 of them; every payment has its order, at most a minute
-before it.  The inner join by key and time reads both with the same row budget a batch:
+"orders" holds 12 hours, "payments" the last 6 of them.  Every payment has an order at most a minute
+before it.  The inner join by key and time reads both with the same row budget per batch:
 
 - with alignment off: payments are 6 hours ahead from the first batch on, and wait in the state until
-  their orders come;
+  their orders come.
 - in one alignment group: orders come alone at first, and no payment is ahead of them.  But Spark's
-  watermark is the least of both sources, and the epoch while one of them has not delivered a row: all
-  orders of these 6 hours stay in the state;
-- in one group with watermark rows: a row without data, stamped with the source's watermark, also moves
-  Spark's watermark for the source that is paused.  The state then holds what both topics have in the max
-  drift, and what the delay and the join's interval add; the program fails if it is over a tenth more.
+  watermark is the least of both sources, and is the epoch while one source has not delivered a row.
+  So all orders of these 6 hours stay in the state.
+- in one group with watermark rows: a row with only the source's watermark also moves Spark's watermark
+  for the source that is paused.  The state then holds the rows of both topics within the max drift, the
+  delay and the join's interval.  The program fails if the state is more than a tenth larger.
 
-The same is measured the other way round, where the orders come late: payments of the first 6 hours
+The program also measures the other way round, where the orders come late: payments of the first 6 hours
 then have no order.
 
     python -m benchmarks.event_time.join [--rows 180000] [--rounds 1]   # about 3 minutes a round
 
-Spark's watermark policy is its default, min: with it no way loses a match, and the price is state.
+Spark's watermark policy is its default, min.  With it no way loses a match, but the state grows.
 """
 
 from __future__ import annotations
@@ -79,23 +79,25 @@ class Topic:
 class Joined:
     """The result of a run.
 
-    expected: how many matches there are.
+    pairs: the number of rows that the join gave.
+    distinct: the number of different ones.
+    expected: the number of matches that there are.
     """
 
     run: Measured
-    found: int
+    pairs: int
     distinct: int
     expected: int
 
     @property
     def matches(self) -> str:
-        """Found of expected, and how many of those found are not the first of their order."""
-        doubled = self.found - self.distinct
-        return f"{self.found:,} of {self.expected:,}" + (f", {doubled:,} of them again" if doubled else "")
+        """The joined rows, the expected matches, and the number of rows that repeat a match."""
+        doubled = self.pairs - self.distinct
+        return f"{self.pairs:,} of {self.expected:,}" + (f", {doubled:,} of them again" if doubled else "")
 
 
 def both_topics(rows: int) -> tuple[Topic, Topic]:
-    """Return so many orders and their payments over all hours."""
+    """Return this number of orders over all hours, and their payments."""
     numbers = np.arange(rows)
     ordered = BEGIN_MS + numbers * HOURS * HOUR_MS // rows
     paid = ordered + np.random.default_rng(rows).integers(1, LONGEST_MS, rows)
@@ -107,7 +109,7 @@ def both_topics(rows: int) -> tuple[Topic, Topic]:
 class Way:
     """How both topics are read.
 
-    watermark_rows: a source that delivers nothing also tells its watermark.
+    watermark_rows: a source that delivers no data also delivers its watermark.
     """
 
     name: str

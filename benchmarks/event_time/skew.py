@@ -10,10 +10,9 @@ reads the demonstration's topic (three partitions hold 24 hours, the fourth only
 
     python -m benchmarks.event_time.skew [--rows 600000] [--rounds 1]   # about 2 minutes a round
 
-"Furthest ahead" is the greatest event time that a batch reads minus the next unread event time of the
-slowest partition when the batch begins, taken from the offsets of each batch: within a batch nothing
-says in which order partitions are read.  For tidegate it must stay below the max drift; the program
-fails if it does not.
+"Furthest ahead" is the greatest event time that a batch reads, minus the next unread event time of the
+slowest partition when the batch begins.  Both are taken from the offsets of each batch, because the order
+within a batch is unknown.  The program fails if it is not below the max drift for tidegate.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Reading:
     """One way to read the topic.
 
     stream: returns the rows with their watermark.
-    max_drift: what it promises; None: nothing.
+    max_drift: the max drift that it promises; None: it promises none.
     """
 
     name: str

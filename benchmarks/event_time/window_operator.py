@@ -1,7 +1,7 @@
-"""How the cost of the window operator grows with rows and keys, without Spark: CPU seconds, also on a busy machine.
+"""Measures the window operator by rows and keys, without Spark: CPU seconds, which a busy machine changes little.
 
-Tumbling windows of a minute with a count and a sum, in batches of four windows: what a Python worker does for the rows
-of a key and batch, with its state in memory.
+The windows are tumbling windows of a minute with a count and a sum, in batches of four windows.  The work is that of a
+Python worker for the rows of a key and batch, with the state in memory.
 
     python -m benchmarks.event_time.window_operator [--keys 250 1000 4000] [--rows 1 10 20 40] [--batches 5]
 """
@@ -24,7 +24,7 @@ WINDOWS = 4  # of a batch
 
 
 def cpu_s(keys: int, rows: int, batches: int) -> float:
-    """Return the CPU seconds for so many keys, with so many rows in each of their windows."""
+    """Return the CPU seconds for a number of keys, with a number of rows in each of their windows."""
     aggregate = Aggregate(SqlAggregates(rows="count(*)", total="sum(n)"))
     operator = WindowOperator(
         TumblingEventTimeWindows.of(timedelta(milliseconds=MINUTE_MS)), aggregate, allowed_lateness=timedelta(minutes=1)

@@ -1,7 +1,7 @@
 """The speed of counting windows, against Spark's own window aggregation over the same source.
 
-Each query counts the rows of tumbling windows of a minute, and adds up a number, by key.  They run by turns in one
-session, on one topic, to Spark's noop sink, in batches of which all but the first count.
+Each query counts the rows of tumbling windows of a minute, and adds up a number, by key.  The queries run by turns in
+one session, on one topic, to Spark's noop sink.  The first batch of a query does not count.
 
     python -m benchmarks.event_time.windows [--rows 3000000] [--batch 500000] [--keys 1000 100000] [--rounds 3]
         [--minutes 60] [--partitions 4]
@@ -96,7 +96,7 @@ def cpu_s() -> float:
 
 
 def ticks(stat: Path) -> int:
-    """Return the CPU time of a process and of its children that ended; 0 if it is none of ours."""
+    """Return the CPU time of a process and of its ended children; 0 if it is not one of ours."""
     try:
         is_ours = os.getsid(int(stat.parent.name)) == os.getsid(0)
         if not is_ours or b"kafka.Kafka" in stat.with_name("cmdline").read_bytes():

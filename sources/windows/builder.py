@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType, VariantType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampType, VariantType
 
 from tidegate.errors import OptionError
 from tidegate.sources.windows import native, operating, relations
@@ -40,12 +40,13 @@ Schema = StructType | str
 def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None = None) -> WindowedStream:
     """Begin windows over a stream, as Flink has them, on the source's own watermark.
 
-    rows: a stream of a tidegate source, after any steps; this sees to the watermark itself.  Or any other stream
-        with ``withWatermark``: then late rows are those behind Spark's watermark, which one split may run ahead.
-    key: the columns by which windows are kept apart.
-    event_time: the timestamp of a row; None: windows in processing time.  Rows without it are in no window.
+    rows: a stream of a tidegate source, after any steps; ``windowed`` defines its watermark.  Or any other stream
+        with ``withWatermark``: then rows behind Spark's watermark are late, and one split alone may drive it ahead.
+    key: the columns of the key; each key has windows of its own.
+    event_time: the column with the timestamp of a row; None: windows in processing time.  Rows without it are in
+        no window.
 
-    Raises OptionError for a column that is not there, for a stream without a watermark, and for Spark Connect.
+    Raises OptionError for a missing column, for a stream without a watermark, and for Spark Connect.
     """
     _check_stream(rows)
     keys = column_names("key", key)
@@ -74,8 +75,14 @@ def _check_stream(rows: DataFrame) -> None:
 
 def _check_types_of_keys(rows: DataFrame, keys: Sequence[str]) -> None:
     for name in keys:
-        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType | VariantType):
+        kind = rows.schema[name].dataType
+        if isinstance(kind, StructType | ArrayType | MapType | VariantType):
             raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
+        if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
+            raise OptionError(
+                f"the key {name!r} is {kind.simpleString()}, and the state of windows compares keys without a "
+                f"collation: add a column such as lower({name}) COLLATE UTF8_BINARY, and name that as the key"
+            )
 
 
 def _check_event_time(rows: DataFrame, event_time: str) -> None:
@@ -90,12 +97,12 @@ def _check_event_time(rows: DataFrame, event_time: str) -> None:
 
 @dataclass(frozen=True)
 class WindowedStream:
-    """Windows that are being described.  Each method returns a new description; the functions return a DataFrame.
+    """The description of windows.  Each method returns a new description; the functions return a DataFrame.
 
     A DataFrame of windows has the key columns, ``window_start`` and ``window_end`` (timestamps; null for the global
-    window), and the results.  With a side output it also has ``output``, which is ``results`` or the name of the side
-    output, and ``late_row``, which is the row that came late.  ``split_outputs`` takes a batch apart.
-    Write it in append mode.
+    window), and the results.  With a side output it also has the columns ``output`` and ``late_row``: ``output`` is
+    ``results`` or the name of the side output, and ``late_row`` is the row that came late.  ``split_outputs`` takes
+    a batch apart.  Write the DataFrame in append mode.
     """
 
     _rows: DataFrame
@@ -119,25 +126,25 @@ class WindowedStream:
         return replace(self, _assigner=assigner)
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
-        """Set when a window gives results; without this, the assigner says so."""
+        """Set when a window gives results.  The default is the assigner's trigger."""
         if not isinstance(trigger, Trigger):
             raise OptionError(f"trigger() takes a trigger of tidegate.windows, not {trigger!r}")
         return replace(self, _trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> WindowedStream:
-        """Set which rows of a window go before or after its function."""
+        """Set which rows of a window are removed before or after its function."""
         if not isinstance(evictor, Evictor):
             raise OptionError(f"evictor() takes an evictor of tidegate.windows, not {evictor!r}")
         return replace(self, _evictor=evictor)
 
     def allowed_lateness(self, lateness: timedelta) -> WindowedStream:
-        """Keep windows for so long after the watermark has passed their end: each late row gives a new result."""
+        """Keep windows for this time after the watermark has passed their end; each late row gives a new result."""
         if duration_ms("allowed_lateness", lateness) < 0:
             raise OptionError(f"allowed_lateness={lateness} must not be negative.")
         return replace(self, _lateness=lateness)
 
     def side_output_late(self, name: str) -> WindowedStream:
-        """Keep the rows that came too late for their windows, as an output of this name."""
+        """Put the rows that came too late for their windows into an output of this name."""
         if not isinstance(name, str) or not name:
             raise OptionError(f"the side output must have a name, such as 'late', and not {name!r}")
         if name == operating.RESULTS:
@@ -145,9 +152,9 @@ class WindowedStream:
         return replace(self, _late=name)
 
     def buckets(self, count: int) -> WindowedStream:
-        """Keep the state in so many buckets of keys, each read and written as a whole; a checkpoint keeps to it.
+        """Set the number of buckets of keys; the state of a bucket is read and written as a whole.
 
-        More of them are better where few of many keys have rows in a batch.
+        A checkpoint keeps its number.  More buckets are better if only few of many keys have rows in a batch.
         """
         return replace(self, _buckets=whole_number("buckets", count, 1))
 
@@ -161,8 +168,9 @@ class WindowedStream:
     ) -> DataFrame:
         """Return the aggregates of each window.
 
-        function: in Python, which returns mappings with the columns of ``schema``; process: what follows it.
-        expressions: of Spark, by the name of the result, as ``total="sum(amount)"``.
+        function: an aggregate function in Python, which returns mappings with the columns of ``schema``.
+        process: a process function that takes its result.
+        expressions: Spark expressions by the name of the result, such as ``total="sum(amount)"``.
 
         Raises OptionError where the parts do not fit.
         """
@@ -194,19 +202,22 @@ class WindowedStream:
     ) -> DataFrame:
         """Return the rows of each window reduced to one, by a function of two rows.
 
-        schema: of the results; None: as the rows have it.
+        schema: the schema of the results; None: that of the rows.
         """
         check_takes(function, 2, "reduce() takes a function of two rows, which returns one,")
         _check_process("reduce", process)
         return self._of_function(Reduce(function, process), schema or self._rows.drop(*self._keys).schema)
 
     def process(self, function: ProcessWindowFunction, schema: Schema) -> DataFrame:
-        """Return what a function makes of all rows of a window: mappings with the columns of ``schema``."""
+        """Return the results of a process function, which takes all rows of a window.
+
+        function: returns mappings with the columns of ``schema``.
+        """
         _check_process("process", function)
         return self._of_function(Process(function), schema)
 
     def explain(self) -> str:
-        """Return which way the windows go, and why: Spark's own aggregation, or the operator."""
+        """Return how the windows run, and why: in Spark's own aggregation, or in the operator."""
         why = self._why_operator
         if why is None:
             return "Spark's own window aggregation, for aggregates that are Spark expressions; else the operator"
@@ -214,7 +225,7 @@ class WindowedStream:
 
     @cached_property
     def _why_operator(self) -> str | None:
-        """Why Spark's own aggregation will not do; None: it will."""
+        """Return why Spark's own aggregation cannot keep the windows; None: it can."""
         wish = (self._assigned, self._trigger, self._evictor, self._lateness, self._late)
         return why_operator(*wish) or why_not_in_spark(self._rows)
 
@@ -257,7 +268,7 @@ class WindowedStream:
 
 
 def _check_process(method: str, function: ProcessWindowFunction | None) -> None:
-    """Raise OptionError if that is no process function, or takes something else than it will be given."""
+    """Raise OptionError if that is no process function, or if it does not take key, context and elements."""
     if function is None and method != "process":
         return
     if not isinstance(function, ProcessWindowFunction):

@@ -29,7 +29,7 @@ def why_operator(
     lateness: timedelta,
     late: str | None,
 ) -> str | None:
-    """Return what of these windows Spark's aggregation does not have; None: it has all of it."""
+    """Return what these windows need and Spark's aggregation lacks; None: nothing."""
     for part in (trigger, evictor):
         if part is not None and type(part) is not EventTimeTrigger:
             return f"Spark has no {type(part).__name__}"
@@ -41,7 +41,7 @@ def why_operator(
 
 
 def why_not_in_spark(rows: DataFrame) -> str | None:
-    """Return why Spark's aggregation cannot go by the source's watermark as Flink does; None: it can."""
+    """Return why Spark's aggregation cannot use the source's watermark as Flink would; None: it can."""
     if relations.has_watermark(rows):
         return "the watermark is that of the stream's own withWatermark"
     if not relations.lets_columns_through(rows):

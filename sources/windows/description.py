@@ -1,4 +1,4 @@
-"""What stands in a checkpoint of the user's wish: texts that change with the wish, but not with Spark or tidegate."""
+"""Descriptions of windows for checkpoints: texts that change with the user's windows, not with Spark or tidegate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[\w.]+|[^\w\
 
 
 def described_stream(rows: DataFrame, keys: Sequence[str], event_time: str | None) -> dict[str, str]:
-    """Return by which columns windows are kept, by names of the parts."""
+    """Return the columns of keys and event times as a description: texts by the names of its parts."""
     types = (f"{key} {rows.schema[key].dataType.simpleString()}" for key in keys)
     return {"key": ", ".join(types), "event time": event_time or "none"}
 
@@ -24,7 +24,7 @@ def described_stream(rows: DataFrame, keys: Sequence[str], event_time: str | Non
 def as_written(node: Any) -> str:
     """Return the text from which Spark's parser made an expression.
 
-    Spark's own text of an expression (``sql()``) may change with Spark, and then old state would be refused.
+    Spark's own text of an expression (``sql()``) may change with Spark; old state would then be refused.
     """
     origin = node.origin()
     if not (origin.sqlText().isDefined() and origin.startIndex().isDefined() and origin.stopIndex().isDefined()):
@@ -33,31 +33,33 @@ def as_written(node: Any) -> str:
 
 
 def is_written_whole(node: Any) -> bool:
-    """Return whether ``as_written`` is all of an expression.
+    """Return whether ``as_written`` has the whole text of an expression.
 
-    Spark's parser lets a predicate such as ``a LIKE b`` or ``a IN (b)`` begin behind its first operand.
+    In Spark's parser, a predicate such as ``a LIKE b`` or ``a IN (b)`` begins after its first operand.  The literals
+    true and false have no place of their own: each is one object for all texts.
     """
-    return min(_starts(node)) == next(_starts(node))
+    starts = list(_starts(node))
+    return None not in starts and min(starts) == starts[0]
 
 
-def _starts(node: Any) -> Iterator[int]:
-    """Yield where an expression begins in its text, and then the parts of it."""
-    yield _place(node)[0]
+def _starts(node: Any) -> Iterator[Any]:
+    """Yield the places in the text at which an expression and its parts begin; None: one has no place."""
+    is_true_or_false = node.nodeName() == "Literal" and node.dataType().typeName() == "boolean"
+    yield None if is_true_or_false else _place(node)[0]
     children = node.children()
     for number in range(children.size()):
         yield from _starts(children.apply(number))
 
 
-def with_columns(root: Any, columns: Iterable[tuple[Any, str]]) -> str:
-    """Return the text from which Spark's parser made an expression, with other texts for parts of it.
+def with_columns(text: str, columns: Iterable[tuple[Any, str]]) -> str:
+    """Return a text from which Spark's parser made an expression, with other texts for some parts.
 
-    columns: parts, none of which is in another one, with their new texts.  Several nodes may be one part of the text.
+    columns: parts with their new texts; no part is inside another.  Several nodes may be one part of the text.
     """
-    places = {_place(node): text for node, text in columns}
-    written = str(root.origin().sqlText().get())
-    for (start, stop), text in sorted(places.items(), reverse=True):
-        written = f"{written[:start]} {text} {written[stop:]}"
-    return written
+    places = {_place(node): column for node, column in columns}
+    for (start, stop), column in sorted(places.items(), reverse=True):
+        text = f"{text[:start]} {column} {text[stop:]}"
+    return text
 
 
 def _place(node: Any) -> tuple[int, int]:
@@ -65,9 +67,9 @@ def _place(node: Any) -> tuple[int, int]:
 
 
 def normalized(text: str, *, case_sensitive: bool = False) -> str:
-    """Return an expression without the differences of case and white space that mean nothing.
+    """Return an expression without differences of case and white space that have no meaning.
 
-    case_sensitive: as ``spark.sql.caseSensitive``: columns may differ only in case.
+    case_sensitive: the value of ``spark.sql.caseSensitive``: columns may differ only in case.
     """
     tokens = [token if case_sensitive or token[0] in _QUOTES else token.lower() for token in _TOKEN.findall(text)]
     spaced = (" " * (_is_word(one) and _is_word(other)) + other for one, other in pairwise(tokens))

@@ -1,7 +1,7 @@
-"""Spark expressions with aggregates in them, taken apart: what is computed per row, per window, and per result.
+"""Spark expressions with aggregates, taken apart into a part for each row, each window, and each result.
 
-``sum(amount * 2) / count(*)`` is two columns that Spark computes for each row, two aggregates that the operator keeps
-for each window, and a quotient that Spark computes of each result.
+Take ``sum(amount * 2) / count(*)``.  Spark computes two columns for each row.  The operator keeps two aggregates for
+each window.  Spark computes the quotient of each result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidegate.windows import SqlAggregates
 __all__ = ["Parts", "check_expression", "described_aggregates", "parts_of"]
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
-_GROUP = "agg_funcs"  # of aggregates in Spark's catalog
+_GROUP = "agg_funcs"  # the group of aggregates in Spark's catalog
 _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max", "count_if": "count"}
 """The operator's aggregate for each function of SQL."""
 
@@ -32,9 +32,9 @@ _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "mi
 class Parts:
     """Expressions with aggregates, taken apart.
 
-    arguments: Spark expressions of each row, by the name of their column.
-    aggregates: of each window, as ``SqlAggregates`` has them, by the name of their column.
-    types: of the aggregates.
+    arguments: Spark expressions for each row, by the name of their column.
+    aggregates: the aggregates of each window, as ``SqlAggregates`` has them, by the name of their column.
+    types: the types of the aggregates.
     results: Spark expressions over the aggregates, by the name of the result.
     """
 
@@ -44,14 +44,14 @@ class Parts:
     results: Mapping[str, str]
 
     def function(self) -> SqlAggregates:
-        """Return what the operator does with the arguments of a window's rows."""
+        """Return the operator's function over the arguments of a window's rows."""
         return SqlAggregates(**self.aggregates)
 
 
 def check_expression(rows: DataFrame, keys: Sequence[str], name: str, text: str) -> None:
     """Raise OptionError for an expression that is no aggregate of the rows of a key.
 
-    name: of the result.
+    name: the name of the result.
     """
     try:
         aggregated = rows.groupBy(*(f.col(f"`{key}`") for key in keys)).agg(f.expr(text))
@@ -72,10 +72,10 @@ def _has_aggregate_in_python(expression: Any) -> bool:
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     """Take expressions apart.
 
-    rows: to which they refer.
+    rows: the stream to which the expressions refer.
     expressions: by the name of the result.
 
-    Raises OptionError for an aggregate that the operator cannot keep, and for expressions without any.
+    Raises OptionError for an aggregate that the operator cannot keep, and if no expression has an aggregate.
     """
     texts = ", ".join(map(repr, expressions.values()))
     taken = _TakenOut(rows)
@@ -103,11 +103,11 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
 
 
 def described_aggregates(rows: DataFrame, expressions: Mapping[str, str]) -> dict[str, str]:
-    """Return for a description of windows the aggregates in expressions, each once, as the user wrote them.
+    """Return the aggregates in expressions, each once and as the user wrote it, for a description of windows.
 
-    rows: to which they refer.
+    rows: the stream to which the expressions refer.
 
-    An expression without an aggregate of Spark's own is described whole: it may be an aggregate of the user.
+    An expression without an aggregate of Spark is described whole: it may be an aggregate of the user.
     """
     taken = _TakenOut(rows)
     calls = dict.fromkeys(call for text in expressions.values() for call in taken.described(text))
@@ -129,12 +129,11 @@ class _TakenOut:
         return self._spark._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
 
     def outer(self, text: str) -> str:
-        """Return the expression with each aggregate replaced by a column of its own."""
-        parsed = self.parsed(text)
-        return with_columns(parsed, self._columns_in(parsed, text))
+        """Return the expression with a column of its own for each aggregate."""
+        return with_columns(text, self._columns_in(self.parsed(text), text))
 
     def _columns_in(self, node: Any, text: str) -> Iterator[tuple[Any, str]]:
-        """Yield the outermost aggregates of an expression, with what gives them from columns."""
+        """Yield the outermost aggregates of an expression, each with the text that computes it from columns."""
         name = _function_name(node)
         if name in _KEPT:
             yield node, self._kept(node, name, text)
@@ -148,7 +147,7 @@ class _TakenOut:
             yield from self._columns_in(child, text)
 
     def described(self, text: str) -> list[str]:
-        """Return what tells one expression's aggregates from those of others."""
+        """Return the aggregates of one expression, normalized: the same texts mean the same aggregates."""
         return self._written_in(self.parsed(text)) or [self._normalized(text)]
 
     def _written_in(self, node: Any) -> list[str]:
@@ -160,10 +159,10 @@ class _TakenOut:
         return normalized(text, case_sensitive=self._case_sensitive)
 
     def _kept(self, node: Any, name: str, text: str) -> str:
-        """Return the column of an aggregate, or what gives it from columns."""
+        """Return the column of an aggregate, or the text that computes it from columns."""
         if _KEPT[name] == "avg":
             kind = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
-            if isinstance(kind, DecimalType):  # whose scale only Spark knows
+            if isinstance(kind, DecimalType):  # only Spark knows the scale of the average
                 call = as_written(node).partition("(")[2]
                 total, count = (self._aggregate(self.parsed(f"{part}({call}"), part, text) for part in ("sum", "count"))
                 return f"CAST({total} / {count} AS {kind.simpleString()})"
@@ -181,7 +180,7 @@ class _TakenOut:
         known = next((column for column, same in self.aggregates.items() if same == aggregate), None)
         column = known or f"__aggregate_{len(self.aggregates)}"
         self.aggregates[column] = aggregate
-        self.texts[column] = as_written(node)  # sql() makes an argument of a filter
+        self.texts[column] = as_written(node)  # sql() would write a filter as an argument
         return column
 
     def _argument(self, node: Any, name: str, argument: Any) -> str:
@@ -217,15 +216,15 @@ class _TakenOut:
         return group == _GROUP or (not group and self._is_aggregate_of_the_user(node))
 
     def _is_aggregate_of_the_user(self, node: Any) -> bool:
-        """Ask Spark, whose catalog does not tell: a selection with an aggregate becomes an aggregation."""
+        """Return whether Spark plans a selection with the function as an aggregation; its catalog does not say."""
         if any(map(self._written_in, _list(node.children()))):
-            return False  # no aggregate is in another one
+            return False  # an aggregate contains no other aggregate
         selected = self._rows.select(f.expr(as_written(node)))
         return bool(selected._jdf.queryExecution().analyzed().nodeName() == "Aggregate")  # noqa: SLF001
 
 
 def _sql(node: Any) -> str:
-    """Return an expression as the user wrote it: Spark's own text is no SQL where there are lambdas, among others."""
+    """Return an expression as the user wrote it: Spark's own text is not always SQL, for example with lambdas."""
     return as_written(node) if is_written_whole(node) else str(node.sql())
 
 

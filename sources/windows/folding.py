@@ -1,7 +1,7 @@
 """SQL aggregates of many keys and windows at once, by Arrow.
 
-The rows of a bucket are folded before the operator sees them, which then has one value for each key and window of a
-batch.  That is exact where no row can make its window fire: the window's end is still to come, and the trigger takes
+The rows of a bucket are folded before the operator sees them.  The operator then takes one value for each key and
+window of a batch.  That is exact if no row can make its window fire: the window is still open, and its trigger takes
 all rows at once.
 """
 
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidegate.readers.arrow import compute as pc
+from tidegate.sources.windows.keys import Key, values_of
 from tidegate.windows import (
     Aggregate,
     ContinuousEventTimeTrigger,
@@ -31,6 +32,7 @@ from tidegate.windows import (
     WindowOperator,
     WindowStagger,
 )
+from tidegate.windows.rows import as_values
 
 __all__ = ["Folded", "fold", "folds"]
 
@@ -51,8 +53,8 @@ _TAKE_ALL = {
 class Folded(NamedTuple):
     """The rows of one window of one key.
 
-    first: the event time of the one that came first, in ms.
-    contents: as SqlAggregates holds them.
+    first: the event time of the row that came first, in ms.
+    contents: the accumulators of SqlAggregates.
     """
 
     window: TimeWindow
@@ -66,7 +68,7 @@ def folds(operator: WindowOperator) -> bool:
     while type(trigger) is PurgingTrigger:
         trigger = trigger.nested
     if isinstance(assigner, SlidingEventTimeWindows):
-        # Of an open window some rows may be folded and others not, so it must not matter which comes first.
+        # Some rows of an open window may be folded and others not, so their order must not matter.
         takes_all = trigger.stateless
     else:
         takes_all = isinstance(assigner, TumblingEventTimeWindows) and assigner.stagger is WindowStagger.ALIGNED
@@ -76,10 +78,10 @@ def folds(operator: WindowOperator) -> bool:
 
 def fold(
     operator: WindowOperator, table: pa.Table, keys: Sequence[str], time: str, watermark_ms: int
-) -> tuple[dict[tuple[Any, ...], list[Folded]], pa.Table]:
-    """Return the rows of windows that are open, by key, and the rows that have another window as well.
+) -> tuple[dict[Key, list[Folded]], pa.Table]:
+    """Return the folded rows by key, and the rows that are also in windows that are no longer open.
 
-    table: of any number of keys.
+    table: rows of any number of keys.
     time: the column of event times in ms.
     """
     assigner: Any = operator.assigner
@@ -98,7 +100,7 @@ def fold(
     if not is_open.any():
         return {}, rest
     chosen, times, last = table.filter(pa.array(is_open)), times[is_open], last[is_open]
-    folded: dict[tuple[Any, ...], list[Folded]] = {}
+    folded: dict[Key, list[Folded]] = {}
     for start in (last - back for back in range(0, size, slide)):
         holds = start + size > times
         part, starts = (chosen, start) if holds.all() else (chosen.filter(pa.array(holds)), start[holds])
@@ -110,7 +112,7 @@ def fold(
 def _grouped(
     table: pa.Table, starts: npt.NDArray[np.int64], keys: list[str], time: str, aggregates: SqlAggregates
 ) -> list[tuple[Any, ...]]:
-    """Return for each key and window: the key, its start, the first time, and what is held."""
+    """Return for each key and window: the key, the window's start, the first time, and the accumulators."""
     asked = dict.fromkeys(
         (call.argument, name) for call in aggregates.aggregates.values() for name in _ARROW[call.function]
     )
@@ -121,17 +123,18 @@ def _grouped(
             [(time, "first"), *(([], _ALL) if argument == "*" else (argument, name) for argument, name in asked)]
         )
     )
-    columns = {pair: grouped.column(_ALL if pair[0] == "*" else "_".join(pair)).to_pylist() for pair in asked}
+    columns = {pair: as_values(grouped.column(_ALL if pair[0] == "*" else "_".join(pair))) for pair in asked}
     held = [
         _held(call.function, *(columns[call.argument, name] for name in _ARROW[call.function]))
         for call in aggregates.aggregates.values()
     ]
-    by = [grouped.column(name).to_pylist() for name in (*keys, _START, f"{time}_first")]
+    by = [values_of(grouped.column(name)) for name in keys]
+    by += [grouped.column(name).to_pylist() for name in (_START, f"{time}_first")]
     return list(zip(*by, map(list, zip(*held, strict=True)), strict=True))
 
 
 def _held(function: str, values: list[Any], counts: Sequence[int] = ()) -> list[Any]:
-    """Return what SqlAggregates holds for results of Arrow; None: no value."""
+    """Return the accumulators of SqlAggregates for results of Arrow; None: no value."""
     if function == "count":
         return [count or None for count in values]
     if function == "avg":
@@ -140,16 +143,14 @@ def _held(function: str, values: list[Any], counts: Sequence[int] = ()) -> list[
     return values
 
 
-def _add_groups(
-    folded: dict[tuple[Any, ...], list[Folded]], groups: list[tuple[Any, ...]], keys: int, size: int
-) -> None:
+def _add_groups(folded: dict[Key, list[Folded]], groups: list[tuple[Any, ...]], keys: int, size: int) -> None:
     for group in groups:
         start, first, contents = group[keys:]
         folded.setdefault(group[:keys], []).append(Folded(TimeWindow(start, start + size), first, contents))
 
 
 def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
-    """Return whether Arrow gives what the operator would: no sum leaves 64 bits, and nothing is NaN."""
+    """Return whether Arrow's results equal the operator's: no sum leaves 64 bits, and no value is NaN."""
     for call in aggregates.aggregates.values():
         if call.argument == "*" or call.function == "count":
             continue

@@ -1,4 +1,4 @@
-"""Names of columns: those that windows use themselves, and those that Spark takes for one."""
+"""Names of columns: those that windows use themselves, and those that are equal for Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OWN = re.compile(r"__(bucket|time|start|watermark|own_end|end|early_end|(key|ar
 
 
 def column_names(parameter: str, names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names that the user gave, one or several.
+    """Return the names that the user gave: one or several.
 
     Raises OptionError for anything but names.
     """
@@ -45,7 +45,7 @@ def column_name(parameter: str, name: object) -> str:
 
 
 def check_columns(rows: DataFrame, names: Iterable[str]) -> None:
-    """Raise OptionError if a stream has not each name just once, or has a column that is called as one of windows."""
+    """Raise OptionError if a stream lacks a name or has it twice, or if it has a name that windows use."""
     for name in names:
         if name not in rows.columns:
             hint = did_you_mean(name, rows.columns) or f"; it has {', '.join(rows.columns)}"
@@ -56,13 +56,13 @@ def check_columns(rows: DataFrame, names: Iterable[str]) -> None:
 
 
 def check_no_twins(rows: DataFrame) -> None:
-    """Raise OptionError if columns of a stream have one name, where whole rows are read by names."""
+    """Raise OptionError if two columns of a stream have one name; windows read whole rows by names."""
     for name in rows.columns:
         _check_once(rows, name, ", and the windows need whole rows")
 
 
 def check_source(columns: Iterable[str]) -> None:
-    """Raise OptionError if a source has a column that is called as the one by which it tells its watermark."""
+    """Raise OptionError if a source has a column with the name of its watermark's column."""
     for column in columns:
         if column.lower() == WINDOW_WATERMARK:
             raise OptionError(
@@ -72,9 +72,9 @@ def check_source(columns: Iterable[str]) -> None:
 
 
 def check_keys(rows: DataFrame, keys: Sequence[str], others: Sequence[str]) -> None:
-    """Raise OptionError if no key is named, one is named twice, or one is called as another column of windows.
+    """Raise OptionError if no key is named, one is named twice, or one has the name of another column of windows.
 
-    others: the names of all other columns but results.
+    others: the names of all other columns, without those of results.
     """
     if not keys:
         raise OptionError("windows need a key: name at least one column")
@@ -104,7 +104,7 @@ def _check_once(rows: DataFrame, name: str, why: str) -> None:
 
 
 def _as_spark_sees(rows: DataFrame, names: Sequence[str]) -> list[str]:
-    """Return names of which equal ones are one name for Spark."""
+    """Return names that are equal where Spark takes them for one name."""
     is_case_sensitive = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     return [name if is_case_sensitive else name.lower() for name in names]
 

@@ -1,9 +1,11 @@
 """Windows that Spark's own aggregation keeps, with the results of Flink.
 
-Spark's watermark is set 1 ms ahead of the source's.  Spark closes a window whose end is at or before its watermark;
-Flink closes one whose last millisecond is at or before the source's.  Spark also takes rows that came behind the
-watermark of the batch before, so they are filtered first.  And Spark's watermark begins in 1970, so windows from before
-then are grouped as if they ended with the first one that it can close, and keep their own end beside that.
+Spark's watermark is set 1 ms ahead of the source's.  Spark closes a window whose end is at or before its watermark.
+Flink closes a window whose last millisecond is at or before the watermark.  Spark also takes rows behind the watermark
+of the last batch, so a filter drops them first.
+
+Spark's watermark begins in 1970.  So windows before 1970 are grouped with the end of the first window that Spark can
+close, and keep their own end in a column.
 """
 
 from __future__ import annotations
@@ -25,23 +27,20 @@ from tidegate.windows.description import described
 if TYPE_CHECKING:
     from tidegate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 
-__all__ = ["AHEAD_MS", "aggregated", "description"]
+__all__ = ["AHEAD_MS", "aggregated", "description", "used_columns"]
 
 AHEAD_MS = 1
-"""How far Spark's watermark must be ahead of the source's."""
+"""How far Spark's watermark must be ahead of the source's watermark, in ms."""
 
 _OWN_END, _END, _EARLY_END = "__own_end", "__end", "__early_end"
 _FIRST_END_MS = 2
-"""The first end of a window that Spark can close where Flink does: its watermark is never below 0, which is none."""
-
-# Spark's own mark of a column whose times its watermark is about, which withWatermark gives.
-_MARK = {"spark.watermarkDelayMs": 0}
+"""The first end of a window that Spark can close where Flink does: Spark's watermark is at least 0, meaning none."""
 
 
 def description(
     rows: DataFrame, keys: Sequence[str], event_time: str, assigner: WindowAssigner, expressions: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return all by which Spark's state of windows depends on the user's wish, by names of the parts."""
+    """Return the parts of the user's wish on which Spark's state of windows depends, by their names."""
     return {
         **described_stream(rows, keys, event_time),
         "assigner": described(assigner),
@@ -52,7 +51,7 @@ def description(
 def used_columns(
     rows: DataFrame, keys: Sequence[str], event_time: str, expressions: Mapping[str, str]
 ) -> Collection[str]:
-    """Return the columns of its sources that a stream needs for its windows, as Catalyst knows them."""
+    """Return the columns of the sources that a stream needs for its windows, by Catalyst's ids."""
     grouped = rows.groupBy(*(f.col(f"`{name}`") for name in (*keys, event_time)))
     return relations.used_columns(grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items())))
 
@@ -64,16 +63,16 @@ def aggregated(
     assigner: TumblingEventTimeWindows | SlidingEventTimeWindows,
     expressions: Mapping[str, str],
 ) -> DataFrame:
-    """Return the aggregates of each key and window, once the watermark has reached its end.
+    """Return the aggregates of each key and window, once the watermark has reached the window's end.
 
-    rows: with the column ``tasks.WINDOW_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's.
-    expressions: of Spark, by the name of the result.
+    rows: a stream with the column ``tasks.WINDOW_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's watermark.
+    expressions: Spark expressions by the name of the result.
     """
     first_end = f.timestamp_millis(f.lit(_FIRST_END_MS))
     own_end, watermark = f.col(_OWN_END), f.col(WINDOW_WATERMARK)
     end = f.greatest(own_end, first_end)
     in_time = own_end.isNotNull() & (watermark.isNull() | (end > watermark))
-    marked = {_END: end.alias(_END, metadata=_MARK), _EARLY_END: f.when(own_end < first_end, own_end)}
+    marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _EARLY_END: f.when(own_end < first_end, own_end)}
     ended = _with_own_end(rows, event_time, assigner).where(in_time).withColumns(marked)
     grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
@@ -81,7 +80,7 @@ def aggregated(
     return results.select(
         *(f.col(f"`{key}`") for key in keys),
         later(window_end, -assigner.size).alias(WINDOW_START),
-        window_end.alias(WINDOW_END),
+        window_end.alias(WINDOW_END, metadata=relations.EVENT_TIME),
         *(f.col(f"`{name}`") for name in expressions),
     )
 
@@ -89,9 +88,9 @@ def aggregated(
 def _with_own_end(
     rows: DataFrame, event_time: str, assigner: TumblingEventTimeWindows | SlidingEventTimeWindows
 ) -> DataFrame:
-    """Return the rows, each once for every window of its own, whose end is in the column ``__own_end``.
+    """Return each row once for each of its windows, with the window's end in the column ``__own_end``.
 
-    Times are whole milliseconds, as in Flink; a row without one has no end.
+    Times are whole milliseconds, as in Flink.  A row without an event time has no end.
     """
     time, size = f.unix_millis(f.col(f"`{event_time}`")), assigner.size
     slide = getattr(assigner, "slide", size)

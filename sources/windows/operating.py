@@ -50,17 +50,17 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KEY = "__key_{}"
 COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW)
-"""The columns of windows beside keys and results."""
+"""The columns of windows besides keys and results."""
 
 
 @dataclass(frozen=True)
 class Stream:
     """The rows of windows.
 
-    keys: by which windows are kept apart.
-    event_time: a column; None: the windows go by processing time.
-    late: the name of the output of late rows; None: they are dropped.
-    buckets: of keys.
+    keys: the columns of the key.
+    event_time: the column of event times; None: the windows are in processing time.
+    late: the name of the output of late rows; None: late rows are dropped.
+    buckets: the number of buckets of keys.
     """
 
     rows: DataFrame
@@ -75,8 +75,8 @@ def with_expressions(
 ) -> DataFrame:
     """Return the aggregates of windows.
 
-    operator: makes one of what it does with the rows of a window.
-    expressions: of Spark, by the name of the result.
+    operator: returns the operator with a function for the rows of a window.
+    expressions: Spark expressions by the name of the result.
     """
     parts = parts_of(stream.rows, expressions)
     arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
@@ -87,7 +87,7 @@ def with_expressions(
     description = {**windows.description, **of_aggregates}
     kept = _kept(stream, windows, description, arguments, schema, reads_rows=windows.reads_rows)
     results = [f.expr(text).alias(name) for name, text in parts.results.items()]
-    if stream.late is not None:  # a count of no rows is 0, but a late row has no results
+    if stream.late is not None:  # a late row has no results, but a count of no rows would be 0
         is_result = f.col(OUTPUT) == RESULTS
         results = [f.when(is_result, f.expr(text)).alias(name) for name, text in parts.results.items()]
     others = [OUTPUT, LATE_ROW] if stream.late is not None else []
@@ -95,7 +95,7 @@ def with_expressions(
 
 
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
-    """Return what a Python function makes of windows, in the columns of a schema."""
+    """Return the results of windows by a Python function, in the columns of a schema."""
     columns = _columns(schema)
     for place, name in enumerate(columns.names):
         check_result(stream.rows, name, [*stream.keys, *COLUMNS, *columns.names[:place]])
@@ -109,11 +109,13 @@ def _columns(schema: StructType | str) -> StructType:
         raise OptionError(f"schema is {schema!r}, but: {sentence_of(error)}") from None
     if not isinstance(columns, StructType):
         raise OptionError(f"schema is {schema!r}, but it must name columns, such as 'total double'")
+    if not columns:
+        raise OptionError("the schema has no column: the results of windows need at least one, such as 'total double'")
     return columns
 
 
 def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
-    """Take a batch of windows with a side output apart, in foreachBatch: the results, and the late rows.
+    """Return the results and the late rows of a batch of windows with a side output, for foreachBatch.
 
     late: the name of the side output.
     """
@@ -134,18 +136,15 @@ def _kept(
 ) -> DataFrame:
     """Return the results of the operator.
 
-    description: of the operator.
-    arguments: columns that its function sees.
-    results: columns that its function gives.
-    reads_rows: whether any part of it sees the columns of the rows as well.
+    description: the description of the operator.
+    arguments: the columns that its function reads.
+    results: the columns that its function returns.
+    reads_rows: whether any part of the operator also reads the columns of the rows.
     """
-    spark = stream.rows.sparkSession
-    _check(spark)
-    if operator.in_event_time and stream.late is None and relations.holds_results_of_state(stream.rows):
-        raise OptionError(
-            "the stream holds results of a stateful step, such as other windows, which may be late for these: keep "
-            "them by side_output_late()"
-        )
+    _check(stream.rows.sparkSession)
+    holds_results = relations.holds_results_of_state(stream.rows)
+    if holds_results:
+        _check_results_of_state(stream, operator)
     time_mode = _time_mode(stream, operator)
     needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
     original = stream.rows.columns
@@ -164,21 +163,46 @@ def _kept(
     if needs_watermark:
         rows = relations.telling_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
     prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
-    elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
+    elements = (*arguments, *carried) or (TIME,)  # without a column Arrow would not know the number of rows
     _arrow_schema(prepared.schema)
     columns = {field.name: field.type for field in _arrow_schema(results)}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
     description = {**of_stream, "number of buckets": str(stream.buckets), **description}
+    has_event_times = stream.event_time is not None
     wish = Wish(
-        operator, description, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode
+        operator=operator,
+        description=description,
+        packed=prepared.schema,
+        keys=keys,
+        elements=elements,
+        results=columns,
+        late=stream.late,
+        late_columns=tuple(original),
+        has_event_times=has_event_times,
+        ahead_ms=relations.ahead_ms(stream.rows) if holds_results and has_event_times else None,
+        time_mode=time_mode,
     )
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),
-        _schema(stream, rows.schema, results),
+        _schema(stream, operator, rows.schema, results),
         outputMode="append",
         timeMode=time_mode,
     )
+
+
+def _check_results_of_state(stream: Stream, operator: WindowOperator) -> None:
+    """Raise OptionError for windows over results that may be late, or that Spark gives no watermark."""
+    if operator.in_event_time and stream.late is None:
+        raise OptionError(
+            "the stream holds results of a stateful step, such as other windows, which may be late for these: keep "
+            "them by side_output_late()"
+        )
+    if operator.event_time and relations.ends_watermark(stream.rows):
+        raise OptionError(
+            "the stream has a step in processing time, such as windows with a time-out, and Spark has no watermark "
+            "behind it: windows in event time would never close"
+        )
 
 
 def _arrow_schema(columns: StructType) -> pa.Schema:
@@ -189,18 +213,22 @@ def _arrow_schema(columns: StructType) -> pa.Schema:
 
 
 def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:
-    """Return the time of Spark's timers.
+    """Return the kind of time of Spark's timers.
 
-    In processing time Spark runs batches without end, so a trigger that does not say what it uses gets event time.
+    In processing time Spark runs batches without end.  So a trigger that does not say which timers it uses gets
+    event time.
     """
     if operator.processing_time:
         return "ProcessingTime"
     return "None" if stream.event_time is None else "EventTime"
 
 
-def _schema(stream: Stream, rows: StructType, results: StructType) -> StructType:
-    schema = StructType([rows[key] for key in stream.keys])
-    schema = schema.add(WINDOW_START, TimestampType()).add(WINDOW_END, TimestampType())
+def _schema(stream: Stream, operator: WindowOperator, rows: StructType, results: StructType) -> StructType:
+    # Spark would drop the results of late rows, because their windows are over.  In processing time it has no
+    # watermark, and would never forget a result.
+    is_marked = operator.in_event_time and not operator.allowed_lateness and not operator.processing_time
+    schema = StructType([_as_key(rows[key]) for key in stream.keys]).add(WINDOW_START, TimestampType())
+    schema = schema.add(WINDOW_END, TimestampType(), metadata=relations.EVENT_TIME if is_marked else None)
     for field in results.fields:
         schema = schema.add(StructField(field.name, field.dataType, nullable=True))
     if stream.late is None:
@@ -208,11 +236,21 @@ def _schema(stream: Stream, rows: StructType, results: StructType) -> StructType
     return schema.add(OUTPUT, StringType()).add(LATE_ROW, rows)
 
 
+def _as_key(column: StructField) -> StructField:
+    """Return a column of keys without the mark of event times.
+
+    Spark would take the key for the time of a result.  It would drop the results of longer windows over windows,
+    because the windows whose end is the key are over.
+    """
+    metadata = {name: value for name, value in column.metadata.items() if name not in relations.EVENT_TIME}
+    return StructField(column.name, column.dataType, column.nullable, metadata)
+
+
 def _check(spark: SparkSession) -> None:
-    """Raise OptionError where windows cannot run, and set what they need."""
+    """Raise OptionError if windows cannot run in this session, and set the settings that they need."""
     try:
         importlib.import_module("google.protobuf")
     except ImportError:
-        raise OptionError("windows need transformWithState: pip install tidegate[state]") from None
+        raise OptionError("windows need transformWithState: pip install 'tidegate[state]'") from None
     if spark.conf.get(_PROVIDER) != _ROCKSDB:
         spark.conf.set(_PROVIDER, _ROCKSDB)

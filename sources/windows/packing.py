@@ -1,7 +1,7 @@
 """Rows on their way to the windows: grouped into buckets of keys, each bucket's rows as one Arrow batch.
 
-transformWithState hands over rows one by one, as Python objects, and each of its state calls is a round trip through
-a socket.  So Spark's grouping key is a bucket of many keys, and a task sends each bucket one row with all its rows.
+transformWithState hands over rows one by one, as Python objects, and each state call is a round trip through a
+socket.  So Spark's grouping key is a bucket of many keys.  A task sends each bucket one row that holds all its rows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType
 __all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "WITNESS", "by_bucket", "packed", "unpacked"]
 
 WITNESS = -1
-"""A bucket without keys.  Each batch with rows comes to it, so that it notices a restart with other windows.
+"""A bucket without keys.  Each batch with rows sends it a row, so that it notices a restart with other windows.
 
-Other buckets may be new after such a restart, if there are more of them, and would notice nothing.
+If a restart has more buckets, all others that get rows may be new, and would notice nothing.
 """
 
 BUCKET, TASK, NUMBER, ROWS = "__bucket", "__task", "__number", "__rows"
@@ -30,14 +30,14 @@ _MOST_ROWS, _MOST_BYTES = 1 << 18, 1 << 26  # in memory at once, on their way th
 
 
 def packed(rows: DataFrame, keys: list[Column], buckets: int) -> DataFrame:
-    """Return the rows of a stream in the columns of ``PACKED``: for each task and bucket, its rows in their order.
+    """Return the rows of a stream in the columns of ``PACKED``: the rows of each task and bucket, in their order.
 
-    keys: rows that are equal in all of them are in one bucket.
-    buckets: how many there are.
+    keys: rows with equal keys are in one bucket.
+    buckets: the number of buckets.
     """
     schema = rows.schema
     bucket = f.pmod(f.hash(*keys), f.lit(buckets)).alias(BUCKET)
-    # PySpark takes a dot in a name for a field of a struct, so the columns have numbers on their way.
+    # PySpark takes a dot in a name for a field of a struct, so the packed columns are named by numbers.
     columns = [f.col(f"`{name}`").alias(f"__{number}") for number, name in enumerate(schema.names)]
     return rows.select(bucket, *columns).mapInArrow(_packer(), PACKED)
 
@@ -73,7 +73,7 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
     """Return the columns of ``PACKED`` for rows with a column ``__bucket``, and a row for the witness.
 
-    task, number: of these rows; they tell in which order they came.
+    task, number: the task of these rows, and their number in it; together they give the order of arrival.
     """
     bucket = table.column(BUCKET).to_numpy()
     order = np.argsort(bucket, kind="stable")

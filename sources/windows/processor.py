@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import isnan
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -25,17 +23,17 @@ from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.folding import Folded, fold, folds
+from tidegate.sources.windows.keys import Key, by_equal_keys, comparable, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.results import Given, checked
-from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
-from tidegate.windows import WindowOperator
+from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry
+from tidegate.windows import Trigger, WindowOperator
+from tidegate.windows.rows import as_mappings
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 __all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
 
 TIME = "__time"
-_NAN = float("nan")
-_Entry = TypeVar("_Entry")
 TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
@@ -45,15 +43,20 @@ OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
 class Wish:
     """The task of a processor.
 
-    operator: the windows.
-    description: of all by which its state depends on the user's wish, by names of the parts.
-    packed: the columns of the rows that come.
-    keys: the columns by which windows are kept, and what they are called in results.
-    elements: the columns that functions see.
-    results: the columns that its function gives, by name, in the types of Arrow.
-    late: the name of the output of late rows; None: they are dropped.
-    late_columns: of a late row.
-    time_mode: of Spark's timers.
+    operator: the operator of the windows.
+    description: the parts of the user's wish on which the state depends, by their names.
+    packed: the columns of the incoming rows.
+    keys: the columns of the key, and their names in results.
+    elements: the columns that functions read.
+    results: the Arrow types of the function's columns, by name.
+    late: the name of the output of late rows; None: late rows are dropped.
+    late_columns: the columns of a late row.
+    has_event_times: whether the rows have event times.
+    ahead_ms: how far Spark's watermark is ahead of the sources'; None: no row is the result of a stateful step.
+    time_mode: the kind of time of Spark's timers.
+
+    Results of a stateful step come before the watermark that made them due, as in Flink.  So such rows are late only
+    behind the watermark of the batch before, and buckets keep that watermark.
     """
 
     operator: WindowOperator
@@ -64,11 +67,13 @@ class Wish:
     results: Mapping[str, pa.DataType]
     late: str | None
     late_columns: tuple[str, ...]
+    has_event_times: bool
+    ahead_ms: int | None
     time_mode: TimeMode
 
 
 class _Result:
-    """A row of results, of which PySpark takes the values by name."""
+    """A row of results; PySpark takes its values by name."""
 
     __slots__ = ("values",)
 
@@ -98,7 +103,7 @@ class WindowProcessor(StatefulProcessor):
         """Take the rows of a bucket."""
         if key[0] == WITNESS:
             return self._witnessed()
-        # Spark gives no order to what different tasks send.
+        # Spark does not order the rows of different tasks.
         in_order = sorted(rows, key=lambda row: (row[TASK], row[NUMBER]))
         return self._run([row[ROWS] for row in in_order], timerValues)
 
@@ -106,10 +111,10 @@ class WindowProcessor(StatefulProcessor):
         self,
         key: Any,  # noqa: ARG002
         timerValues: TimerValues,  # noqa: N803
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
         """Advance the times of a bucket without rows."""
-        return self._run([], timerValues)
+        return self._run([], timerValues, expiredTimerInfo.getExpiryTimeInMs())
 
     def _witnessed(self) -> Iterator[Any]:
         """Refuse state of other windows, and leave a description for the next run."""
@@ -117,85 +122,85 @@ class WindowProcessor(StatefulProcessor):
             self._state.store(self._state.load(), None, is_witness=True)
         yield from ()
 
-    def _run(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
+    def _run(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None = None) -> Iterator[Any]:
         with in_one_sentence():
-            yield from self._results(blobs, times)
+            yield from self._results(blobs, times, expired_ms)
 
-    def _results(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
+    def _results(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None) -> Iterator[Any]:
         wish = self._wish
-        bucket = self._state.load()
-        bucket.keys = self._by_equal_keys(bucket.keys)
-        watermark_ms = _watermark(times.getCurrentWatermarkInMs())
-        now_ms = times.getCurrentProcessingTimeInMs()
-        arrived, folded = self._arrived(blobs, watermark_ms)
+        bucket = self._state.load(expired_ms)
+        if self._float_keys:
+            bucket.keys = by_equal_keys(bucket.keys)
+        spark_ms, now_ms = times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs()
+        before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
+        arrived, folded = self._arrived(blobs, before_rows_ms)
         due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
         given: list[Given] = []
         for key in dict.fromkeys([*due, *folded, *arrived]):
             entry = bucket.keys.get(key) or KeyEntry()
             run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
-            run.advance_watermark(watermark_ms)
+            run.advance_watermark(before_rows_ms)
             run.advance_processing_time(now_ms)
             for window, first, contents in folded.get(key, ()):
                 if not run.process_folded(window, first, contents):
                     raise ContractError(f"{type(wish.operator.trigger).__name__} does not take all rows of {window}")
             if key in arrived:
                 run.process_elements(*arrived[key])
+            run.advance_watermark(watermark_ms)
             named = dict(zip(wish.keys, key, strict=True))
             given += [Given(key, fired.window, fired.value) for fired in run.results]
             for row in run.late if wish.late is not None else ():
                 late_row = {name: row[name] for name in wish.late_columns}
                 yield _Result({**named, OUTPUT: wish.late, LATE_ROW: late_row})
             entry.event_timer, entry.processing_timer = run.next_event_timer(), run.next_processing_timer()
-            if entry.processing_timer is not None and wish.time_mode == "EventTime":
-                trigger = type(wish.operator.trigger).__name__
-                raise OptionError(
-                    f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True"
-                )
+            self._check_timers(entry)
             run.close()
             if entry.value is not None:
                 bucket.keys[key] = entry
             else:
                 bucket.keys.pop(key, None)
+        output = {} if wish.late is None else {OUTPUT: RESULTS}
         for one, values in zip(given, checked(given, wish.results, wish.keys), strict=True):
             named = dict(zip(wish.keys, one.key, strict=True))
-            yield _Result({**named, **_bounds(one.window), **_main(wish), **values})
-        self._state.store(bucket, _next_call(bucket, watermark_ms, now_ms, wish.time_mode))
+            yield _Result({**named, **_bounds(one.window), **output, **values})
+        self._state.store(bucket, _next_call(bucket, wish, spark_ms, now_ms))
+
+    def _watermarks(self, bucket: Bucket, spark_ms: int) -> tuple[int, int]:
+        """Return the watermark before the rows of the batch, and the one after them; ``Wish`` says why."""
+        if self._wish.ahead_ms is None:
+            watermark_ms = _watermark(spark_ms, 0)
+            return watermark_ms, watermark_ms
+        before_rows_ms = MIN_TIME if bucket.watermark_ms is None else bucket.watermark_ms
+        bucket.watermark_ms = _watermark(spark_ms, self._wish.ahead_ms)
+        return before_rows_ms, bucket.watermark_ms
+
+    def _check_timers(self, entry: KeyEntry) -> None:
+        """Raise OptionError for a timer in a kind of time in which Spark would not call these windows."""
+        if entry.processing_timer is not None and self._wish.time_mode != "ProcessingTime":
+            trigger = _name_of_innermost(self._wish.operator.trigger)
+            raise OptionError(f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True")
+        if entry.event_timer is not None and not self._wish.has_event_times:
+            trigger = _name_of_innermost(self._wish.operator.trigger)
+            raise OptionError(f"{trigger} has a timer in event time: name it, as windowed(..., event_time='...')")
 
     def _arrived(
         self, blobs: list[bytes], watermark_ms: int
     ) -> tuple[dict[Key, tuple[Any, npt.NDArray[np.int64]]], dict[Key, list[Folded]]]:
-        """Return rows by key, and what others were folded into."""
+        """Return rows by key, and folded rows by key."""
         wish = self._wish
         if not blobs:
             return {}, {}
-        table = unpacked(blobs, wish.packed)
-        for name in self._float_keys:
-            table = table.set_column(table.column_names.index(name), name, _comparable(table.column(name)))
+        table = comparable(unpacked(blobs, wish.packed), self._float_keys)
         folded: dict[Key, list[Folded]] = {}
         if folds(wish.operator):
             folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
-        arrived = _by_key(table, wish) if table.num_rows else {}
-        return self._by_equal_keys(arrived), self._by_equal_keys(folded)
-
-    def _by_equal_keys(self, entries: dict[Key, _Entry]) -> dict[Key, _Entry]:
-        """Return entries by keys in which NaN is always the same object, for it is equal to no other."""
-        if not self._float_keys:
-            return entries
-        return {tuple(map(_one_nan, key)): entry for key, entry in entries.items()}
+        return _by_key(table, wish) if table.num_rows else {}, folded
 
 
-def _comparable(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return floats of which equal ones have the same bits: as in Spark's groups, -0.0 is 0.0, and NaN is NaN."""
-    positive = pc.add(keys, pa.scalar(0.0, keys.type))
-    return pc.if_else(pc.is_nan(positive), pa.scalar(_NAN, keys.type), positive)
-
-
-def _one_nan(value: Any) -> Any:
-    return _NAN if isinstance(value, float) and isnan(value) else value
-
-
-def _main(wish: Wish) -> dict[str, str]:
-    return {} if wish.late is None else {OUTPUT: RESULTS}
+def _name_of_innermost(trigger: Trigger) -> str:
+    """Return the name of the class that registers a trigger's timers: other triggers may be around it."""
+    nested = getattr(trigger, "nested", None)
+    return type(trigger).__name__ if nested is None else _name_of_innermost(nested)
 
 
 def _by_key(table: pa.Table, wish: Wish) -> dict[Key, tuple[Any, npt.NDArray[np.int64]]]:
@@ -210,19 +215,19 @@ def _by_key(table: pa.Table, wish: Wish) -> dict[Key, tuple[Any, npt.NDArray[np.
     ends = np.append(begins[1:], len(order)).tolist()
     times = ordered.column(TIME).to_numpy()
     firsts = ordered.select(list(wish.keys.values())).take(pa.array(begins))
-    keys = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    keys = zip(*map(values_of, firsts.columns), strict=True)
     elements = ordered.select(list(wish.elements))
-    if len(begins) * 32 > len(order):  # few rows each: as objects they are sooner taken apart
-        elements = elements.to_pylist()
+    if len(begins) * 32 > len(order):  # with few rows per key, slicing a list is faster than slicing Arrow
+        elements = as_mappings(elements)
         return {k: (elements[b:e], times[b:e]) for k, b, e in zip(keys, begins.tolist(), ends, strict=True)}
     return {k: (elements.slice(b, e - b), times[b:e]) for k, b, e in zip(keys, begins.tolist(), ends, strict=True)}
 
 
-def _watermark(time_ms: int) -> int:
-    """Return the watermark as the operator has it: Spark's is 0 before the first, and has a last one."""
-    if time_ms <= 0:
+def _watermark(spark_ms: int, ahead_ms: int) -> int:
+    """Return Spark's watermark as the operator has it: 0 is no watermark, and Spark's last one is the end of time."""
+    if spark_ms <= 0:
         return MIN_TIME
-    return MAX_TIME if time_ms >= END_OF_TIME_MS else time_ms
+    return MAX_TIME if spark_ms >= END_OF_TIME_MS else spark_ms - ahead_ms
 
 
 def _is_due(entry: KeyEntry, watermark_ms: int, now_ms: int) -> bool:
@@ -231,16 +236,18 @@ def _is_due(entry: KeyEntry, watermark_ms: int, now_ms: int) -> bool:
     )
 
 
-def _next_call(bucket: Bucket, watermark_ms: int, now_ms: int, time_mode: TimeMode) -> int | None:
-    """Return when Spark must call the bucket next: later than now, or Spark would call it in this batch again."""
+def _next_call(bucket: Bucket, wish: Wish, spark_ms: int, now_ms: int) -> int | None:
+    """Return the time of Spark's next call; it is later than now, or Spark would call again in this batch."""
+    if wish.time_mode == "None":
+        return None  # only rows make these windows fire
     event = min((e.event_timer for e in bucket.keys.values() if e.event_timer is not None), default=None)
-    if time_mode == "None":
-        return None  # nothing but rows makes these windows fire
-    if time_mode == "EventTime":
-        return None if event is None else min(max(event, watermark_ms + 1, 1), END_OF_TIME_MS)
+    if wish.ahead_ms is not None and spark_ms < END_OF_TIME_MS:
+        event = MIN_TIME  # the bucket needs every watermark
+    if wish.time_mode == "EventTime":
+        return None if event is None else min(max(event, spark_ms + 1), END_OF_TIME_MS)
     processing = min((e.processing_timer for e in bucket.keys.values() if e.processing_timer is not None), default=None)
     if event is not None:
-        return now_ms + 1  # with the next batch, which may bring another watermark
+        return now_ms + 1  # in the next batch, which may have another watermark
     return None if processing is None else max(processing, now_ms + 1)
 
 

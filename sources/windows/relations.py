@@ -1,14 +1,14 @@
-"""Finds the sources of a stream in its plan, and lets them tell their watermark.
+"""Finds the sources of a stream in its plan, and has them report their watermark.
 
-Whoever asks for windows has a DataFrame on which steps may follow the source already.  Only in the plan can
-the source below them be found and loaded once more, with the options that windows need.  So this module talks
-to Spark's planner (Catalyst), which has no Python API.
+The user's DataFrame may already have steps after the source.  The source is found only in the plan, and loaded once
+more with the options that windows need.  So this module talks to Spark's planner (Catalyst), which has no Python API.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -24,7 +24,10 @@ from tidegate.sources.tasks import WINDOW_WATERMARK
 from tidegate.sources.windows.names import check_source
 
 __all__ = [
+    "EVENT_TIME",
+    "ahead_ms",
     "checked",
+    "ends_watermark",
     "has_watermark",
     "holds_results_of_state",
     "lets_columns_through",
@@ -33,36 +36,69 @@ __all__ = [
 ]
 
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
+_WITH_STATE = "WithState"  # a part of Catalyst's names of steps that keep state of the user's own
+_TRANSFORM = "TransformWithState"
+_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 
 
+EVENT_TIME = {"spark.watermarkDelayMs": 0}
+"""Spark's own mark of a column with event times, which withWatermark sets.
+
+With it Spark's joins by the ends of windows forget results that are over.
+"""
+
+
 def has_watermark(rows: DataFrame) -> bool:
-    """Return whether a step of the stream defines a watermark already."""
+    """Return whether a step of the stream already defines a watermark."""
     return any(_kind(node) == _WATERMARK for node in _nodes(_plan(rows)))
 
 
 def holds_results_of_state(rows: DataFrame) -> bool:
-    """Return whether rows may come after the watermark has passed them, as results of a stateful step do.
+    """Return whether the stream has results of a stateful step, which may come after the watermark has passed them.
 
-    Such steps are Spark's aggregations and every transformWithState, with windows or without.
+    Such steps are Spark's aggregations, joins of two streams, and all steps that keep state of the user's own, such as
+    transformWithState, with windows or without.
     """
-    return any(
-        node.isStreaming() and (_kind(node) == "Aggregate" or _kind(node).startswith("TransformWithState"))
-        for node in _nodes(_plan(rows))
+    return any(map(_gives_results_of_state, _nodes(_plan(rows))))
+
+
+def _gives_results_of_state(node: Any) -> bool:
+    kind = _kind(node)
+    if kind == "Join":
+        return all(child.isStreaming() for child in _list(node.children()))
+    return node.isStreaming() and (kind == "Aggregate" or _WITH_STATE in kind)
+
+
+def ends_watermark(rows: DataFrame) -> bool:
+    """Return whether a transformWithState of the stream is in processing time: Spark has no watermark behind it."""
+    steps = [node for node in _nodes(_plan(rows)) if _kind(node).startswith(_TRANSFORM)]
+    return any(str(node.timeMode()) == "ProcessingTime" for node in steps)
+
+
+def ahead_ms(rows: DataFrame) -> int:
+    """Return how far Spark's watermark is ahead of the sources', in ms, because of windows that Spark itself keeps."""
+    options = (dict(node.extraOptions()) for node in _nodes(_plan(rows)) if _kind(node) == _RELATION)
+    return max(
+        (ForWindows.of_text(given[ForWindows.option]).ahead_ms for given in options if ForWindows.option in given),
+        default=0,
     )
 
 
 def lets_columns_through(rows: DataFrame) -> bool:
-    """Return whether each row of the stream is one of one source, so that it can carry a column of that."""
+    """Return whether each row of the stream is a row of one source, and so can carry a column of that source."""
     return all(_kind(node) in _TRANSPARENT for node in _nodes(_plan(rows)))
 
 
 def checked(windows: DataFrame) -> DataFrame:
     """Return windows that Spark can run as a stream.
 
-    Raises OptionError for those that Spark would refuse when the query begins.
+    Raises OptionError for windows that Spark would refuse when the query begins.  As Spark does, it lets all of them
+    pass where ``spark.sql.streaming.unsupportedOperationCheck`` is false.
     """
     spark = windows.sparkSession
+    if str(spark.conf.get(_CHECK)).lower() == "false":
+        return windows
     append = spark._jvm.org.apache.spark.sql.streaming.OutputMode.Append()  # type: ignore[union-attr]  # noqa: SLF001
     try:
         _catalyst(spark).analysis.UnsupportedOperationChecker.checkForStreaming(_plan(windows), append)
@@ -72,9 +108,9 @@ def checked(windows: DataFrame) -> DataFrame:
 
 
 def used_columns(rows: DataFrame) -> set[str]:
-    """Return those columns of its sources that a stream needs, as Catalyst knows them.
+    """Return the columns of the sources that a stream needs, by Catalyst's ids.
 
-    Spark itself prunes no columns of sources in Python: it makes a row of all of them.
+    Spark itself prunes no columns of sources in Python: each row has all of them.
     """
     optimized = rows.sparkSession._jsparkSession.sessionState().optimizer().execute(_plan(rows))  # noqa: SLF001
     return _used_below(optimized, None)
@@ -83,7 +119,7 @@ def used_columns(rows: DataFrame) -> set[str]:
 def _used_below(node: Any, above: set[str] | None) -> set[str]:
     """Return the columns of sources that are used at a node or below it.
 
-    above: the columns that steps above it use; None: all.
+    above: the columns that the steps above the node use; None: all.
     """
     if _kind(node) == _RELATION:
         return above or {_id(column) for column in _list(node.output())}
@@ -101,15 +137,15 @@ def _used_below(node: Any, above: set[str] | None) -> set[str]:
 def telling_watermark(
     rows: DataFrame, ahead_ms: int, used: Collection[str] | None, description: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Return the stream with a watermark: that of its sources, plus ``ahead_ms``, in front of all steps.
+    """Return the stream with the watermark of its sources plus ``ahead_ms``, defined before all its steps.
 
     used: the columns of sources that are used, as ``used_columns`` has them; the others hold a value of their type,
         never null.  None: all.
-    description: of the windows that Spark keeps of the stream, which then stands in its offsets; the stream also has
-        the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.  None: Spark keeps
-        no windows.
+    description: the description of the windows that Spark keeps; the stream's offsets then hold it.  The stream also
+        gets the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.
+        None: Spark keeps no windows.
 
-    Raises OptionError for a stream with a source that is not of tidegate, or that has a column of that name.
+    Raises OptionError if a source is not of tidegate, or has a column of that name.
     """
     plan = _plan(rows)
     sources = [node for node in _nodes(plan) if node.isStreaming() and not _list(node.children())]
@@ -120,50 +156,56 @@ def telling_watermark(
             "use withWatermark on the stream first, or a source of tidegate"
         )
     spark = rows.sparkSession
-    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, used, description))
+    carried = None if description is None else _catalyst(spark).expressions.NamedExpression.newExprId()
+    return _data_frame(spark, _rebuilt(spark, plan, _Request(ahead_ms, used, description, carried)))
 
 
 def _is_of_tidegate(source: Any) -> bool:
     return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
 
 
-def _rebuilt(
-    spark: SparkSession, node: Any, ahead_ms: int, used: Collection[str] | None, description: Mapping[str, str] | None
-) -> Any:
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of ``telling_watermark``.
+
+    carried: Catalyst's id of the column ``tasks.WINDOW_WATERMARK`` in all steps; None: they do not have the column.
+    """
+
+    ahead_ms: int
+    used: Collection[str] | None
+    description: Mapping[str, str] | None
+    carried: Any
+
+
+def _rebuilt(spark: SparkSession, node: Any, request: _Request) -> Any:
     if _kind(node) == _RELATION:
-        return _telling_relation(spark, node, ahead_ms, used, description)
+        return _telling_relation(spark, node, request)
     children = _list(node.children())
     if not children:
         return node
-    rebuilt = [_rebuilt(spark, child, ahead_ms, used, description) for child in children]
-    node = node.withNewChildren(_seq(spark, rebuilt))
-    if description is None or _kind(node) != _PROJECT:
+    node = node.withNewChildren(_seq(spark, [_rebuilt(spark, child, request) for child in children]))
+    if request.carried is None or _kind(node) != _PROJECT:
         return node
-    carried = [column for column in _list(node.child().output()) if column.name() == WINDOW_WATERMARK]
+    # By its id, for a step may have a column of this name that a later one drops.
+    carried = [column for column in _list(node.child().output()) if column.exprId().equals(request.carried)]
     return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *carried]), node.child())
 
 
-def _telling_relation(
-    spark: SparkSession,
-    relation: Any,
-    ahead_ms: int,
-    used: Collection[str] | None,
-    description: Mapping[str, str] | None,
-) -> Any:
-    """Return a plan with the columns of the relation, by which the steps above know them, and the watermark.
+def _telling_relation(spark: SparkSession, relation: Any, request: _Request) -> Any:
+    """Return a plan with the watermark, and with the relation's columns under the ids that the steps above know.
 
-    The source is told the columns that it has: the user may have given them, or they were inferred before.
+    The source gets its columns as an option: the user may have given them, or they were inferred before.
     """
     options = dict(relation.extraOptions().asCaseSensitiveMap())
     source = source_of(_name(relation), options)
-    if source is not None:  # Spark takes wrong options until the query begins, because of the columns
+    if source is not None:  # with a schema, Spark checks options only when the query begins
         check_has_watermarks(source)
-    asked = ForWindows(ahead_ms, json.loads(relation.schema().json()), description)
+    asked = ForWindows(request.ahead_ms, json.loads(relation.schema().json()), request.description)
     check_source(asked.schema.names)
     options[asked.option] = asked.to_text()
     output = _list(relation.output())
-    read = {column.name() for column in output if used is None or _id(column) in used}
-    # A row that only tells the watermark holds null in every column.
+    read = {column.name() for column in output if request.used is None or _id(column) in request.used}
+    # A row with only the watermark has null in every other column.
     fields = [StructField(x.name, x.dataType, nullable=True) for x in asked.schema.fields if x.name in read]
     narrow = StructType(fields).add(WINDOW_WATERMARK, TimestampType())
     loaded = spark.readStream.format(_name(relation)).options(**options).schema(narrow).load()
@@ -182,9 +224,10 @@ def _telling_relation(
         )
         for was in output
     ]
-    if description is not None:
-        fresh = _catalyst(spark).expressions.NamedExpression.newExprId()
-        columns.append(expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, fresh, nothing, none, nothing))
+    if request.carried is not None:
+        columns.append(
+            expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, request.carried, nothing, none, nothing)
+        )
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), _plan(marked))
 
 
@@ -226,5 +269,5 @@ def _kind(node: Any) -> str:
 
 
 def _name(source: Any) -> str:
-    """Return what Spark calls a source; some kinds of sources have no name."""
+    """Return Spark's name of a source; some kinds of sources have no name."""
     return str(source.sourceName()) if _kind(source) in {_RELATION, "StreamingRelation"} else _kind(source)

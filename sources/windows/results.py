@@ -27,13 +27,13 @@ def checked(
     """Return the values of results by their columns.
 
     columns: by name, with their types.
-    keys: columns that a result may also have, as a row that is reduced to has them.
+    keys: columns that a result may also have, because a reduced row has them.
 
     Raises FunctionError for a result that is no mapping, has other columns, or a value of another type.
     """
     values = [_by_column(one, columns, keys) for one in given]
     for name, kind in columns.items():
-        # All at once, for one by one takes ten times as long; they are looked at singly to find the wrong one.
+        # A check of all values at once is ten times as fast; single values are checked only to find the wrong one.
         if not _fits([value[name] for value in values], kind):
             wrong = next(n for n, value in enumerate(values) if not _fits([value[name]], kind))
             raise FunctionError(

@@ -1,7 +1,7 @@
-"""The state of a bucket: that of all its keys, read and written once a batch.
+"""The state of a bucket: the states of all its keys, read and written once a batch.
 
-Spark receives a state call in one read, so a call of more than 8 KiB hangs the query (seen with Spark 4.3).  Whatever
-is larger is kept in parts.
+Spark receives a state call in one read, so a call of more than 8 KiB hangs the query (seen with Spark 4.3).  Larger
+values are kept in parts.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import cached_property
+from hashlib import blake2b
 
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 from tidegate.enumerators.planning.other_windows import check_same_windows
+from tidegate.sources.windows.keys import Key
 
-__all__ = ["Bucket", "BucketState", "Key", "KeyEntry"]
+__all__ = ["Bucket", "BucketState", "KeyEntry"]
 
-Key: TypeAlias = tuple[Any, ...]
 _PART = 7_000  # bytes
 
 
@@ -25,8 +26,8 @@ _PART = 7_000  # bytes
 class KeyEntry:
     """The state of one key.
 
-    event_timer, processing_timer: its first ones, in ms.
-    value: what the operator keeps of the key, but for chunks of rows; None: nothing.
+    event_timer, processing_timer: the times of its first timers, in ms.
+    value: the operator's state of the key, without chunks of rows; None: there is none.
     """
 
     event_timer: int | None = None
@@ -38,17 +39,19 @@ class KeyEntry:
 class Bucket:
     """The state of some keys.
 
-    timer: Spark's, by which the bucket is called while no rows come; None: there is none.
+    timer: the time of Spark's timer, which calls the bucket while no rows come; None: there is none.
+    watermark_ms: the watermark of the bucket's last call; None: these windows do not keep it.
     """
 
     timer: int | None = None
     keys: dict[Key, KeyEntry] = field(default_factory=dict)
+    watermark_ms: int | None = None
 
 
 class BucketState:
-    """The stored state of the bucket that Spark is at.
+    """The stored state of the bucket that Spark handles now.
 
-    description: of the windows, by names of their parts.  State of windows with another one is refused.
+    description: the description of the windows, by names of their parts.  State with another description is refused.
     """
 
     def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str]) -> None:
@@ -57,8 +60,10 @@ class BucketState:
         self._chunks: MapState = handle.getMapState("rows", "key binary, chunk int, part int", "bytes binary")
         self._parts: list[bytes] = []
 
-    def load(self) -> Bucket:
+    def load(self, expired_ms: int | None = None) -> Bucket:
         """Return the bucket of Spark's current key.
+
+        expired_ms: the timer that Spark deletes after its call; Spark would warn if it were gone by then.
 
         Raises CheckpointError if windows with another description stored it.
         """
@@ -66,14 +71,15 @@ class BucketState:
         self._parts = [stored[part] for part in range(len(stored))]
         if not stored:
             return Bucket()
-        description, timer, entries = pickle.loads(b"".join(self._parts))  # noqa: S301 - what store() pickled
+        description, timer, entries, watermark_ms = pickle.loads(b"".join(self._parts))  # noqa: S301 - what store() pickled
         check_same_windows(description, self._description)
-        return Bucket(timer, {key: KeyEntry(*entry) for key, entry in entries.items()})
+        timer = None if timer == expired_ms else timer
+        return Bucket(timer, {key: KeyEntry(*entry) for key, entry in entries.items()}, watermark_ms)
 
     def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
         """Store the bucket, and have Spark call it at ``timer``.
 
-        is_witness: it has no keys and is stored nevertheless, for its description.
+        is_witness: the bucket has no keys, but is stored for its description.
         """
         if timer != bucket.timer:
             if bucket.timer is not None:
@@ -81,9 +87,9 @@ class BucketState:
             if timer is not None:
                 self._handle.registerTimer(timer)
         entries = {key: (e.event_timer, e.processing_timer, e.value) for key, e in bucket.keys.items()}
-        is_kept = is_witness or bool(entries)
-        blob = pickle.dumps((self._description, timer, entries), pickle.HIGHEST_PROTOCOL) if is_kept else b""
-        parts = _parts(blob)
+        is_kept = is_witness or bool(entries) or bucket.watermark_ms is not None
+        stored = (self._description, timer, entries, bucket.watermark_ms)
+        parts = _parts(pickle.dumps(stored, pickle.HIGHEST_PROTOCOL) if is_kept else b"")
         for number, part in enumerate(parts):
             if number >= len(self._parts) or part != self._parts[number]:
                 self._keys.updateValue((number,), (part,))
@@ -91,12 +97,12 @@ class BucketState:
             self._keys.removeKey((number,))
 
     def of_key(self, key: Key, entry: KeyEntry) -> KeyStore:
-        """Return what the operator reads and writes of one key."""
+        """Return the store that the operator reads and writes for one key."""
         return KeyStore(self._chunks, key, entry)
 
 
 class KeyStore:
-    """The state of one key.  Its chunks of rows may be large and are rarely read, so each is kept by itself."""
+    """The state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
 
     def __init__(self, chunks: MapState, key: Key, entry: KeyEntry) -> None:
         self._chunks, self._key, self._entry = chunks, key, entry
@@ -126,7 +132,12 @@ class KeyStore:
             number += 1
 
     def _part(self, chunk: int, number: int) -> tuple[bytes, int, int]:
-        return pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), chunk, number
+        return self._digest, chunk, number
+
+    @cached_property
+    def _digest(self) -> bytes:
+        """The key in a few bytes, because each state call holds it: a key of any length leaves room for a part."""
+        return blake2b(pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), digest_size=32).digest()
 
 
 def _parts(blob: bytes) -> list[bytes]:

@@ -25,7 +25,7 @@ SEED, RECORDS = 17, 500
 
 
 def in_javas_order(parts):
-    """Return windows in the order in which Java's HashSet gives them, in which Flink joins their rows."""
+    """Return windows in the order of Java's HashSet, in which Flink joins their rows."""
     return sorted(sorted(parts), key=lambda window: _bucket(window.start + window.end))
 
 
@@ -43,14 +43,14 @@ def _shifted(value, bits):
 
 
 def differences(trace, flinks):
-    """Return in which ways of running it the operator differs from Flink's answer."""
-    found = []
+    """Return the ways of running the operator that differ from Flink's answer."""
+    differing = []
     with mock.patch("tidegate.windows.merging.in_order", in_javas_order):
         for ways in ways_of(trace):
             answer = comparable(answer_of(trace, **ways))
             wanted = comparable(flinks)
-            found += [(ways, name, answer[name], wanted[name]) for name in wanted if answer[name] != wanted[name]]
-    return found
+            differing += [(ways, name, answer[name], wanted[name]) for name in wanted if answer[name] != wanted[name]]
+    return differing
 
 
 def recorded():
@@ -75,10 +75,10 @@ def main():
     kept = [(trace, answer) for trace, answer in zip(traces, answers, strict=True) if "error" not in answer]
     wrong = 0
     for trace, answer in kept:
-        found = differences(trace, answer)
-        wrong += bool(found)
-        if found and wrong <= 3:
-            ways, name, mine, flinks = found[0]
+        differing = differences(trace, answer)
+        wrong += bool(differing)
+        if differing and wrong <= 3:
+            ways, name, mine, flinks = differing[0]
             print(f"{json.dumps(trace)}\n  {ways} {name}\n  Flink    {flinks}\n  tidegate {mine}")
     fired, late = (sum(len(answer[name]) for _, answer in kept) for name in ("fired", "late"))
     timers = sum(len(answer["event"]) + len(answer["processing"]) for _, answer in kept)

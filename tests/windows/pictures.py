@@ -27,7 +27,7 @@ COMMAND = "scripts/window-pictures"
 
 SIZE, LATENESS, END = 20, 8, 48
 DISORDER = 3
-# The clock, and the event time of the row that comes then, in seconds.  At 27 it is late, and at 40 too late.
+# The clock, and the event time of the row that comes then, in seconds.  The row at 27 is late, that at 40 too late.
 ROWS = [
     (2, 1),
     (5, 4),
@@ -66,7 +66,7 @@ TRIGGERS = {
 
 
 class Firing(NamedTuple):
-    """A result: when, of the window that begins when, of how many rows."""
+    """A result: its time, the start of its window, and the number of its rows."""
 
     at: int
     start: int
@@ -74,9 +74,9 @@ class Firing(NamedTuple):
 
 
 def firings(assigner, trigger):
-    """Return what fires, second by second of the clock."""
+    """Return the results that fire, second by second of the clock."""
     lateness = s(LATENESS) if assigner is TUMBLING else s(0)
-    harness, found, greatest = WindowHarness(assigner, trigger, allowed_lateness=lateness), [], None
+    harness, fired, greatest = WindowHarness(assigner, trigger, allowed_lateness=lateness), [], None
     for now in range(END + 1):
         harness.processing_time(now * 1000)
         for at in (at for clock, at in ROWS if clock == now):
@@ -84,9 +84,9 @@ def firings(assigner, trigger):
             greatest = at if greatest is None else max(at, greatest)
         if greatest is not None:
             harness.watermark((greatest - DISORDER) * 1000 - 1)
-        found += [Firing(now, pane.start_ms // 1000, len(pane.rows)) for pane in harness.panes]
+        fired += [Firing(now, pane.start_ms // 1000, len(pane.rows)) for pane in harness.panes]
         harness.panes.clear()
-    return found
+    return fired
 
 
 LEFT, STEP, LINE, TOP = 260, 14, 26, 70

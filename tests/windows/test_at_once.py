@@ -1,4 +1,4 @@
-"""Rows that are handed over together give what they give one by one."""
+"""Rows that are handed over together give the same results as one by one."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ NUMBERS = [
 
 
 def folded(function, values, at):
-    """Return the results of values that come in two parts, at once and one by one."""
-    at_once, each = function.create_accumulator(), function.create_accumulator()
+    """Return the results of values in two parts: at once, and one by one."""
+    at_once, one_by_one = function.create_accumulator(), function.create_accumulator()
     for part in (values[:at], values[at:]):
         at_once = function.add_all(Rows(pa.table({"v": part})), at_once)
         for value in part.to_pylist():
-            each = function.add({"v": value}, each)
-    return function.get_result(at_once), function.get_result(each)
+            one_by_one = function.add({"v": value}, one_by_one)
+    return function.get_result(at_once), function.get_result(one_by_one)
 
 
 @pytest.mark.parametrize("values", NUMBERS, ids=lambda values: f"{values.type} {len(values)}")
 @pytest.mark.parametrize("at", [0, 1])
 def test_sql_aggregates_of_columns_equal_those_of_rows_to_the_last_bit(values, at):
-    at_once, each = folded(ALL, values, at)
-    assert repr(at_once) == repr(each)
+    at_once, one_by_one = folded(ALL, values, at)
+    assert repr(at_once) == repr(one_by_one)
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=64), max_size=20), st.integers(0, 20))
 def test_sql_aggregates_of_floats_equal_those_of_rows_to_the_last_bit(values, at):
-    at_once, each = folded(ALL, pa.array(values, pa.float64()), at)
-    assert repr(at_once) == repr(each)
+    at_once, one_by_one = folded(ALL, pa.array(values, pa.float64()), at)
+    assert repr(at_once) == repr(one_by_one)
 
 
 def test_sql_aggregates_follow_sparks_rules_for_nulls_and_nan():
@@ -129,3 +129,11 @@ def test_rows_that_lie_far_apart_cost_nothing_for_the_empty_windows_between_them
     year = 365 * 24 * 60 * 60 * 1000
     run.process_elements(pa.table({"v": [1, 2]}), [0, 1000 * year])
     assert [start for _, start, _ in run.event_timers()] == [-2, 0, 1000 * year - 2, 1000 * year]
+
+
+def test_rows_made_of_columns_have_dicts_for_maps_also_inside_other_values():
+    maps = pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64()))
+    inside = pa.array([[{"tags": [("b", 2)]}], []], pa.list_(pa.struct({"tags": maps.type})))
+    expected = [{"tags": {"a": 1}, "inside": [{"tags": {"b": 2}}]}, {"tags": None, "inside": []}]
+    assert list(Rows(pa.table({"tags": maps, "inside": inside}))) == expected
+    assert list(Rows(pa.table({"inside": inside}))) == [{"inside": row["inside"]} for row in expected]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import warnings
 from datetime import timedelta
 
@@ -68,6 +69,8 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
         ),
         (lambda: DeltaTrigger.of(1, abs), "delta_function of DeltaTrigger must be a function of two rows, and abs"),
         (lambda: DeltaTrigger.of(1, "far"), "delta_function of DeltaTrigger must be a function of two rows, not 'far'"),
+        (lambda: DeltaTrigger.of("1", max), "threshold='1' of DeltaTrigger must be a number, or a timedelta."),
+        (lambda: DeltaEvictor.of(math.nan, max), "threshold=nan of DeltaEvictor must be a number, or a timedelta."),
         (lambda: DeltaEvictor.of(1, lambda row: 0), "delta_function of DeltaEvictor must be a function of two rows"),
         (lambda: PurgingTrigger.of(3), "PurgingTrigger takes a trigger, such as CountTrigger.of.3., not 3"),
         (lambda: ProcessingTimeoutTrigger.of(None, ONE), "ProcessingTimeoutTrigger takes a trigger, .* not None"),

@@ -1,4 +1,4 @@
-"""The scenes on the page of examples run as they stand."""
+"""The scenes on the page of examples run as they are written."""
 
 import doctest
 import re

@@ -19,16 +19,18 @@ def test_the_operator_gives_what_flink_gives_for_every_recorded_trace_and_every_
     traces = recorded()
     assert len(traces) == 500
     wrong = {
-        number: found for number, each in enumerate(traces) if (found := differences(each["trace"], each["answer"]))
+        number: differing
+        for number, recorded_trace in enumerate(traces)
+        if (differing := differences(recorded_trace["trace"], recorded_trace["answer"]))
     }
     assert wrong == {}
 
 
 def test_the_recorded_traces_have_every_part_and_show_firings_late_rows_and_timers():
     traces = recorded()
-    assert {each["trace"]["assigner"][0] for each in traces} == {*ASSIGNERS}
-    assert {name for each in traces for name in names(each["trace"]["trigger"])} == {*TRIGGERS}
-    evictors = Counter((each["trace"]["evictor"] or [None, 0, None])[::2][0] for each in traces)
+    assert {recorded_trace["trace"]["assigner"][0] for recorded_trace in traces} == {*ASSIGNERS}
+    assert {name for recorded_trace in traces for name in names(recorded_trace["trace"]["trigger"])} == {*TRIGGERS}
+    evictors = Counter((recorded_trace["trace"]["evictor"] or [None, 0, None])[::2][0] for recorded_trace in traces)
     assert {*evictors} == {None, "count", "delta", "time"}
     for name, least in {"fired": 3000, "late": 300, "event": 300, "processing": 100}.items():
-        assert sum(len(each["answer"][name]) for each in traces) > least
+        assert sum(len(recorded_trace["answer"][name]) for recorded_trace in traces) > least

@@ -1,4 +1,4 @@
-"""A naive oracle beside the operator: it keeps every row, and works out anew what each step has to give."""
+"""A naive oracle beside the operator: it keeps every row, and computes the results of each step anew."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FixedOracle:
     def advance(self, watermark):
         held = {window for _, taken in self.rows for window in taken}
         due = [(s, e) for s, e in held if self.watermark < e - 1 <= watermark]
-        self.panes += [(s, e, self.content(s, e)) for s, e in sorted(due, key=lambda each: each[1])]
+        self.panes += [(s, e, self.content(s, e)) for s, e in sorted(due, key=lambda pane: pane[1])]
         self.watermark = max(watermark, self.watermark)
 
     def content(self, start, end):
@@ -46,24 +46,24 @@ class FixedOracle:
 
 
 class SessionOracle:
-    """Sessions: rows are joined anew, by their times alone, whenever something happens."""
+    """Sessions: rows are joined anew at each step, only by their times."""
 
     def __init__(self, gap, lateness):
         self.gap, self.lateness = gap, lateness
         self.watermark, self.rows, self.panes, self.late = MIN_TIME, [], [], []
 
     def sessions(self):
-        found = []
-        for n, time in sorted(self.rows, key=lambda each: each[1]):
-            if found and time <= found[-1][1]:
-                found[-1] = (found[-1][0], time + self.gap, [*found[-1][2], n])
+        merged = []
+        for n, time in sorted(self.rows, key=lambda row: row[1]):
+            if merged and time <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], time + self.gap, [*merged[-1][2], n])
             else:
-                found.append((time, time + self.gap, [n]))
-        return [(start, end, sorted(rows)) for start, end, rows in found]
+                merged.append((time, time + self.gap, [n]))
+        return [(start, end, sorted(rows)) for start, end, rows in merged]
 
     def row(self, n, time):
         self.rows.append((n, time))
-        (session,) = [each for each in self.sessions() if n in each[2]]
+        (session,) = [candidate for candidate in self.sessions() if n in candidate[2]]
         if session[1] - 1 + self.lateness <= self.watermark:
             self.rows.pop()
             self.late.append(n)
@@ -73,7 +73,7 @@ class SessionOracle:
     def advance(self, watermark):
         if watermark <= self.watermark:
             return
-        self.panes += [each for each in self.sessions() if self.watermark < each[1] - 1 <= watermark]
+        self.panes += [session for session in self.sessions() if self.watermark < session[1] - 1 <= watermark]
         self.watermark = watermark
         gone = {n for _, end, rows in self.sessions() if end - 1 + self.lateness <= watermark for n in rows}
         self.rows = [(n, time) for n, time in self.rows if n not in gone]

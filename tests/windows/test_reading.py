@@ -1,9 +1,11 @@
-"""Parts of windows say whether they read rows, so that only columns that are read travel."""
+"""Parts of windows say whether they read rows, so that only the columns that they read are sent."""
 
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
+from tidegate.errors import OptionError
 from tidegate.windows import (
     Aggregate,
     CountEvictor,
@@ -19,6 +21,7 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
     WindowOperator,
 )
+from tidegate.windows.rows import as_mappings
 
 SECOND = timedelta(seconds=1)
 TUMBLING = TumblingEventTimeWindows.of(SECOND)
@@ -47,3 +50,9 @@ class OfOnesOwn(EventTimeTrigger):
 def test_an_operator_reads_rows_if_one_of_its_parts_may(reads, parts):
     assigner, *others = parts
     assert WindowOperator(assigner, Aggregate(SqlAggregates(n="count(*)")), *others).reads_rows is reads
+
+
+def test_a_map_with_a_doubled_key_is_one_sentence():
+    doubled = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
+    with pytest.raises(OptionError, match=r"cannot give Python a value of their rows: .*; convert it in a step before"):
+        as_mappings(pa.table({"m": doubled}))

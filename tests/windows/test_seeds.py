@@ -1,4 +1,4 @@
-"""The scenes with which people come from Flink."""
+"""The scenes that users of Flink know."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 from datetime import timedelta
 
 import numpy as np
@@ -68,7 +69,7 @@ class AllRows(ProcessWindowFunction):
 
 
 def batch(operator, store, watermark, rows):
-    """Handle one batch of a key: rows are pairs of a number and a time.  Return what it gave."""
+    """Handle one batch of a key: rows are pairs of a number and a time.  Return its results."""
     run = operator.open("a", store)
     run.advance_watermark(watermark)
     run.process_elements([{"n": n} for n, _ in rows], [time for _, time in rows])
@@ -191,6 +192,23 @@ def test_state_that_a_trigger_forgets_to_clear_goes_with_its_window():
     assert is_empty(store)
 
 
+def test_state_of_a_window_that_a_function_forgets_to_clear_goes_with_the_window():
+    class Keeping(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            context.window_state().get_state(ValueStateDescriptor("seen")).update(len(elements))
+            return ["kept"]
+
+    operator, store = (
+        WindowOperator(TUMBLING, Process(Keeping()), allowed_lateness=timedelta(milliseconds=5)),
+        MemoryKeyStore(),
+    )
+    batch(operator, store, -1, [(0, 5)])
+    assert batch(operator, store, 9, []) == [(0, "kept")]
+    assert not is_empty(store)
+    assert batch(operator, store, 14, []) == []
+    assert is_empty(store)
+
+
 def test_a_process_function_keeps_state_for_a_window_and_for_its_key_across_batches():
     store = MemoryKeyStore()
     operator = WindowOperator(TUMBLING, Process(Counting()), allowed_lateness=timedelta(milliseconds=10))
@@ -202,6 +220,54 @@ def test_a_process_function_keeps_state_for_a_window_and_for_its_key_across_batc
     assert batch(operator, store, 25, [(2, 12)]) == [(10, (3, {10: 3}, 10, [10, 10, 10]))]
     assert batch(operator, store, 39, [(3, 41)]) == []
     assert batch(operator, store, 49, []) == [(40, (1, {10: 3, 40: 1}, 10, [10, 10, 10, 40]))]
+
+
+class Clearing(ProcessWindowFunction):
+    """Uses each kind of state of its key under Flink's names, and removes the values again."""
+
+    def process(self, key, context, elements):
+        states = context.global_state()
+        entries = states.get_map_state(MapStateDescriptor("map"))
+        entries.put_all({1: "a", 2: "b"})
+        entries.put(3, "c")
+        entries.remove(1)
+        entries.remove(1)
+        numbers = states.get_list_state(ListStateDescriptor("list"))
+        numbers.add_all([1, 2])
+        total = states.get_reducing_state(ReducingStateDescriptor("reducing", int.__add__))
+        total.add(4)
+        value = states.get_state(ValueStateDescriptor("value"))
+        value.update(5)
+        found = (dict(entries), entries.contains(1), entries.is_empty(), numbers.get(), total.get(), value.value())
+        del entries[2], entries[3]
+        numbers.update([])
+        total.clear()
+        value.update(None)
+        return [(*found, len(entries), numbers.get(), total.get(), value.value())]
+
+
+def test_state_of_a_key_that_was_removed_leaves_nothing_behind():
+    store = MemoryKeyStore()
+    operator = WindowOperator(TUMBLING, Process(Clearing()))
+    batch(operator, store, -1, [(0, 5)])
+    assert not is_empty(store)
+    ((_, seen),) = batch(operator, store, 9, [])
+    assert seen == ({2: "b", 3: "c"}, False, False, [1, 2], 4, 5, 0, [], None, None)
+    assert is_empty(store)
+
+
+@pytest.mark.parametrize("kind", [ValueStateDescriptor, ListStateDescriptor, MapStateDescriptor])
+def test_state_of_a_key_that_was_only_read_leaves_nothing_behind(kind):
+    class Reading(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            context.global_state().get_state(kind("state")).clear()
+            return ["read"]
+
+    store = MemoryKeyStore()
+    operator = WindowOperator(TUMBLING, Process(Reading()))
+    batch(operator, store, -1, [(0, 5)])
+    assert batch(operator, store, 9, []) == [(0, "read")]
+    assert is_empty(store)
 
 
 def test_state_of_a_window_is_refused_where_windows_merge():
@@ -257,6 +323,24 @@ def test_a_function_that_raises_when_a_timer_fires_names_key_and_window():
         batch(operator, store, 9, [])
 
 
+@pytest.mark.parametrize("held", [defaultdict(lambda: 0), threading.Lock()], ids=["lambda", "lock"])
+def test_state_that_cannot_be_pickled_is_told_with_its_key(held):
+    class Keeping(AggregateFunction):
+        def create_accumulator(self):
+            return held
+
+        def add(self, value, accumulator):
+            return accumulator
+
+        def get_result(self, accumulator):
+            return accumulator
+
+    operator = WindowOperator(TUMBLING, Aggregate(Keeping()))
+    told = r"state of the windows cannot be pickled: \w+Error: .* \(for key 'a'\).* a module that executors can import"
+    with pytest.raises(FunctionError, match=told):
+        batch(operator, MemoryKeyStore(), -1, [(1, 5)])
+
+
 def test_a_dynamic_gap_that_is_not_positive_is_told():
     assigner = DynamicEventTimeSessionWindows.with_dynamic_gap(lambda row: timedelta(seconds=-row["n"]))
     with pytest.raises(OptionError, match=r"gap=-1 day, 23:59:57 of DynamicEventTimeSessionWindows must be positive"):
@@ -264,7 +348,7 @@ def test_a_dynamic_gap_that_is_not_positive_is_told():
 
 
 def test_a_row_that_fills_a_merged_session_exactly_keeps_its_rows():
-    """Flink loses the rows before: it then stores the session under another window (MergingWindowSet.addWindow)."""
+    """Flink loses the earlier rows: it then stores the session under another window (MergingWindowSet.addWindow)."""
     assigner = DynamicEventTimeSessionWindows.with_dynamic_gap(lambda row: timedelta(milliseconds=row["n"]))
     operator, store = WindowOperator(assigner, Process(AllRows())), MemoryKeyStore()
     batch(operator, store, -1, [(10, 0), (11, 5), (16, 0)])

@@ -1,4 +1,4 @@
-"""Traces: random parts of a window operator, with rows and times that go through it.
+"""Traces: random parts of a window operator, and the rows and times for it.
 
 A trace is JSON: ``assigner``, ``trigger`` and ``evictor`` as lists of a name and its parameters (times in ms),
 ``lateness``, ``function``, and ``steps``:
@@ -153,7 +153,7 @@ def operator_of(trace):
 class Player:
     """Plays traces.
 
-    at_once: each key's rows of an epoch are handed over together.  reopened: keys are closed after each epoch.
+    at_once: each key's rows of an epoch are taken together.  reopened: keys are closed after each epoch.
     """
 
     def __init__(self, operator, *, at_once=False, reopened=False):
@@ -221,7 +221,7 @@ class Player:
 
 
 def answer_of(trace, **ways):
-    """Return what the operator makes of a trace."""
+    """Return the operator's answer to a trace."""
     player = Player(operator_of(trace), **ways)
     for step in trace["steps"]:
         if step[0] == "e":
@@ -235,18 +235,18 @@ WAYS = ({}, {"reopened": True}, {"at_once": True}, {"at_once": True, "reopened":
 
 
 def ways_of(trace):
-    """Return the ways in which a trace can be run: a key that was closed without windows draws its offset anew."""
+    """Return the ways to run a trace; a key that is closed without windows draws its offset anew."""
     return [ways for ways in WAYS if "NATURAL" not in trace["assigner"] or "reopened" not in ways]
 
 
 def comparable(answer):
-    """Return an answer in an order that leaves open what Flink leaves open: that of keys, and of timers at one time."""
+    """Return an answer in an order that does not depend on keys, or on timers at one time: Flink promises none."""
     fired = []
     for (_, _, timer), group in groupby(
-        sorted(answer["fired"], key=lambda each: each[:2]), lambda each: (*each[:2], each[4])
+        sorted(answer["fired"], key=lambda result: result[:2]), lambda result: (*result[:2], result[4])
     ):
         together = list(group)
-        fired += together if timer is None else sorted(together, key=lambda each: (each[2] is None, each[2:4]))
+        fired += together if timer is None else sorted(together, key=lambda result: (result[2] is None, result[2:4]))
     return {
         "fired": fired,
         "late": sorted(answer["late"], key=lambda late: late[:2]),
@@ -329,7 +329,7 @@ def _steps(chance, *, keys, endless):
     steps, ends = [], set()
     watermark, now = None, max(base, 0)
     if now:
-        steps.append(["p", now])  # a leap among the steps would fire continuous triggers without end
+        steps.append(["p", now])  # with a leap among the steps, continuous triggers would fire without end
     for n in range(chance.randint(5, 40)):
         what = chance.random()
         if what < 0.65:

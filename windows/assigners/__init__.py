@@ -1,1 +1,1 @@
-"""Window assigners: they tell which windows a row belongs to."""
+"""Window assigners: they decide which windows a row belongs to."""

@@ -1,4 +1,4 @@
-"""The contract of a window assigner: it tells which windows a row belongs to."""
+"""The contract of a window assigner: it decides which windows a row belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Assigned", "WindowAssigner", "WindowAssignerContext"]
 class Assigned(NamedTuple):
     """A window, and the places of its rows within their batch, in order of arrival.
 
-    places: None where the window holds all rows of the batch.
+    places: None: the window holds all rows of the batch.
     """
 
     window: Window
@@ -46,21 +46,21 @@ class WindowAssigner(RowsReader, ABC):
     ) -> Sequence[Window]:
         """Return the windows of a row.
 
-        timestamp: its event time in ms.
+        timestamp: the row's event time in ms.
         """
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
-        """Return the windows of all rows of a batch, each once, those of one row in the order of ``assign_windows``.
+        """Return each window of a batch once; the windows of one row are in the order of ``assign_windows``.
 
-        timestamps: the rows' event times, at least one.  Windows that merge must be merged, and are in any order.
-        None: rows are to be assigned one by one.
+        timestamps: the rows' event times in ms, at least one.  Windows that merge must be merged, and are in any
+        order.  None: the operator assigns the rows one by one.
         """
         return None
 
     @abstractmethod
     def get_default_trigger(self) -> Trigger:
-        """Return the trigger of windows for which none is chosen."""
+        """Return the trigger that is used if the user chooses none."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Return whether windows end in event time.  Only then rows can be late."""
+        """Return whether windows end in event time.  Rows can be late only then."""

@@ -26,12 +26,12 @@ class GlobalWindows(WindowAssigner):
 
     @classmethod
     def create(cls) -> GlobalWindows:
-        """Return the assigner; without a trigger of its own its window never fires."""
+        """Return the assigner.  Its window never fires unless the user sets a trigger."""
         return cls(NeverTrigger.create())
 
     @classmethod
     def create_with_end_of_stream_trigger(cls) -> GlobalWindows:
-        """Return the assigner with a window that fires at the end of a bounded stream."""
+        """Return the assigner; its window fires at the end of a bounded stream."""
         return cls(EndOfStreamTrigger.create())
 
     def assign_windows(
@@ -49,5 +49,5 @@ class GlobalWindows(WindowAssigner):
         return self._default_trigger
 
     def is_event_time(self) -> bool:
-        """Return that no row is ever late."""
+        """Return False: no row is ever late."""
         return False

@@ -36,7 +36,7 @@ class _EventTime(WindowAssigner):
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Return that windows end in event time."""
+        """Return True: windows end in event time."""
         return True
 
 
@@ -50,7 +50,7 @@ class _ProcessingTime(WindowAssigner):
         return ProcessingTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Return that windows end in processing time."""
+        """Return False: windows end in processing time."""
         return False
 
 
@@ -62,7 +62,7 @@ class _FixedGap(WindowAssigner):
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> Self:
-        """Return sessions that end when nothing arrives for the length of a gap.
+        """Return sessions that end when no row arrives for the length of the gap.
 
         Raises OptionError if the gap is not positive.
         """
@@ -80,9 +80,10 @@ class _DynamicGap(WindowAssigner):
 
     @classmethod
     def with_dynamic_gap(cls, gap: Callable[[Mapping[str, Any]], timedelta]) -> Self:
-        """Return sessions with a gap after each row that a function takes from the row.
+        """Return sessions with a gap of its own after each row.
 
-        Raises OptionError if that is no function, and for a row whose gap is not positive.
+        gap: takes a row and returns the gap after it.  It is called once per row.
+        Raises OptionError if ``gap`` is no function, and for a row whose gap is not positive.
         """
         check_takes(gap, 1, f"gap of {cls.__name__} must be a function that takes a row and returns a timedelta,")
         return cls(gap)
@@ -119,7 +120,7 @@ class EventTimeSessionWindows(_EventTime, _FixedGap):
 
 
 class DynamicEventTimeSessionWindows(_EventTime, _DynamicGap):
-    """Sessions in event time with a gap of each row's own."""
+    """Sessions in event time whose gap depends on the row."""
 
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
@@ -146,7 +147,7 @@ class ProcessingTimeSessionWindows(_ProcessingTime, _FixedGap):
 
 
 class DynamicProcessingTimeSessionWindows(_ProcessingTime, _DynamicGap):
-    """Sessions in processing time with a gap of each row's own."""
+    """Sessions in processing time whose gap depends on the row."""
 
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext

@@ -1,4 +1,4 @@
-"""Sliding windows: of one size, one every slide; they overlap, or leave gaps where the slide is longer."""
+"""Sliding windows: they have one size, and one begins every slide.  If the slide is longer, they leave gaps."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tidegate.windows.window import TimeWindow, duration_ms, window_start
 __all__ = ["SlidingEventTimeWindows", "SlidingProcessingTimeWindows"]
 
 MOST_WINDOWS = 10_000_000
-"""The most windows of one row, as in Flink."""
+"""The largest number of windows of one row, as in Flink."""
 
 
 class _Sliding(WindowAssigner):
-    """Windows of one size, one every slide.  Times are in milliseconds."""
+    """Windows of one size; one begins every slide.  Times are in milliseconds."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         self.size, self.slide, self.offset = size, slide, offset
 
     @classmethod
     def of(cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> Self:
-        """Return windows of a size, one every slide.
+        """Return windows of a size; one begins every slide.
 
-        offset: shifts their starts, which are multiples of the slide since 1970 UTC otherwise.
+        offset: shifts their starts, which otherwise are multiples of the slide since 1970 UTC.
         Raises OptionError if size or slide is not positive, or if the offset is not smaller than the slide.
         """
         size_ms, slide_ms, offset_ms = (
@@ -68,7 +68,7 @@ class SlidingEventTimeWindows(_Sliding):
         return self.windows(timestamp)
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
-        """Return the windows of all rows, the last first; None: they lie so far apart that most windows are empty."""
+        """Return the windows of all rows, the last first; None: most windows would be empty."""
         order = np.argsort(timestamps, kind="stable")
         ordered = timestamps[order]
         last = window_start(int(ordered[-1]), self.offset, self.slide)
@@ -87,7 +87,7 @@ class SlidingEventTimeWindows(_Sliding):
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Return that windows end in event time."""
+        """Return True: windows end in event time."""
         return True
 
 
@@ -103,7 +103,7 @@ class SlidingProcessingTimeWindows(_Sliding):
         return self.windows(context.get_current_processing_time())
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
-        """Return the windows of all rows, which are the same for each."""
+        """Return the windows of the processing time, which all rows share."""
         return [Assigned(window, None) for window in self.windows(context.get_current_processing_time())]
 
     def get_default_trigger(self) -> Trigger:
@@ -111,5 +111,5 @@ class SlidingProcessingTimeWindows(_Sliding):
         return ProcessingTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Return that windows end in processing time."""
+        """Return False: windows end in processing time."""
         return False

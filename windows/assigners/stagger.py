@@ -11,11 +11,11 @@ __all__ = ["WindowStagger"]
 
 
 class WindowStagger(Enum):
-    """The rule by which windows are offset.
+    """The rule that sets the offset of windows.
 
-    ALIGNED: not at all.  RANDOM: by chance.  NATURAL: by the processing time of the first row.
-    Flink draws one offset for each subtask, in memory.  Here each key draws one, which is kept
-    with its state; a key without windows has no state, so it draws anew.
+    ALIGNED: no offset.  RANDOM: a random one.  NATURAL: by the processing time of the first row.
+    Flink draws one offset for each subtask, and keeps it in memory.  Here each key draws its own offset
+    and keeps it in its state.  A key without windows has no state, so it draws anew.
     """
 
     ALIGNED = "aligned"

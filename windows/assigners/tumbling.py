@@ -1,4 +1,4 @@
-"""Tumbling windows: of one size, one after the other."""
+"""Tumbling windows: they have one size, and one follows the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Tumbling(WindowAssigner):
     ) -> Self:
         """Return windows of a size.
 
-        offset: shifts their starts, which are multiples of the size since 1970 UTC otherwise.
+        offset: shifts their starts, which otherwise are multiples of the size since 1970 UTC.
         Raises OptionError if the size is not positive, or if the offset is not smaller than the size.
         """
         size_ms, offset_ms = duration_ms("size", size), duration_ms("offset", offset)
@@ -48,7 +48,7 @@ class _Tumbling(WindowAssigner):
         return cls(size_ms, offset_ms, window_stagger)
 
     def shift(self, context: WindowAssignerContext) -> int:
-        """Return what a key's windows are shifted by."""
+        """Return the shift of a key's windows in ms."""
         return (self.offset + context.stagger_offset(self.stagger, self.size)) % self.size
 
     def window(self, time: int, context: WindowAssignerContext) -> TimeWindow:
@@ -92,7 +92,7 @@ class TumblingEventTimeWindows(_Tumbling):
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Return that windows end in event time."""
+        """Return True: windows end in event time."""
         return True
 
 
@@ -116,5 +116,5 @@ class TumblingProcessingTimeWindows(_Tumbling):
         return ProcessingTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Return that windows end in processing time."""
+        """Return False: windows end in processing time."""
         return False

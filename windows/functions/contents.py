@@ -1,4 +1,4 @@
-"""The ways to make results of a window: by an aggregation, by a reduction, or of all its rows."""
+"""The ways to make results of a window: by an aggregation, by a reduction, or from all its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WindowFunction(ABC):
 
     @abstractmethod
     def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
-        """Return the results of a window from all its rows, of which an evictor may have left none."""
+        """Return the results of a window from all its rows; an evictor may have removed all of them."""
 
     def clear(self, context: ProcessWindowContext) -> None:
         """Remove the state of a window that goes."""
@@ -39,7 +39,7 @@ class Process(WindowFunction):
         self._process = process
 
     def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
-        """Return what the function makes of the rows."""
+        """Return the results of the process function."""
         return self._process.process(key, context, rows)
 
 
@@ -77,7 +77,7 @@ class FoldingFunction(WindowFunction):
 
 
 class Aggregate(FoldingFunction):
-    """An aggregation; a process function may follow, which sees its one result."""
+    """An aggregation.  A process function may follow, and sees its one result."""
 
     def __init__(self, function: AggregateFunction, process: ProcessWindowFunction | None = None) -> None:
         super().__init__(process)
@@ -105,7 +105,7 @@ class Aggregate(FoldingFunction):
 
 
 class Reduce(FoldingFunction):
-    """A reduction of two rows to one; a process function may follow, which sees the row that is left.
+    """A reduction of two rows to one.  A process function may follow, and sees the row that is left.
 
     In windows that merge, rows may come in any order.
     """
@@ -133,7 +133,7 @@ class Reduce(FoldingFunction):
         return self.function(held, other)
 
     def can_merge(self) -> bool:
-        """Return that two rows can always be reduced."""
+        """Return True: two rows can always be reduced."""
         return True
 
     def result(self, held: Any) -> Any:
@@ -141,5 +141,5 @@ class Reduce(FoldingFunction):
         return held
 
     def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
-        """Return the reduced row; no rows give no result."""
+        """Return the reduced row, or no result if there are no rows."""
         return super().fire(key, context, rows) if rows else []

@@ -15,9 +15,9 @@ __all__ = ["AggregateFunction", "ProcessWindowContext", "ProcessWindowFunction"]
 
 
 class AggregateFunction(ABC):
-    """Aggregates the rows of a window one by one, so that the window keeps an accumulator only.
+    """Aggregates the rows of a window one by one, so that the window keeps only an accumulator.
 
-    Accumulators must be picklable.  A method may change the accumulator that it is given.  In windows that
+    Accumulators must be picklable.  A method may change the accumulator that it takes.  In windows that
     merge, rows may come in any order.
     """
 
@@ -54,10 +54,10 @@ class ProcessWindowContext(Protocol):
         """Return the watermark, -2**63 before the first."""
 
     def current_processing_time(self) -> int:
-        """Return the processing time, -2**63 before it was told."""
+        """Return the processing time, -2**63 before the first."""
 
     def window_state(self) -> KeyedStateStore:
-        """Return the function's state for this window and key.  ``clear`` must remove it.
+        """Return the function's state for this window and key.  It goes with the window.
 
         Raises OptionError for windows that merge, as Flink does.
         """
@@ -67,7 +67,7 @@ class ProcessWindowContext(Protocol):
 
 
 class ProcessWindowFunction(ABC):
-    """Makes results of all rows of a window at once."""
+    """Makes results from all rows of a window at once."""
 
     @abstractmethod
     def process(self, key: Any, context: ProcessWindowContext, elements: Sequence[Any]) -> Iterable[Any]:

@@ -20,10 +20,10 @@ __all__ = ["SqlAggregate", "SqlAggregates"]
 
 CALL = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.DOTALL)
 LARGEST = 2**62
-"""Sums of integers whose parts stay below this are made in 64 bits."""
+"""A sum of integers is made in 64 bits as long as it stays below this."""
 
 EXACT = decimal.Context(prec=76)
-"""Holds every digit of a sum of decimals, which in Spark have 38; Python itself would round to 28."""
+"""Keeps every digit of a sum of decimals.  Spark's decimals have 38 digits; Python by itself would round to 28."""
 
 
 class _Fold(ABC):
@@ -31,15 +31,15 @@ class _Fold(ABC):
 
     @abstractmethod
     def add(self, held: Any, value: Any) -> Any:
-        """Return what is held after one more value; None before the first."""
+        """Return the accumulator after one more value; ``held`` is None before the first."""
 
     @abstractmethod
     def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
-        """Return what is held after an array of numbers, as if each were added."""
+        """Return the accumulator after an array of numbers, as if they were added one by one."""
 
     @abstractmethod
     def merge(self, held: Any, other: Any) -> Any:
-        """Return what is held of two windows; neither is None."""
+        """Return one accumulator for two; neither is None."""
 
     def result(self, held: Any) -> Any:
         """Return the aggregate."""
@@ -117,7 +117,7 @@ class _Average(_Fold):
 
 
 def _order(value: Any) -> tuple[bool, Any]:
-    """Return what values are compared by: in Spark NaN is greater than all others."""
+    """Return the sort key of a value: in Spark NaN is greater than all other values."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return is_nan, 0 if is_nan else value
 
@@ -126,7 +126,7 @@ FOLDS: dict[str, _Fold] = {"avg": _Average(), "count": _Count(), "max": _Max(), 
 
 
 class SqlAggregate(NamedTuple):
-    """One aggregate: ``sum(amount)`` has the function ``sum`` and the argument ``amount``; ``*`` stands for rows."""
+    """One aggregate: ``sum(amount)`` has the function ``sum`` and the argument ``amount``; ``*`` means whole rows."""
 
     function: str
     argument: str
@@ -135,7 +135,7 @@ class SqlAggregate(NamedTuple):
     def parse(cls, text: str) -> SqlAggregate:
         """Return the aggregate of a text.
 
-        Raises OptionError if it is no call of count, sum, min, max or avg.
+        Raises OptionError if the text is no call of count, sum, min, max or avg.
         """
         call = CALL.fullmatch(text)
         name = call[1].lower() if call else ""
@@ -148,7 +148,7 @@ class SqlAggregate(NamedTuple):
 class SqlAggregates(AggregateFunction):
     """Aggregates by the names of their result columns: ``SqlAggregates(count="count(*)", total="sum(amount)")``.
 
-    Arguments are names of columns.  Nulls do not count; of no values, count is 0 and all others are null.
+    Arguments are names of columns.  Nulls do not count.  Without values, count is 0 and the other aggregates are null.
     """
 
     def __init__(self, **aggregates: str) -> None:
@@ -156,11 +156,11 @@ class SqlAggregates(AggregateFunction):
         self._parts = [(FOLDS[call.function], call.argument) for call in self.aggregates.values()]
 
     def create_accumulator(self) -> list[Any]:
-        """Return what is held of no rows."""
+        """Return the accumulators of no rows."""
         return [None] * len(self._parts)
 
     def add(self, value: Mapping[str, Any], accumulator: list[Any]) -> list[Any]:
-        """Return what is held after one more row."""
+        """Return the accumulators after one more row."""
         with decimal.localcontext(EXACT):
             return [
                 held if argument != "*" and value[argument] is None else fold.add(held, value.get(argument))
@@ -168,7 +168,7 @@ class SqlAggregates(AggregateFunction):
             ]
 
     def add_all(self, rows: Rows, accumulator: list[Any]) -> list[Any]:
-        """Return what is held after more rows."""
+        """Return the accumulators after more rows."""
         with decimal.localcontext(EXACT):
             return [
                 (held or 0) + len(rows) if argument == "*" else _add_column(fold, held, rows.column(argument))
@@ -176,7 +176,7 @@ class SqlAggregates(AggregateFunction):
             ]
 
     def merge(self, acc_a: list[Any], acc_b: list[Any]) -> list[Any]:
-        """Return what is held of two windows."""
+        """Return the accumulators of two windows as one."""
         with decimal.localcontext(EXACT):
             return [
                 (one if other is None else other) if one is None or other is None else fold.merge(one, other)

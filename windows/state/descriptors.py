@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 __all__ = [
     "KeyedStateStore",
     "ListState",
     "ListStateDescriptor",
+    "MapState",
     "MapStateDescriptor",
     "MergingStateDescriptor",
     "ReducingState",
@@ -21,7 +22,7 @@ __all__ = [
 
 
 class _State:
-    """One value in a dictionary of values by name."""
+    """One value in a dictionary of values by name.  State without a value has no entry, so that nothing is stored."""
 
     def __init__(self, values: dict[str, Any], name: str) -> None:
         self._values, self._name = values, name
@@ -39,8 +40,11 @@ class ValueState(_State):
         return self._values.get(self._name)
 
     def update(self, value: Any) -> None:
-        """Replace the value."""
-        self._values[self._name] = value
+        """Replace the value, or remove it (None)."""
+        if value is None:
+            self.clear()
+        else:
+            self._values[self._name] = value
 
 
 class ListState(_State):
@@ -54,9 +58,66 @@ class ListState(_State):
         """Add a value at the end."""
         self._values.setdefault(self._name, []).append(value)
 
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Add values at the end."""
+        self.update([*self.get(), *values])
+
     def update(self, values: Iterable[Any]) -> None:
         """Replace all values."""
-        self._values[self._name] = list(values)
+        if held := list(values):
+            self._values[self._name] = held
+        else:
+            self.clear()
+
+
+class MapState(_State, MutableMapping[Any, Any]):
+    """A dictionary, which also has the methods of Flink's."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._held[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._values.setdefault(self._name, {})[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._held[key]
+        if not self._held:
+            _State.clear(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        _State.clear(self)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key."""
+        self[key] = value
+
+    def put_all(self, entries: Mapping[Any, Any]) -> None:
+        """Set the values of several keys."""
+        self.update(entries)
+
+    def remove(self, key: Any) -> None:
+        """Remove a key, if it is there."""
+        self.pop(key, None)
+
+    def contains(self, key: Any) -> bool:
+        """Return whether a key is there."""
+        return key in self
+
+    def is_empty(self) -> bool:
+        """Return whether there are no entries."""
+        return not self
+
+    @property
+    def _held(self) -> dict[Any, Any]:
+        held: dict[Any, Any] = self._values.get(self._name, {})
+        return held
 
 
 class ReducingState(_State):
@@ -92,7 +153,7 @@ class MergingStateDescriptor(StateDescriptor):
 
     @abstractmethod
     def merge(self, held: Sequence[Any]) -> Any:
-        """Return one value for those of several windows; there is at least one."""
+        """Return one value for those of several windows, at least one."""
 
 
 class ValueStateDescriptor(StateDescriptor):
@@ -104,12 +165,11 @@ class ValueStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """A dictionary."""
+    """A ``MapState``."""
 
-    def bind(self, values: dict[str, Any]) -> MutableMapping[Any, Any]:
-        """Return the dictionary of this name."""
-        state: MutableMapping[Any, Any] = values.setdefault(self.name, {})
-        return state
+    def bind(self, values: dict[str, Any]) -> MapState:
+        """Return the state of this name in a dictionary of values."""
+        return MapState(values, self.name)
 
 
 class ListStateDescriptor(MergingStateDescriptor):
@@ -154,4 +214,16 @@ class KeyedStateStore:
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
         """Return the state of the descriptor's name and kind."""
+        return descriptor.bind(self._values)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState:
+        """Return a list."""
+        return descriptor.bind(self._values)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState:
+        """Return a dictionary."""
+        return descriptor.bind(self._values)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState:
+        """Return a value into which further values are reduced."""
         return descriptor.bind(self._values)

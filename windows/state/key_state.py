@@ -1,4 +1,4 @@
-"""The state of one key while a batch is handled: read on demand, and written once at the end."""
+"""The state of one key during a batch: read on demand, and written once at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TimedRow: TypeAlias = tuple[int, Any]  # the time of a row in ms, and the row
 
 @dataclass(slots=True)
 class ElementList:
-    """The rows of a pane in order: numbers of stored chunks, and chunks that are still to be stored."""
+    """The rows of a pane in order: numbers of stored chunks, and rows that are not stored yet."""
 
     chunks: list[int | list[TimedRow]] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ class Pane:
 
 
 class KeyState:
-    """The state of one key, by windows.
+    """The state of one key, by window.
 
     Values are pickled, so accumulators, rows and named states must be picklable.
     """
@@ -63,7 +63,7 @@ class KeyState:
         self.function: dict[str, Any] = {}
         self.merged: dict[Window, TimeWindow] = {}
         """The window under which each merged window's pane is stored."""
-        self._stored: dict[tuple[Any, Any], tuple[Any, ...]] = {}  # panes by start and end, as a window compares
+        self._stored: dict[tuple[Any, Any], tuple[Any, ...]] = {}  # panes by start and end, by which windows compare
         timers: tuple[list[Any], ...] = ([], [], [])
         self._next_chunk = self._live_chunks = 0
         if self._read is not None:
@@ -77,7 +77,7 @@ class KeyState:
             self.merged[TimeWindow(start, end)] = TimeWindow(stored_start, stored_end)
 
     def pane(self, window: Window) -> Pane:
-        """Return the pane that is stored under a window: a new one where there is none."""
+        """Return the pane that is stored under a window, or a new pane."""
         pane = self._panes.get(window)
         if pane is None:
             stored = self._stored.get(window)
@@ -101,7 +101,7 @@ class KeyState:
         pane.contents = None
 
     def flush(self) -> None:
-        """Store what has changed."""
+        """Store all changes.  Raises PicklingError for a value that cannot be pickled."""
         for chunk in self._dropped:
             self._store.write_rows(chunk, None)
         self._live_chunks -= len(self._dropped)
@@ -128,19 +128,26 @@ class KeyState:
         pairs = [(*window, *stored) for window, stored in self.merged.items()]
         chunks = (self._next_chunk, self._live_chunks)
         state = (self.watermark, self.stagger, self.function, *chunks, *timers, pairs, panes)
-        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
+        return _pickled(state)
 
     def _store_rows(self, contents: ElementList) -> None:
         for place, chunk in enumerate(contents.chunks):
             if isinstance(chunk, list):
-                self._store.write_rows(self._next_chunk, pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL))
+                self._store.write_rows(self._next_chunk, _pickled(chunk))
                 contents.chunks[place] = self._next_chunk
                 self._next_chunk += 1
                 self._live_chunks += 1
 
 
+def _pickled(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # a value of the user may raise anything
+        raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
+
+
 def _stored_pane(pane: Pane) -> tuple[Any, ...]:
-    """Return a pane as it is pickled: without classes of tidegate, whose modules may move while state stays."""
+    """Return a pane as it is pickled: without classes of tidegate, whose modules may move while state stays stored."""
     if isinstance(pane.contents, ElementList):
         return pane.contents.chunks, pane.trigger, pane.function, _ROWS
     return pane.contents, pane.trigger, pane.function

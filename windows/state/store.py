@@ -10,8 +10,8 @@ __all__ = ["KeyStore", "MemoryKeyStore"]
 class KeyStore(Protocol):
     """The stored state of one key: on Spark, variables of transformWithState.
 
-    All is one value but for chunks of rows, which may be large and are rarely read: each has a number of its own.
-    One batch reads and writes a value at most once.
+    The state is one value, except for chunks of rows, which may be large and are rarely read.  Each chunk has a
+    number.  A batch reads and writes each value at most once.
     """
 
     def read(self) -> bytes | None:
@@ -31,7 +31,7 @@ class MemoryKeyStore:
     """A key's state in memory.
 
     Attributes:
-    value: the state but for rows.  rows: its chunks by their numbers.
+    value: the state without rows.  rows: chunks of rows by number.
 
     """
 

@@ -1,4 +1,4 @@
-"""The timers of one key in one kind of time: each is a time and a window."""
+"""The timers of one key in event time or in processing time; a timer is a time and a window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Timers"]
 
 
 class Timers:
-    """Timers in order of time, then of window; one that is registered twice is there once."""
+    """Timers in order of time, then of window; a timer that is registered twice fires once."""
 
     def __init__(self, entries: list[tuple[int, Window]]) -> None:
         self.entries = entries
@@ -21,7 +21,7 @@ class Timers:
             insort(self.entries, (time, window))
 
     def delete(self, time: int, window: Window) -> None:
-        """Remove a timer; nothing happens where it is not there."""
+        """Remove a timer, if it is there."""
         place, is_there = self._place(time, window)
         if is_there:
             del self.entries[place]
@@ -31,7 +31,7 @@ class Timers:
         return self.entries[0][0] if self.entries else None
 
     def pop_due(self, time: int) -> tuple[int, Window] | None:
-        """Remove the first timer and return it, if it is due at ``time``."""
+        """Remove and return the first timer if it is due at ``time``; None: it is not, or there is none."""
         return self.entries.pop(0) if self.entries and self.entries[0][0] <= time else None
 
     def _place(self, time: int, window: Window) -> tuple[int, bool]:

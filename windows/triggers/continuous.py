@@ -44,7 +44,7 @@ class _Continuous(Trigger):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the earliest of the times that the windows waited for."""
+        """Wait for the earliest time that one of the windows waited for."""
         ctx.merge_partitioned_state(FIRE_TIME)
         waiting = ctx.get_partitioned_state(FIRE_TIME).get()
         if waiting is not None:
@@ -64,7 +64,7 @@ class _Continuous(Trigger):
     def _delete_timer(self, time: int, ctx: TriggerContext) -> None: ...
 
     def _begin(self, time: int, window: Window, ctx: TriggerContext) -> None:
-        """Wait for the next multiple after a time, unless it waits already."""
+        """Wait for the next multiple after a time, unless the window waits already."""
         if ctx.get_partitioned_state(FIRE_TIME).get() is None:
             self._wait(truncated(time, self.interval), window, ctx)
 
@@ -84,7 +84,7 @@ class _Continuous(Trigger):
         self._register_timer(following, ctx)
 
     def _next_after(self, time: int, window: Window, ctx: TriggerContext) -> int:
-        """Return when to fire after a time: an interval later, but at the end of the window at the latest."""
+        """Return the next time to fire: an interval later, or the end of the window if that is earlier."""
         del ctx
         return min(time + self.interval, window.max_timestamp())
 
@@ -113,7 +113,7 @@ class ContinuousEventTimeTrigger(_Continuous):
         return True
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire at the multiple that it waits for, and at the end of the window."""
+        """Fire at the awaited multiple, and at the end of the window."""
         return self._at_timer(time, window, ctx)
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:

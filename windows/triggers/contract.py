@@ -1,4 +1,4 @@
-"""The contract of a trigger: it decides when a window's pane gives results, and when its rows go."""
+"""The contract of a trigger: it decides when a window's pane gives results, and when its rows are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TriggerResult(Enum):
         return self.fires
 
     def is_purge(self) -> bool:
-        """Return whether the rows of the window go."""
+        """Return whether the rows of the window are removed."""
         return self.purges
 
 
@@ -45,7 +45,7 @@ class TriggerContext(Protocol):
         """Return the watermark, -2**63 before the first."""
 
     def get_current_processing_time(self) -> int:
-        """Return the processing time, -2**63 before it was told."""
+        """Return the processing time, -2**63 before the first."""
 
     def register_event_time_timer(self, time: int) -> None:
         """Have ``on_event_time`` called once the watermark reaches ``time``."""
@@ -64,27 +64,27 @@ class TriggerContext(Protocol):
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """The context of a window that was just made of others."""
+    """The context of a window into which other windows were just merged."""
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
-        """Merge the trigger's state of the others into that of this window."""
+        """Merge the trigger's state of the other windows into that of this window."""
 
 
 class Trigger(RowsReader, ABC):
     """Decides when the pane of a window fires.
 
-    One object serves all keys and windows, so a trigger keeps its state in the context.
+    One object serves all keys and windows, so a trigger keeps its state in the context (``get_partitioned_state``).
     """
 
     stateless: bool = False
-    """Whether its decisions depend on the window and the clocks alone, not on rows or their order."""
+    """Whether the decisions depend only on the window and the clocks, not on rows or their order."""
 
     frees_rows: bool = False
-    """Whether rows of a global window go some day, so that its state does not grow for ever."""
+    """Whether the trigger removes rows of a global window some day, so that its state does not grow for ever."""
 
     event_time: bool | None = None
     processing_time: bool | None = None
-    """Whether it registers timers in this kind of time; None: that is not known before it runs."""
+    """Whether the trigger registers timers in this kind of time; None: unknown before it runs."""
 
     @abstractmethod
     def on_element(
@@ -94,22 +94,22 @@ class Trigger(RowsReader, ABC):
 
     @abstractmethod
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Decide when an event-time timer fires; the timer of the window's cleanup counts, too."""
+        """Decide when an event-time timer fires; also called at the timer of the window's cleanup."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Decide when a processing-time timer fires; the timer of the window's cleanup counts, too."""
+        """Decide when a processing-time timer fires; also called at the timer of the window's cleanup."""
 
     def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
         """Take all rows that a batch adds to the window at once, if none of them makes it fire or purge.
 
-        timestamps: an array of at least one time, in order of arrival.
-        Returns whether they were taken; if not, nothing has changed, and each comes to ``on_element``.
+        timestamps: an array of event times in ms, at least one, in order of arrival.
+        Returns whether the rows were taken.  If not, nothing has changed, and ``on_element`` is called for each row.
         """
         return False
 
     def can_merge(self) -> bool:
-        """Return whether it works with windows that merge."""
+        """Return whether the trigger works with windows that merge."""
         return False
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
@@ -118,4 +118,4 @@ class Trigger(RowsReader, ABC):
 
     @abstractmethod
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Remove the state and the timers of a window that goes."""
+        """Remove the state and the timers of a window that is removed."""

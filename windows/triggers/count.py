@@ -16,7 +16,7 @@ COUNT = ReducingStateDescriptor("count", add)
 
 
 class CountTrigger(Trigger):
-    """Fires when so many rows arrived since it fired last."""
+    """Fires when ``max_count`` rows arrived since it fired last."""
 
     event_time = False
     processing_time = False
@@ -29,14 +29,14 @@ class CountTrigger(Trigger):
     def of(cls, max_count: int) -> CountTrigger:
         """Return a trigger that fires at every ``max_count`` rows.
 
-        Raises OptionError if that is no whole number, or less than 1.
+        Raises OptionError if ``max_count`` is no whole number, or is less than 1.
         """
         return cls(whole_number("max_count", max_count, 1, f"of {cls.__name__}"))
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
     ) -> TriggerResult:
-        """Fire when enough rows arrived."""
+        """Fire when enough rows have arrived."""
         count = ctx.get_partitioned_state(COUNT)
         count.add(1)
         if count.get() < self.max_count:
@@ -57,7 +57,7 @@ class CountTrigger(Trigger):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Add the counts; a sum that is large enough fires with the next row."""
+        """Add the counts; if the sum is large enough, the next row makes the window fire."""
         ctx.merge_partitioned_state(COUNT)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:

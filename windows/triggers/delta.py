@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidegate.windows.callables import check_takes
+from tidegate.windows.callables import check_delta
 from tidegate.windows.state.descriptors import ValueStateDescriptor
 from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
@@ -16,7 +16,7 @@ LAST = ValueStateDescriptor("last-element")
 
 
 class DeltaTrigger(Trigger):
-    """Fires when a row is far from the row with which it fired last."""
+    """Fires when a row is far from the row at which it fired last."""
 
     event_time = False
     processing_time = False
@@ -32,10 +32,10 @@ class DeltaTrigger(Trigger):
     ) -> DeltaTrigger:
         """Return a trigger that fires when ``delta_function(last, row)`` is greater than the threshold.
 
-        last: the row with which it fired last, or the first row of the window.
-        Raises OptionError if the function does not take two rows.
+        last: the row at which it fired last, or the first row of the window.
+        Raises OptionError if the threshold is no number and no timedelta, or the function does not take two rows.
         """
-        check_takes(delta_function, 2, f"delta_function of {cls.__name__} must be a function of two rows,")
+        check_delta(threshold, delta_function, cls.__name__)
         return cls(threshold, delta_function)
 
     def on_element(

@@ -54,7 +54,7 @@ class EventTimeTrigger(Trigger):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the end of the merged window, if that is still to come."""
+        """Wait for the end of the merged window, unless it has passed."""
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 

@@ -1,4 +1,4 @@
-"""Triggers of the global window: it never fires, or at the end of a bounded stream."""
+"""Triggers of the global window: one never fires, one fires at the end of a bounded stream."""
 
 from __future__ import annotations
 

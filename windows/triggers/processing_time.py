@@ -50,7 +50,7 @@ class ProcessingTimeTrigger(Trigger):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the end of the merged window, if that is still to come."""
+        """Wait for the end of the merged window, unless it has passed."""
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 

@@ -14,7 +14,7 @@ __all__ = ["PurgingTrigger"]
 
 
 class PurgingTrigger(Trigger):
-    """Decides as another trigger does, and purges the window whenever that fires."""
+    """Decides as another trigger does, and purges the window whenever that trigger fires."""
 
     frees_rows = True
 
@@ -27,7 +27,8 @@ class PurgingTrigger(Trigger):
     def of(cls, nested: Trigger) -> PurgingTrigger:
         """Return a trigger that purges whenever another one fires.
 
-        Raises OptionError if that is no trigger.
+        nested: the other trigger.
+        Raises OptionError if ``nested`` is no trigger.
         """
         if not isinstance(nested, Trigger):
             raise OptionError(f"{cls.__name__} takes a trigger, such as CountTrigger.of(3), not {nested!r}.")

@@ -17,9 +17,9 @@ TIMEOUT = ValueStateDescriptor("timeout")
 
 
 class ProcessingTimeoutTrigger(Trigger):
-    """Fires when another trigger does, or when a while passed since the first row.
+    """Fires when another trigger does, or when the time-out has passed since the first row.
 
-    As in Flink, it fires at every timer of the window, that of the window's cleanup included.
+    As in Flink, it fires at every timer of the window, even at that of the window's cleanup.
     """
 
     processing_time = True
@@ -42,9 +42,10 @@ class ProcessingTimeoutTrigger(Trigger):
     ) -> ProcessingTimeoutTrigger:
         """Return a trigger with a time-out in processing time.
 
-        reset_timer_on_new_record: count the while from the last row, not from the first.
+        nested: the other trigger.
+        reset_timer_on_new_record: count the time-out from the last row, not from the first.
         should_clear_on_timeout: clear the other trigger's state when a timer fires.
-        Raises OptionError if the time-out is negative, or if the other one is no trigger.
+        Raises OptionError if the time-out is negative, or if ``nested`` is no trigger.
         """
         if not isinstance(nested, Trigger):
             raise OptionError(f"{cls.__name__} takes a trigger, such as CountTrigger.of(3), not {nested!r}.")
@@ -61,7 +62,7 @@ class ProcessingTimeoutTrigger(Trigger):
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
     ) -> TriggerResult:
-        """Decide as the other trigger does, and start the time-out unless that fires."""
+        """Decide as the other trigger does, and start the time-out unless that trigger fires."""
         result = self.nested.on_element(element, timestamp, window, ctx)
         if result.fires:
             self.clear(window, ctx)

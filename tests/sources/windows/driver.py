@@ -1,4 +1,4 @@
-"""A query to be killed: windows over a topic into Parquet, that can be started again over its checkpoint."""
+"""A query that tests kill: it writes windows over a topic to Parquet, and can be started again over its checkpoint."""
 
 from datetime import timedelta
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tidegate.sources.tasks import END_OF_TIME_MS
@@ -14,8 +15,8 @@ from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
 from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
-TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # of results; all others are whole numbers
-LARGEST_CALL = 8_000  # bytes: Spark hangs beyond
+TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # the types of results; all others are whole numbers
+LARGEST_CALL = 8_000  # bytes; Spark hangs at larger calls
 
 
 class FakeMapState:
@@ -47,7 +48,9 @@ class FakeMapState:
 class FakeSpark:
     """Runs batches as transformWithState does: rows by key first, then the timers that are due."""
 
-    def __init__(self, operator, *, late=None, buckets=3, time_mode="EventTime", packed=PACKED):
+    def __init__(
+        self, operator, *, late=None, buckets=3, time_mode="EventTime", packed=PACKED, event_times=True, ahead_ms=None
+    ):
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
@@ -55,13 +58,16 @@ class FakeSpark:
         names = function.aggregates if isinstance(function, SqlAggregates) else ["numbers"]
         results = {name: TYPES.get(name, pa.int64()) for name in names}
         description = {"number of buckets": str(buckets), **operator.description}
-        wish = Wish(operator, description, packed, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
+        keys = {"key": "__key_0"}
+        wish = Wish(
+            operator, description, packed, keys, columns, results, late, ("n",), event_times, ahead_ms, time_mode
+        )
         self.time_mode, self.key_type = time_mode, to_arrow_type(packed[0].dataType)
         self.processor = WindowProcessor(wish)
         self.processor.init(self)
 
     def restarted(self, operator, *, buckets=None):
-        """Return a Spark that goes on with this one's state."""
+        """Return a Spark that goes on with the state of this one."""
         again = FakeSpark(operator, buckets=buckets or self.buckets)
         again.states, again.timers = self.states, self.timers
         return again
@@ -91,20 +97,21 @@ class FakeSpark:
         time = min(watermark_ms, END_OF_TIME_MS) if self.time_mode == "EventTime" else now_ms
         for bucket, due in sorted(timer for timer in self.timers if timer[1] <= time):
             self.key = bucket
-            results += [r.asDict(recursive=True) for r in self.processor.handleExpiredTimer((bucket,), values, None)]
-            self.timers.discard((bucket, due))
+            expired = ExpiredTimerInfo(due)
+            results += [r.asDict(recursive=True) for r in self.processor.handleExpiredTimer((bucket,), values, expired)]
+            self.timers.remove((bucket, due))  # Spark would warn of a timer that is gone
         assert not [timer for timer in self.timers if timer[1] <= time]
         return results
 
     def stored(self):
-        """Return how many values there are, but for those of the witness."""
+        """Return the number of values, without those of the witness."""
         return sum(len(values) for (_, bucket), values in self.states.items() if bucket != WITNESS)
 
     def _packed(self, rows):
         if not rows:
             return {}
         keys, times, numbers = zip(*rows, strict=True)
-        # As Spark has it, keys of floats that are equal are in one bucket.
+        # As in Spark, equal keys of floats are in one bucket.
         buckets = [sum(map(ord, str(key).lstrip("-"))) % self.buckets for key in keys]
         table = pa.table(
             {
@@ -114,7 +121,7 @@ class FakeSpark:
                 "n": pa.array(numbers, pa.int32()),
             }
         )
-        found = defaultdict(list)
+        rows_by_bucket = defaultdict(list)
         for row in by_bucket(table, 0, 0).to_pylist():
-            found[row[BUCKET]].append({TASK: row[TASK], NUMBER: row[NUMBER], ROWS: row[ROWS]})
-        return found
+            rows_by_bucket[row[BUCKET]].append({TASK: row[TASK], NUMBER: row[NUMBER], ROWS: row[ROWS]})
+        return rows_by_bucket

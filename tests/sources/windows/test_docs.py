@@ -1,4 +1,4 @@
-"""The code for users of Flink runs as it stands, up to the start of a query."""
+"""The code for users of Flink runs as it is written, up to the start of a query."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A task hands rows on before they fill its memory."""
+"""A task passes rows on before they fill its memory."""
 
 import pyarrow as pa
 

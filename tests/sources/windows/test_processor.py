@@ -1,4 +1,4 @@
-"""Buckets of keys give what the pure operator gives, whatever comes, and keep no state behind."""
+"""Buckets of keys give the results of the pure operator for any rows, and leave no state behind."""
 
 import struct
 from datetime import date, datetime, timedelta
@@ -38,6 +38,8 @@ from tidegate.windows import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     SqlAggregates,
+    Trigger,
+    TriggerResult,
     TumblingEventTimeWindows,
     WindowOperator,
 )
@@ -76,11 +78,11 @@ batches = st.lists(st.tuples(rows, st.integers(0, 12)), max_size=8)
 
 def history(steps):
     """Return batches of rows with the watermark before each; at the end it is plus infinity."""
-    watermark, found = MIN_TIME, []
+    watermark, batches = MIN_TIME, []
     for arrived, step in steps:
-        found.append((arrived, watermark))
+        batches.append((arrived, watermark))
         watermark = max(watermark, 0) + step or MIN_TIME
-    return [*found, ([], MAX_TIME)]
+    return [*batches, ([], MAX_TIME)]
 
 
 def harness_of(name):
@@ -98,7 +100,7 @@ def bounds(start, end):
 
 
 def take(harness, arrived, watermark):
-    """Hand one batch to the pure operator, which then holds what that made of it."""
+    """Hand one batch to the pure operator, which keeps its results."""
     harness.panes.clear()
     harness.late.clear()
     harness.watermark(watermark)
@@ -114,15 +116,45 @@ def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
     for arrived, watermark in history(steps):
         take(harness, arrived, watermark)
         results = spark.batch(arrived, watermark)
-        found = [r for r in results if r[OUTPUT] == RESULTS]
-        assert sorted((r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in found) == sorted(
-            (p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes
-        )
+        results_of_windows = [r for r in results if r[OUTPUT] == RESULTS]
+        assert sorted(
+            (r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in results_of_windows
+        ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
         late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
         assert sorted(late) == sorted(row["n"] for row in harness.late)
     if name != "global":
         assert spark.stored() == 0
         assert not spark.timers
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@settings(max_examples=30)
+@given(steps=batches)
+def test_results_of_a_stateful_step_come_before_the_watermark_of_their_batch(name, steps):
+    spark = FakeSpark(operator_of(name, Process(Numbers())), late="late", buckets=1, ahead_ms=0)
+    harness = harness_of(name)
+    for arrived, watermark in [([("a", 1, 0)], MIN_TIME), *history(steps)]:
+        harness.panes.clear()
+        harness.late.clear()
+        for key, time, number in arrived:
+            harness.element(key, {"n": number}, time)
+        harness.watermark(watermark)
+        results = spark.batch(arrived, watermark)
+        assert sorted(
+            (r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in results if r[OUTPUT] == RESULTS
+        ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
+        late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
+        assert sorted(late) == sorted(row["n"] for row in harness.late)
+    if name != "global":
+        assert spark.stored() == 1  # the bucket, with its watermark
+        assert not spark.timers
+
+
+def test_windows_over_windows_of_spark_wait_for_those_that_spark_closes_a_millisecond_later():
+    spark = FakeSpark(operator_of("tumbling", Process(Numbers())), late="late", ahead_ms=1)
+    assert spark.batch([("a", 4, 1)], 5) == []
+    assert spark.batch([], 12) == []  # the sources' watermark is 11, and the window [3, 13) ends at 12
+    assert [r["numbers"] for r in spark.batch([("a", 12, 2)], 13)] == [[1, 2]]
 
 
 SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
@@ -136,7 +168,7 @@ def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
     for arrived, watermark in history(steps):
         take(harness, arrived, watermark)
         results = spark.batch(arrived, watermark)
-        found = [
+        totals = [
             (r["key"], (r["window_start"], r["window_end"]), r["rows"], r["n"], r["least"], r["greatest"], r["mean"])
             for r in results
             if r[OUTPUT] == RESULTS
@@ -149,7 +181,7 @@ def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
             total, count = sum(numbers), len(numbers)
             of_window = (count, total, min(numbers), max(numbers), total / count)
             expected.append((pane.key, bounds(pane.start_ms, pane.end_ms), *of_window))
-        assert sorted(found, key=str) == sorted(expected, key=str)
+        assert sorted(totals, key=str) == sorted(expected, key=str)
 
 
 def test_the_rows_of_open_windows_are_folded_before_the_operator_sees_them():
@@ -173,6 +205,15 @@ def test_no_call_is_larger_than_spark_takes_and_no_part_stays():
     assert spark.stored() == 0
 
 
+def test_no_call_is_larger_than_spark_takes_however_long_a_key_is():
+    spark, key = FakeSpark(operator_of("tumbling", Process(Numbers())), buckets=1), "long" * 10_000
+    spark.batch([(key, 1 + n % 9, n) for n in range(2_700)], MIN_TIME)
+    results = spark.batch([("short", 40, 0)], 30)
+    assert [(r["key"], len(r["numbers"])) for r in results] == [(key, 600), (key, 2_100)]
+    spark.batch([], MAX_TIME)
+    assert spark.stored() == 0
+
+
 def test_a_batch_stores_a_bucket_once_however_many_rows_and_keys_it_has():
     few, many = (FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1) for _ in range(2))
     few.batch([("a", 5, 1)], MIN_TIME)
@@ -188,21 +229,42 @@ def test_in_processing_time_a_bucket_with_event_timers_is_called_with_each_batch
     assert not spark.timers
 
 
-class Surprising(EventTimeTrigger):
-    processing_time = None
+class Surprising(Trigger):
+    """Does not say which kind of timers it registers."""
+
+    reads_rows, frees_rows = False, True
+
+    def __init__(self, *, in_event_time):
+        self.in_event_time = in_event_time
 
     def on_element(self, element, timestamp, window, ctx):
-        ctx.register_processing_time_timer(timestamp)
-        return super().on_element(element, timestamp, window, ctx)
+        register = ctx.register_event_time_timer if self.in_event_time else ctx.register_processing_time_timer
+        register(timestamp)
+        return TriggerResult.CONTINUE
 
-    def on_elements(self, timestamps, window, ctx):
-        return False
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.FIRE_AND_PURGE
+
+    on_processing_time = on_event_time
+
+    def clear(self, window, ctx):
+        pass
 
 
-def test_a_trigger_that_hides_its_timers_in_processing_time_is_told():
-    spark = FakeSpark(WindowOperator(TUMBLING, Aggregate(SQL), Surprising()))
-    with pytest.raises(OptionError, match="say so by Surprising"):
-        spark.batch([("a", 5, 1)], MIN_TIME)
+@pytest.mark.parametrize(
+    ("in_event_time", "spark", "told"),
+    [
+        (False, {"time_mode": "EventTime"}, "Surprising has a timer in processing time: say so by Surprising.proc"),
+        (False, {"time_mode": "None", "event_times": False}, "Surprising has a timer in processing time"),
+        (True, {"time_mode": "None", "event_times": False}, "Surprising has a timer in event time: name it, as"),
+        (True, {"time_mode": "ProcessingTime", "event_times": False}, "Surprising has a timer in event time"),
+    ],
+)
+def test_a_timer_that_spark_would_never_call_is_told(in_event_time, spark, told):
+    trigger = PurgingTrigger.of(Surprising(in_event_time=in_event_time))
+    fake = FakeSpark(WindowOperator(GlobalWindows.create(), Process(Numbers()), trigger), **spark)
+    with pytest.raises(OptionError, match=told):
+        fake.batch([("a", 5, 1)], MIN_TIME)
 
 
 class Gives(ProcessWindowFunction):
@@ -240,14 +302,29 @@ def test_floats_that_spark_groups_are_one_key(kind, function):
     spark = FakeSpark(WindowOperator(TUMBLING, functions[function]), buckets=1, packed=packed)
     nan, other_nan = (struct.unpack("<d", struct.pack("<Q", bits << 48))[0] for bits in (0x7FF8, 0xFFF8))
     spark.batch([(0.0, 4, 1), (-0.0, 5, 2), (nan, 4, 10), (other_nan, 5, 20)], MIN_TIME)
-    spark.batch([(-0.0, 6, 4), (nan, 6, 40)], 4)
-    results = {repr(result["key"]): result for result in spark.batch([(1.0, 90, 1)], 50)}
-    if function == "rows":
-        assert {key: result["numbers"] for key, result in results.items()} == {"0.0": [1, 2, 4], "nan": [10, 20, 40]}
-    else:
-        assert {key: result["total"] for key, result in results.items()} == {"0.0": 7, "nan": 70}
+    spark.batch([(-0.0, 6, 4), (nan, 6, 40), (nan, 14, 80), (0.0, 15, 8), (other_nan, 16, 80)], 4)
+    results = spark.batch([(1.0, 90, 1)], 50)
+    found = {(str(r["key"]), r["window_start"] // 1000): r.get("numbers", r.get("total")) for r in results}
+    rows = {("0.0", 3): [1, 2, 4], ("nan", 3): [10, 20, 40], ("0.0", 13): [8], ("nan", 13): [80, 80]}
+    assert found == (rows if function == "rows" else {window: sum(numbers) for window, numbers in rows.items()})
     spark.batch([], MAX_TIME)
     assert not spark.stored()
+
+
+@pytest.mark.parametrize(("kind", "after"), [(TimestampNTZType(), 253_402_300_800_000_000), (DateType(), 2_932_897)])
+def test_a_time_that_python_does_not_have_is_told(kind, after):
+    packed = StructType([StructField("__key_0", kind), *PACKED.fields[1:]])
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SQL)), packed=packed)
+    with pytest.raises(OptionError, match=r"convert it .* years 1 to 9999 by unix_millis\(\)"):
+        spark.batch([(after, 4, 1)], MIN_TIME)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_time_that_python_does_not_have_is_told_for_few_and_for_many_rows_of_a_key(rows):
+    packed = StructType([*PACKED.fields[:2], StructField("n", DateType())])
+    spark = FakeSpark(operator_of("tumbling", Process(Numbers())), packed=packed)
+    with pytest.raises(OptionError, match="years 1 to 9999"):
+        spark.batch([("a", 4, 2_932_897)] * rows, MIN_TIME)
 
 
 KEYS = {

@@ -1,6 +1,6 @@
-"""Windows on real Spark give what the pure operator gives for the same batches.
+"""Windows on real Spark give the results of the pure operator for the same batches.
 
-Many windowed streams are written by one query: its sources are alike, so all have the same batches and watermark.
+One query writes many windowed streams: its sources are alike, so all streams have the same batches and watermark.
 """
 
 import json
@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource, append, load
+from tests.sources.windows.kinds import KINDS, column_of, each_alone
 from tests.sources.windows.replay import replayed
 from tests.support.streams import available_now
 from tidegate import WatermarkStrategy
@@ -43,7 +44,7 @@ def seconds(count):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Two splits out of order by up to 10 s, in batches of 60 rows; some rows come much later than that."""
+    """Two splits out of order by up to 10 s, in batches of 60 rows; some rows come much later."""
     path = str(tmp_path_factory.mktemp("source") / "splits.json")
     times = {
         name: [BEGIN + (second * 7 % 10 + second // 10 * 10) * SECOND for second in range(shift, 120 + shift)]
@@ -85,7 +86,8 @@ def greatest(one, other):
 
 
 def with_steps(source, spark):
-    return source.read_stream(spark).where("position >= 0").withColumn("split", f.upper("split"))
+    upper = source.read_stream(spark).where("position >= 0").withColumn("split", f.upper("split"))
+    return upper.withColumn("tags", f.expr("map(split, array(struct(position)))"))
 
 
 def doubled_in_pandas(batches):
@@ -94,7 +96,7 @@ def doubled_in_pandas(batches):
 
 
 def as_rows(name, windows):
-    """Return windows in columns that all of them have."""
+    """Return windows with the same columns for all streams."""
     results = [column for column in windows.columns if column not in {"split", *OF_WINDOWS}]
     has_output = "output" in windows.columns
     return windows.select(
@@ -121,12 +123,20 @@ def operators(source, spark):
         "with steps": windows_of(with_steps(source, spark), SHIFTED).side_output_late("late").aggregate(**AGGREGATES),
         "dynamic": dynamic.side_output_late("late").aggregate(total="sum(position)"),
         "greatest": windows_of(of_a, DAYS, EVERY_HALF_MINUTE).reduce(greatest).drop("timestamp"),
+        "kinds": kinds_of_keys(rows).buckets(4).side_output_late("late").aggregate(rows="count(*)"),
         "without time": by_seven.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)"),
     }
 
 
+def kinds_of_keys(rows):
+    """Return windows of rows, each of which has a key of one kind."""
+    alone = each_alone(rows, "position * 2 + IF(split = 'b', 1, 0)")
+    keys = ["split", *map(column_of, KINDS)]
+    return tidegate.windowed(alone, keys, "timestamp").window(SHIFTED)
+
+
 class Written:
-    """What a query wrote: results as (split, start, end, values), and late rows."""
+    """The output of a query: results as (split, start, end, values), and late rows."""
 
     def __init__(self, run, checkpoint):
         self.results, self.late, self.checkpoint = defaultdict(list), defaultdict(list), checkpoint
@@ -155,24 +165,25 @@ def written(spark, streams, folder):
 
 @pytest.fixture(scope="module")
 def ran(spark, source, tmp_path_factory):
-    """What one query wrote of all streams of windows that the operator keeps."""
+    """The output of one query with all streams of windows that the operator keeps."""
     return written(spark, operators(source, spark), tmp_path_factory.mktemp("operators"))
 
 
 @pytest.fixture(scope="module")
 def by_spark(spark, source, tmp_path_factory):
-    """What one query wrote of all windows that Spark keeps; in a query with others they would go by their watermark."""
+    """The output of one query with all windows that Spark keeps; a query has one watermark for all its streams."""
     rows = source.read_stream(spark)
     streams = {
         "with steps": windows_of(with_steps(source, spark), SHIFTED).aggregate(**AGGREGATES),
         "overlapping": windows_of(rows, OVERLAPPING).aggregate(total="sum(position)"),
+        "kinds": kinds_of_keys(rows).aggregate(rows="count(*)"),
     }
     return written(spark, streams, tmp_path_factory.mktemp("native"))
 
 
 @pytest.fixture(scope="module")
 def expect(source, ran):
-    """Takes windows, and returns what fires and what is late by the pure operator."""
+    """Takes windows, and returns the results that fire and the late rows, by the pure operator."""
 
     def expected(assigner, trigger=None, lateness=0):
         harness = WindowHarness(assigner, trigger, None, seconds(lateness))
@@ -189,6 +200,12 @@ def test_windows_fire_with_the_rows_of_the_pure_operator(ran, expect):
     assert sorted(row["position"] for row in ran.late["sessions"]) == late
     assert late
     assert {frozenset(row) for row in ran.late["sessions"]} == {frozenset({"split", "position", "timestamp"})}
+
+
+def test_late_rows_have_columns_with_maps_and_structs(ran):
+    late = ran.late["with steps"]
+    assert late
+    assert [row["tags"] for row in late] == [{row["split"]: [{"position": row["position"]}]} for row in late]
 
 
 def test_sessions_with_gaps_of_rows_take_sql_aggregates_also_above_steps_that_know_nothing_of_the_watermark(
@@ -210,6 +227,22 @@ def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_sam
     assert any(end <= 0 for _, _, end, _ in counts)
 
 
+def test_keys_of_every_kind_are_those_of_spark_s_own_groups(ran, by_spark):
+    assert {split for split, *_ in ran.results["kinds"]} == KINDS.keys()
+    assert ran.values("kinds") == by_spark.values("kinds")
+
+
+def test_windows_count_what_spark_s_own_window_counts_of_the_rows_that_are_not_late(spark, source, ran):
+    late = {(row["split"], row["position"]) for row in ran.late["with steps"]}
+    splits = {split.upper(): times for split, times in load(source.path).items()}
+    rows = [(split, time) for split, times in splits.items() for at, time in times if (split, at) not in late]
+    window = f.window(f.timestamp_millis("time"), "5 seconds", "5 seconds", "2 seconds")
+    counts = spark.createDataFrame(rows, "split string, time long").groupBy("split", f.unix_millis(window.end)).count()
+    ends = {(split, end): values["rows"] for split, _, end, values in ran.results["with steps"]}
+    last = max(end for _, end in ends)
+    assert ends == {(split, end): count for split, end, count in counts.collect() if end <= last}
+
+
 def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(by_spark, expect):
     expected, _ = expect(OVERLAPPING)
     assert by_spark.values("overlapping") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
@@ -221,6 +254,7 @@ def test_other_windows_of_spark_are_refused_at_a_restart_in_a_sentence_that_name
     streams = {
         "with steps": longer.aggregate(**AGGREGATES),
         "overlapping": same.aggregate(total="sum(position)"),
+        "kinds": kinds_of_keys(source.read_stream(spark)).aggregate(rows="count(*)"),
     }
     told = r"assigner was 'TumblingEventTimeWindows\(.*size=5000.*' and is 'TumblingEventTimeWindows\(.*size=6000"
     with pytest.raises(StreamingQueryException, match=f"holds the state of other windows: {told}.*new checkpoint"):

@@ -78,6 +78,49 @@ def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_pat
     assert all(isinstance(row["greatest"], str) for row in run.all_rows)
 
 
+@pytest.mark.parametrize("lateness", [0, 1], ids=["of Spark", "of the operator"])
+def test_windows_over_windows_close_after_the_results_that_they_hold(spark, source, tmp_path, lateness):
+    in_order = WatermarkStrategy.for_monotonous_timestamps()
+    rows = source.model_copy(update={"watermarks": in_order, "max_rows_per_trigger": 8}).read_stream(spark)
+
+    def over_counts(key, seconds):
+        first = tidegate.windowed(rows, "split", "timestamp").window(tumbling(20))
+        counts = first.allowed_lateness(timedelta(seconds=lateness)).aggregate(rows="count(*)")
+        counts = counts.selectExpr("rows", "split", "window_end AS until", "window_end - INTERVAL 1 MILLISECOND AS at")
+        second = tidegate.windowed(counts, key, "at").window(tumbling(seconds)).side_output_late("late")
+        sums = second.aggregate(results="count(*)", rows="sum(rows)")
+        return sums.selectExpr(f"'{key}' AS key", "unix_millis(window_end) AS end", "results", "rows", "output")
+
+    run = available_now(over_counts("until", 20).unionByName(over_counts("split", 60)), tmp_path / "checkpoint")
+    assert len(run.rows) > 1
+    assert {row["output"] for row in run.all_rows} == {"results"}
+    found = sorted((row["key"], (row["end"] - NOON) // SECOND, row["results"], row["rows"]) for row in run.all_rows)
+    of_splits = [("split", end, 3, 6) for end in (60, 60, 120, 120)]
+    assert found == [*of_splits, *(("until", end, 2, 4) for end in (20, 40, 60, 80, 100, 120))]
+
+
+@pytest.mark.parametrize("late", [None, "late"], ids=["of Spark", "of the operator"])
+def test_results_are_joined_by_window_and_the_join_keeps_none_of_them(spark, source, tmp_path, late):
+    append(source.path, a=[NOON + 130 * SECOND], b=[NOON + 130 * SECOND])  # a join forgets a millisecond later
+    rows = source.model_copy(update={"watermarks": WatermarkStrategy.for_monotonous_timestamps()}).read_stream(spark)
+
+    def counts(name, condition):
+        windows = tidegate.windowed(rows.where(condition), "split", "timestamp").window(tumbling(20))
+        windows = windows if late is None else windows.side_output_late(late)
+        return windows.aggregate(**{name: "count(*)"}).select("window_end", name)
+
+    of_a, first_of_b = (
+        counts("a", "split = 'a'"),
+        counts("b", f"split = 'b' AND timestamp < timestamp_millis({NOON + 60_000})"),
+    )
+    joined = of_a.join(first_of_b, "window_end", "full_outer").withColumn("end", f.unix_millis("window_end"))
+    run = available_now(joined, tmp_path / "checkpoint")
+    found = sorted(((row["end"] - NOON) // SECOND, row["a"], row["b"]) for row in run.all_rows)
+    assert found == [(20, 2, 2), (40, 2, 2), (60, 2, 2), (80, 2, None), (100, 2, None), (120, 2, None)]
+    states = {state.operatorName: state.numRowsTotal for state in run.query.lastProgress.stateOperators}
+    assert states["symmetricHashJoin"] == 0
+
+
 class Broken(ProcessWindowFunction):
     def process(self, key, context, elements):
         raise ZeroDivisionError("no good")
@@ -98,7 +141,7 @@ def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fire
     windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(tumbling(60))
     timed_out = windows.trigger(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(seconds=1)))
     fired = []
-    last = NOON + 120 * SECOND  # which no watermark closes
+    last = NOON + 120 * SECOND  # no watermark closes this window
     query = kept(timed_out.aggregate(rows="count(*)"), fired).trigger(processingTime="500 milliseconds").start()
     with running(query):
         await_that(lambda: any(row.start == last for row in fired) or query.exception(), 180)
@@ -108,7 +151,7 @@ def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fire
 
 def test_an_idle_split_holds_no_window(spark, source):
     idle = STRATEGY.with_idleness(timedelta(seconds=1))
-    append(source.path, behind=[NOON])  # and no more: until it is idle, no window can close
+    append(source.path, behind=[NOON])  # no more rows come: until the split is idle, no window can close
     rows = source.model_copy(update={"watermarks": idle}).read_stream(spark)
     windows = tidegate.windowed(rows, "split", "timestamp").window(tumbling(60)).side_output_late("late")
     fired, times = [], itertools.count(NOON + 130 * SECOND, 100)

@@ -1,9 +1,8 @@
-"""What users write and are told before a query runs: mistakes, the plan of the windows, and who shall see what."""
+"""The calls of users before a query runs: mistakes, the plan of the windows, and the columns that functions see."""
 
 from datetime import timedelta
 from typing import ClassVar
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
@@ -12,13 +11,15 @@ import tidegate
 from tests.sources.memory import MemorySource
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.windows import operating, packing, relations
-from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.windows import (
     AggregateFunction,
     DeltaEvictor,
     DeltaTrigger,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     GlobalWindows,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeSessionWindows,
     ProcessWindowFunction,
     PurgingTrigger,
     SlidingEventTimeWindows,
@@ -27,6 +28,8 @@ from tidegate.windows import (
 
 FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
+TIMED_OUT = ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(seconds=1))
+SESSIONS_OF_THE_CLOCK = ProcessingTimeSessionWindows.with_gap(timedelta(seconds=1))
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +186,29 @@ MISTAKES = {
     "results of a stateful step": lambda r, w, s, p: (
         tidegate.windowed(w.reduce(max), "split", "window_end").window(FIVE).aggregate(m="count(*)")
     ),
+    "a step in processing time, such as windows with a time-out, and Spark has no watermark behind it": (
+        lambda r, w, s, p: (
+            tidegate.windowed(w.trigger(TIMED_OUT).aggregate(n="count(*)"), "split", "window_end")
+            .window(FIVE)
+            .side_output_late("late")
+            .aggregate(m="sum(n)")
+        )
+    ),
     "cannot take a column: YearMonthIntervalType.* is not supported in conversion to Arrow": lambda r, w, s, p: (
         tidegate.windowed(r.withColumn("months", f.expr("INTERVAL '1' MONTH")), "months", "timestamp")
         .window(SESSIONS)
+        .aggregate(n="count(*)")
+    ),
+    "the key 'kind' is string collate UTF8_LCASE, and the state .* lower.kind. COLLATE UTF8_BINARY": (
+        lambda r, w, s, p: tidegate.windowed(r.withColumn("kind", f.expr("split COLLATE UTF8_LCASE")), "kind")
+    ),
+    "the schema has no column": lambda r, w, s, p: w.process(Keeps(), ""),
+    "the schema has no column: the results": lambda r, w, s, p: (
+        tidegate.windowed(r.select("split"), "split").window(SESSIONS_OF_THE_CLOCK).reduce(max)
+    ),
+    "results of a stateful step, such": lambda r, w, s, p: (
+        tidegate.windowed(r.join(r.selectExpr("split", "position AS other"), "split"), "split", "timestamp")
+        .window(FIVE)
         .aggregate(n="count(*)")
     ),
     "a result is called '__end', a name that windows": lambda r, w, s, p: w.aggregate(__end="count(*)"),
@@ -203,17 +226,6 @@ MISTAKES = {
         tidegate.windowed(r.union(files(s, r, p)), "split", "timestamp").window(FIVE).aggregate(n="count(*)")
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def functions_of_the_user(spark):
-    """Functions that the user registered: for each row, and an aggregate."""
-
-    def mean(values: pd.Series) -> float:
-        return float(values.mean())
-
-    spark.udf.register("doubled", lambda value: 2 * value, "bigint")
-    spark.udf.register("mean_in_pandas", f.pandas_udf(mean, "double"))
 
 
 @pytest.mark.usefixtures("functions_of_the_user")
@@ -244,6 +256,54 @@ def test_a_source_with_a_column_called_as_the_watermark_of_windows_is_told_also_
     stream = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
     with pytest.raises(OptionError, match="a source of the stream has a column '__watermark', a name that windows"):
         stream.aggregate(n="count(*)")
+
+
+def test_a_step_may_have_a_column_called_as_the_watermark_of_windows_that_a_later_step_drops(rows):
+    midway = rows.withColumn("__watermark", f.lit(1)).where("__watermark = 1").withColumn("m", f.expr("__watermark"))
+    windows = tidegate.windowed(midway.drop("__watermark"), "split", "timestamp").window(FIVE)
+    assert windows.explain().startswith("Spark's own")
+    assert windows.aggregate(n="sum(m)").columns == ["split", "window_start", "window_end", "n"]
+
+
+def test_windows_that_spark_refuses_are_not_checked_where_the_user_has_spark_check_nothing(spark, windows):
+    check = "spark.sql.streaming.unsupportedOperationCheck"
+    spark.conf.set(check, "false")
+    try:
+        assert windows.aggregate(n="count(DISTINCT position)").isStreaming
+    finally:
+        spark.conf.unset(check)
+
+
+def test_results_of_windows_may_be_united_and_joined_by_their_window(spark, source, windows):
+    counts = windows.aggregate(n="count(*)")
+    others = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(FIVE)
+    sums = others.side_output_late("late").aggregate(n="sum(position)")
+    window = ["split", "window_start", "window_end"]
+    assert relations.checked(counts.union(sums.drop("output", "late_row"))).isStreaming
+    for how in ("inner", "left", "full_outer"):
+        assert relations.checked(counts.join(sums, window, how)).isStreaming
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [lambda w: w.allowed_lateness(timedelta(seconds=1)), lambda w: w.trigger(TIMED_OUT)],
+    ids=["late results", "in processing time"],
+)
+def test_results_that_may_be_late_or_that_spark_gives_no_watermark_are_joined_by_no_outer_join(
+    spark, source, windows, kept
+):
+    others = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(FIVE)
+    one, other = (kept(w).aggregate(n="count(*)") for w in (windows, others))
+    window = ["split", "window_start", "window_end"]
+    assert relations.checked(one.join(other, window)).isStreaming
+    with pytest.raises(OptionError, match=r"LeftOuter join .* is not supported without a watermark in the join keys"):
+        relations.checked(one.join(other, window, "left"))
+
+
+def test_a_key_of_windows_over_windows_is_no_event_time_for_spark_though_it_is_the_end_of_windows(windows):
+    counts = windows.aggregate(n="count(*)").selectExpr("window_end AS until", "window_end AS at", "n")
+    over = tidegate.windowed(counts, "until", "at").window(FIVE).side_output_late("late").aggregate(n="sum(n)")
+    assert [column.name for column in over.schema if column.metadata] == ["window_end"]
 
 
 WAYS = {
@@ -320,87 +380,9 @@ def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots
     assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows.n": 3}]
 
 
-@pytest.mark.parametrize(
-    ("text", "argument"),
-    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "NULL"), ("sum(1)", "1")],
-)
-def test_only_what_counts_rows_has_no_argument(spark, text, argument):
-    parts = parts_of(spark.range(3).toDF("id"), {"n": text})
-    (aggregate,) = parts.aggregates.values()
-    column = aggregate.partition("(")[2][:-1]
-    assert parts.arguments.get(column, column) == argument
-
-
-WHOLE = {
-    "sum(size(filter(xs, x -> x > 1)))": 3,
-    "transform(array(sum(a), max(a)), x -> x + 1)": [4, 3],
-    "sum(length(mask(t, lowerChar => 'q')))": 2,
-    "sum(if(t LIKE 'é%' AND a IN (1, 2), a, 0)) + count_if(t LIKE '%!_%' ESCAPE '!')": 1,
-    "count(*) FILTER (WHERE exists(xs, x -> x > 2)) + count_if(a IS NULL)": 1,
-    "count_if(size(filter(xs, x -> x > 1)) > 0) FILTER (WHERE a > 1)": 1,
-    "sum(a) BETWEEN min(a) AND max(a) + 1": True,
-    "concat('é😀', max(t), CASE sum(a)WHEN 3 THEN min(t) END) -- the greatest and the least": "é😀üé",
-    "avg(CAST(a AS DECIMAL(10, 2))) * 2": 3,
-    "max(a) > (SELECT 1)": True,
-}
-
-
-def test_any_expression_may_stand_around_and_inside_aggregates_of_the_operator(spark):
-    rows = spark.sql("SELECT * FROM VALUES (1, 'é', array(1, 2)), (2, 'ü', array(2, 3)) AS of(a, t, xs)")
-    parts = parts_of(rows, {str(place): text for place, text in enumerate(WHOLE)})
-    arguments = rows.select("*", *(f.expr(text).alias(name) for name, text in parts.arguments.items()))
-    whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
-    (row,) = whole.select(*(f.expr(text).alias(name) for name, text in parts.results.items())).collect()
-    assert dict(zip(WHOLE, row, strict=True)) == WHOLE
-
-
-@pytest.mark.usefixtures("functions_of_the_user")
-def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white_space(spark):
-    rows = spark.range(3).toDF("id")
-
-    def described(*texts):
-        return described_aggregates(rows, dict(enumerate(texts)))["function"]
-
-    text = described("sum(id * 2) / Count( * )", "count_if(id %2=0)")
-    assert text == "aggregate sum(id*2), count(*), count_if(id%2=0)"
-    one, other = "1 + Sum( ID +1) FILTER (WHERE id  IN ('A b', `id`))", "sum(id+1) filter(where id in('A b',`id`)) * 2"
-    assert described(one, other) == described(one) == "aggregate sum(id+1)filter(where id in('A b',`id`))"
-    assert described("approx_count_distinct(id) / max(id)") == "aggregate approx_count_distinct(id), max(id)"
-    assert described("of_the_user(ID +1)", "sum(id)") == "aggregate of_the_user(id+1), sum(id)"
-    assert described("doubled(sum(id)) + sum(doubled(id))") == "aggregate sum(id), sum(doubled(id))"
-    assert described("1 + sum(id) + mean_in_pandas(ID)") == "aggregate sum(id), mean_in_pandas(id)"
-
-
-def test_aggregates_that_are_one_in_the_description_are_one_in_the_operator(spark):
-    rows = spark.sql("SELECT 1 AS a")
-    texts = {"one": "sum(a + 1)", "other": "SUM( A+1 )", "filtered": "sum(a) FILTER (WHERE a > 0)"}
-    parts = parts_of(rows, {**texts, "again": "sum(A) filter (where A>0)"})
-    assert len(parts.aggregates) == len(parts.arguments) == 2
-    assert parts.results["one"] == parts.results["other"] != parts.results["filtered"] == parts.results["again"]
-
-
-def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark):
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
-        rows = spark.sql("SELECT 1 AS a, 2.5D AS A")
-        parts, description = (made(rows, {"x": "sum(a)", "y": "sum(A)"}) for made in (parts_of, described_aggregates))
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
-    assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "double"]
-    assert description == {"function": "aggregate sum(a), sum(A)"}
-
-
 def test_the_description_of_the_operator_has_the_types_of_its_aggregates(windows, monkeypatch):
     described = []
     made = operating.Wish
-    monkeypatch.setattr(operating, "Wish", lambda *fields: described.append(fields[1]) or made(*fields))
+    monkeypatch.setattr(operating, "Wish", lambda **fields: described.append(fields["description"]) or made(**fields))
     windows.side_output_late("late").aggregate(n="count(*)", last="max(timestamp)", mean="avg(position)")
     assert described[0]["types of the aggregates"] == "bigint, timestamp, double"
-
-
-def test_every_aggregate_takes_a_filter(spark):
-    parts = parts_of(
-        spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
-    )
-    assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "bigint"]
-    assert all(text.startswith("CASE WHEN") for text in parts.arguments.values())

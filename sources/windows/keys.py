@@ -1,0 +1,43 @@
+"""Keys of windows that are equal in Python where Spark groups them together: NaN is NaN, and -0.0 is 0.0."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import isnan
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from tidegate.readers.arrow import compute as pc
+from tidegate.windows.rows import as_values
+
+__all__ = ["Key", "by_equal_keys", "comparable", "values_of"]
+
+Key: TypeAlias = tuple[Any, ...]
+_NAN = float("nan")
+"""The one object that stands for NaN in keys: Python finds it equal to itself, and to no other NaN."""
+_Entry = TypeVar("_Entry")
+
+
+def comparable(table: pa.Table, names: Collection[str]) -> pa.Table:
+    """Return a table in which equal floats of these columns have the same bits."""
+    for name in names:
+        positive = pc.add(table.column(name), pa.scalar(0.0, table.column(name).type))
+        same = pc.if_else(pc.is_nan(positive), pa.scalar(_NAN, positive.type), positive)
+        table = table.set_column(table.column_names.index(name), name, same)
+    return table
+
+
+def values_of(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column of keys, in which NaN is one object.  Raises as ``as_values`` does."""
+    values = as_values(column)
+    return list(map(_with_one_nan, values)) if pa.types.is_floating(column.type) else values
+
+
+def by_equal_keys(entries: Mapping[Key, _Entry]) -> dict[Key, _Entry]:
+    """Return the entries of stored keys by keys that equal those of ``values_of``: unpickled NaNs equal no other."""
+    return {tuple(map(_with_one_nan, key)): entry for key, entry in entries.items()}
+
+
+def _with_one_nan(value: Any) -> Any:
+    return _NAN if isinstance(value, float) and isnan(value) else value
