@@ -51,12 +51,12 @@ class SlowingSink:
         seen = Observation()
         batch.observe(seen, f.count(f.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
         slower = SLOWDOWN if number >= SLOWS_AT else 1
-        # The work of a sink that takes so long for its rows, whatever else the machine does.
+        # The sink's work itself: it takes so long for its rows, whatever else the machine does.
         time.sleep(seen.get["rows"] * slower / self._rows_per_second)
 
 
 def run_once(spark: SparkSession, servers: str, sink: SlowingSink) -> list[QueryProgress]:
-    """Return the batches of a new query that the sink took its time for."""
+    """Return the batches of a new query for which the sink slept."""
     source = KafkaSource(
         bootstrap_servers=servers, subscribe=[TOPIC], starting_offsets="earliest", target_batch_duration=TARGET
     )
@@ -73,12 +73,12 @@ def is_near(batch: QueryProgress) -> bool:
 
 
 def batches_until_back(batches: list[QueryProgress]) -> int | None:
-    """Return how many batches after the one that met the slow sink the first near the target is; None: none."""
+    """Return the number of batches from the one that met the slow sink to the first near the target; None: none is."""
     return next((number for number, batch in enumerate(batches[SLOWS_AT + 1 :], start=1) if is_near(batch)), None)
 
 
 def main() -> None:
-    """Print a line per batch, and what it comes to."""
+    """Print a line per batch, and the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rows-per-second", type=int, default=10_000)

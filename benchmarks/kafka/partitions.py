@@ -74,14 +74,15 @@ class SimulatedBrokers:
         return {TOPIC: tuple(self._partitions)}
 
     def clock_ms(self) -> int | None:
-        """Return that nobody tells the time."""
+        """Return None: no broker reports the time."""
 
     def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
         """Return the first record at or after each time, or the one that a special timestamp names."""
         special = {EARLIEST: (0, -1), LATEST: (RECORDS, -1), MAX_TIMESTAMP: (RECORDS - 1, self._times[-1])}
-        found = {at: special.get(at) or self._first(at) for at in set(timestamps.values())}
+        offsets = {at: special.get(at) or self._first(at) for at in set(timestamps.values())}
         return {
-            p: (found[at][0] + _begin(p) if found[at][0] >= 0 else -1, found[at][1]) for p, at in timestamps.items()
+            p: (offsets[at][0] + _begin(p) if offsets[at][0] >= 0 else -1, offsets[at][1])
+            for p, at in timestamps.items()
         }
 
     def reachable_offsets(
@@ -100,12 +101,12 @@ class SimulatedBrokers:
         }
 
     def wait(self, seconds: float) -> bool:
-        """Return that nothing came."""
+        """Return False: nothing came."""
         time.sleep(seconds)  # brokers hold a fetch for so long while nothing comes
         return False
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        """Do nothing where nothing is answered."""
+        """Do nothing in all other methods."""
         return lambda *_, **__: None
 
     def _first(self, at_ms: int) -> tuple[int, int]:
@@ -152,7 +153,7 @@ def fill(servers: str, partitions: int) -> None:
 
 @contextmanager
 def real_brokers(partitions: int) -> Iterator[Callable[[Any], SplitEnumerator]]:
-    """Start a broker with the topic; yield what opens an enumerator."""
+    """Start a broker with the topic; yield a function that opens an enumerator."""
     # By default a broker sets aside 20 MB for the indexes of each partition.
     with KafkaServer(timeout_seconds=600, properties={"log.index.size.max.bytes": "65536"}) as kafka:
         kafka.create_topic(TOPIC, partitions)
@@ -162,7 +163,7 @@ def real_brokers(partitions: int) -> Iterator[Callable[[Any], SplitEnumerator]]:
 
 @contextmanager
 def simulated_brokers(partitions: int) -> Iterator[Callable[[Any], SplitEnumerator]]:
-    """Yield what opens an enumerator whose brokers are simulated."""
+    """Yield a function that opens an enumerator with simulated brokers."""
 
     def enumerator(state: Any) -> SplitEnumerator:
         made = source("nowhere:9092").enumerator(state)
@@ -192,7 +193,7 @@ def memory_mib() -> float:
 
 
 class Measured(NamedTuple):
-    """A row of the table, and the figures of it that have limits: CPU of a plan and of an idle poll, largest offset."""
+    """A row of the table, and its figures with limits: CPU of a plan and of an idle poll, and the largest offset."""
 
     row: list[str]
     plan_ms: float
@@ -201,7 +202,7 @@ class Measured(NamedTuple):
 
 
 def measured(partitions: int, open_enumerator: Callable[[Any], SplitEnumerator]) -> Measured:
-    """Plan a topic of so many partitions from its begin to its end."""
+    """Plan a topic of a number of partitions from its begin to its end."""
     settings = CoordinatorSettings(source("nowhere:9092").watermarks)
     before_mib = memory_mib()
     cpu_ms: list[float] = []
@@ -257,12 +258,12 @@ def main() -> None:
     named = [[f"{one.row[0]} simulated", *one.row[1:]] for one in simulated]
     print_table(COLUMNS, [*named, *(one.row for one in real)])
     both = [*simulated, *real]
-    limits = [  # a real broker's answers are decoded besides, so plans are judged without them
+    limits = [  # plans over a real broker also decode its answers, so they are not judged
         ("a plan takes {:.0f} ms of CPU, more than {:.0f}", [one.plan_ms for one in simulated], MOST_PLAN_MS),
         ("an idle poll takes {:.1f} ms of CPU, more than {:.0f}", [one.poll_ms for one in both], MOST_POLL_MS),
         ("an offset has {:.0f} KiB, more than {:.0f}", [one.offset_kib for one in both], MOST_OFFSET_KIB),
     ]
-    if broken := [text.format(max(found), most) for text, found, most in limits if found and max(found) > most]:
+    if broken := [text.format(max(figures), most) for text, figures, most in limits if figures and max(figures) > most]:
         raise SystemExit("; ".join(broken))
 
 

@@ -1,17 +1,21 @@
 """Measures the broker's work for plans by event times in the payload, which Kafka does not index.
 
-The planner then looks at single records, and remembers what it saw.  Its coordinator runs in this
+The planner then looks at single records, and remembers them.  Its coordinator runs in this
 process, without Spark, against a real broker, and plans a back-fill in slices of event time.  For
 comparison the same topic is planned by record timestamps, for which Kafka has an index.
 
     python -m benchmarks.kafka.probes [--rows 1000000]
 
-Counted per batch, from the fourth on: ``peeks`` and ``lookups`` of the report, each of which asks for many partitions
-at once; single records that were looked at, per partition; fetch responses, and their bytes.  The records come with
-exponential gaps, busier by day than by night, and up to a minute out of order.  Batches have some 16 KB, the default of
-producers.  "Past the bound" is how far the latest record of any batch lies behind its bound in event time: probing
-promises no more than the disorder of a minute; the program fails if there is more, or if in any row the median of the
-records looked at per partition is above eight.
+The program counts for each batch, from the fourth on:
+
+- ``peeks`` and ``lookups`` of the report, each of which asks for many partitions at once;
+- single records that were looked at, per partition;
+- fetch responses, and their bytes.
+
+The records come with exponential gaps, busier by day than by night, and up to a minute out of order.  Record batches
+have some 16 KB, the default of producers.  "Past the bound" is how far the latest record of any batch is past its bound
+in event time.  Probing promises at most the disorder of a minute; the program fails if there is more.  It also fails if
+in any row the median of the records looked at per partition is above eight.
 """
 
 from __future__ import annotations
@@ -71,7 +75,7 @@ COLUMNS = (
 class Fetched:
     """The broker's answers to peeks.
 
-    records: looked at, one for each partition of a response.
+    records: the records that were looked at, one for each partition of a response.
     """
 
     responses: int = 0
@@ -83,7 +87,7 @@ class Fetched:
 class Planned:
     """One batch.
 
-    past_ms: how far its latest record lies at or behind its bound; negative: before it.
+    past_ms: how far its latest record is past its bound; negative: before it.
     """
 
     asked: dict[str, int]
@@ -99,7 +103,7 @@ class Meter:
     since: Fetched = field(default_factory=Fetched)
 
     def take(self) -> Fetched:
-        """Return what was counted since the last call."""
+        """Return the counts since the last call."""
         taken, self.since = self.since, Fetched()
         return taken
 

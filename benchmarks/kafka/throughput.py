@@ -1,16 +1,16 @@
 """Measures how fast a topic is read into Spark, against Spark's built-in Kafka source.
 
-Both read the same topic to Spark's noop sink, by turns in one session, each core of which has a
-warm Java and a warm Python worker.
+Both read the same topic to Spark's noop sink, by turns in one session.  Each core has a warm Java and
+a warm Python worker.
 
     python -m benchmarks.kafka.throughput [--rows 6000000] [--rounds 7]
         [--stream | --steady | --live] [--value-bytes 100] [--partitions 4] [--headers]
 
 Without a mode the topic is read by batch queries.
 
---stream: by streaming queries with Trigger.AvailableNow, whose start is part of the time.
---steady: by streaming queries in batches of 1,000,000 rows; the time is that of a batch, after the first.
---live: 1,000 rows a second come, for 20 seconds a query; the time is that of a trigger that reads any.
+--stream: streaming queries with Trigger.AvailableNow.  Their start is part of the time.
+--steady: streaming queries in batches of 1,000,000 rows.  The time is that of a batch, after the first.
+--live: 1,000 rows a second come, for 20 seconds per query.  The time is that of a trigger that reads rows.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def available_now(spark: SparkSession, source: str, options: Options) -> Callabl
 
 
 def steady_stream(spark: SparkSession, source: str, options: Options) -> Callable[[], list[float]]:
-    """Return a streaming query over the whole topic, which gives the seconds of its full batches but the first."""
+    """Return a streaming query over the whole topic; it returns the seconds of its full batches after the first."""
     limited = {**options, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(STEADY_ROWS)}
 
     def run() -> list[float]:
@@ -90,11 +90,11 @@ def steady_stream(spark: SparkSession, source: str, options: Options) -> Callabl
 
 
 def live_stream(spark: SparkSession, source: str, options: Options) -> Callable[[], list[float]]:
-    """Return a streaming query over what comes now, which gives the seconds of its triggers but the first."""
+    """Return a streaming query over rows that come now; it returns the seconds of its triggers after the first."""
 
     def run() -> list[float]:
         with streaming(spark, source, options) as query:
-            query.awaitTermination(LIVE_S)  # it does not end, but by an error
+            query.awaitTermination(LIVE_S)  # it ends only by an error
             return seconds_of(query, 1)[1:]
 
     return run
@@ -114,7 +114,7 @@ def streaming(spark: SparkSession, source: str, options: Options, **trigger: boo
 
 
 def seconds_of(query: StreamingQuery, least_rows: int) -> list[float]:
-    """Return how long the batches with so many rows took, from their trigger to their commit."""
+    """Return the seconds of the batches with at least ``least_rows``, from their trigger to their commit."""
     return [
         entry.durationMs["triggerExecution"] / 1000
         for entry in query.recentProgress
@@ -124,7 +124,7 @@ def seconds_of(query: StreamingQuery, least_rows: int) -> list[float]:
 
 @contextmanager
 def trickle(servers: str, topic: str, partitions: int) -> Iterator[None]:
-    """Let rows come evenly, from a process of its own."""
+    """Let rows come evenly, from another process."""
     script = (
         "import sys, time\n"
         "from kafka import KafkaProducer\n"
@@ -146,7 +146,7 @@ def trickle(servers: str, topic: str, partitions: int) -> Iterator[None]:
 
 
 def by_turns(runs: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict[str, list[float]]:
-    """Return what the runs give in all rounds, after one that does not count."""
+    """Return the results of the runs in all rounds, after a round that does not count."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name in runs if number % 2 else reversed(runs):
@@ -159,7 +159,7 @@ def by_turns(runs: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict
 def measured(
     spark: SparkSession, servers: str, topic: str, arguments: argparse.Namespace, spent: Mapping[str, list[Seconds]]
 ) -> dict[str, list[float]]:
-    """Return the seconds of what the mode measures, for both sources, and note the CPU seconds of each run."""
+    """Return the seconds that the mode measures, for both sources, and note the CPU seconds of each run."""
     options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
     if arguments.headers:
         options["includeHeaders"] = "true"

@@ -21,9 +21,9 @@ __all__ = ["GroupCommits"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _DEADLINE_S = 10.0
-_AFTER_FAILURE_S = 60.0  # while no batch comes
+_AFTER_FAILURE_S = 60.0  # until the next attempt while no batch comes
 _KEPT_S = 3600.0  # brokers delete offsets that were not committed for days
-_PATIENCE_S = 5.0  # at the end, for the last commit
+_PATIENCE_S = 5.0  # for the last commit at the end
 
 
 class GroupCommits:

@@ -47,14 +47,13 @@ class KafkaEnumerator(SplitEnumerator):
     state: the last run's snapshot; see KafkaSnapshot.
     fail_on_data_loss: refuse to continue with another cluster, and remember partitions that are gone.
     commit_group_id: the consumer group to which positions of written batches are committed; None: none.
-    wanted: the records that a batch query asks for, set before the first call; None: all.
-    bad_records_topic: a topic that must exist, and is not read even if a pattern matches it; set before the first call;
-        None: there is none.
+    wanted: the records that a batch query asks for; None: all.
+    bad_records_topic: a topic that must exist, and is not read even if a pattern matches it; None: there is none.
     """
 
     positions_are_rows = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parameters are options
         self,
         config: KafkaConnectionConfig,
         subscription: Subscription,
@@ -65,6 +64,8 @@ class KafkaEnumerator(SplitEnumerator):
         event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
         commit_group_id: str | None = None,
+        wanted: WantedRecords | None = None,
+        bad_records_topic: str | None = None,
     ) -> None:
         stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
@@ -87,16 +88,15 @@ class KafkaEnumerator(SplitEnumerator):
         self._looked: tuple[_Listed, _Listed, _Listed] | None = None  # begins, high watermarks, ends
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
-        self.wanted: WantedRecords | None = None
-        self.bad_records_topic: str | None = None
+        self._wanted, self._bad_records_topic = wanted, bad_records_topic
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
 
     def discover(self) -> Collection[SplitId]:
-        """Return the subscribed partitions; the first call fails fast when no broker is there."""
+        """Return the subscribed partitions; the first call fails fast if no broker answers."""
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
         partitions = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
-        self._found = [partition for partition in partitions if partition.topic != self.bad_records_topic]
+        self._found = [partition for partition in partitions if partition.topic != self._bad_records_topic]
         if not self._met:
             self._met = True
             self._check_bad_records_topic()
@@ -106,7 +106,7 @@ class KafkaEnumerator(SplitEnumerator):
         return [partition.split_id for partition in self._found]
 
     def _check_bad_records_topic(self) -> None:
-        topic = self.bad_records_topic
+        topic = self._bad_records_topic
         if topic is not None and topic not in self._client.partitions([topic], expected=[topic]):
             raise ConnectorError(f"badRecordsTopic is {topic!r}, but Kafka has no such topic; create it")
 
@@ -161,7 +161,7 @@ class KafkaEnumerator(SplitEnumerator):
         return self._reachable_extents(splits)[0]
 
     def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
-        """Do as ``extents``, but wait for leaders only as long as an election takes; also in later peeks."""
+        """Return the extents; this and later peeks wait for leaders only as long as an election takes."""
         # Wait for a partition only once, not in each call.
         self._client.wait_for_leaders(0.0 if self._away else _LEADER_ELECTION_S)
         extents, away = self._reachable_extents(splits)
@@ -277,14 +277,14 @@ class KafkaEnumerator(SplitEnumerator):
 
     def narrowed(self, ranges: Collection[SplitRange]) -> Collection[SplitRange]:
         """Return the parts of the ranges that may hold wanted records."""
-        return ranges if self.wanted is None else self.wanted.ranges(ranges, self._first_since)
+        return ranges if self._wanted is None else self._wanted.ranges(ranges, self._first_since)
 
     def _first_since(self, partitions: Collection[TopicPartition], from_ms: int) -> Mapping[TopicPartition, int | None]:
         answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(partitions, from_ms)))
         return {p: offset if offset >= 0 else None for p, (offset, _) in answers.items()}
 
     def commit(self, positions: Positions) -> None:
-        """Commit positions to the group in the background, if one is named; none of a topic that was recreated."""
+        """Commit positions in the background, if there is a group; leave out topics that were recreated."""
         if self._commits is None or not positions:
             return
         if not self._met:  # the positions may belong to another cluster, and must not reach the group of this one
@@ -330,7 +330,7 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
         }
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Ask for the greatest timestamp; leave a partition to peeks if that is no record before the end."""
+        """Ask for the greatest timestamp; leave a partition to peeks if it is not that of a record before the end."""
         begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
         wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
         answers = self._asked(lambda: self._client.list_offsets(wanted))

@@ -33,7 +33,7 @@ class HeadFinder:
 
     Also learns the unit of the event times, whether the broker stamps a topic's records, and the size of a record.
 
-    event_times: has the unit once it was detected.
+    event_times: the event times of records, with their unit once it was detected.
     wall_clock: returns seconds since the epoch.
     """
 
@@ -61,7 +61,7 @@ class HeadFinder:
 
     @property
     def useful_bytes(self) -> int:
-        """How many bytes of a partition a peek requests: a batch for record timestamps, else what a search uses."""
+        """The bytes of a partition that a peek requests: one batch for record timestamps, else what a search uses."""
         if not self.event_times.by_record_timestamp:
             return FEW_BYTES
         return int(min(FEW_BYTES, max(_LEAST_BYTES, _MARGIN * self._bytes_per_batch)))
@@ -76,7 +76,7 @@ class HeadFinder:
             self._appended[partition.topic] = appended
             if self.event_times.by_record_timestamp:
                 _LOG.warning(
-                    "topic %s went over to %s: event times before and after mean different things",
+                    "topic %s changed to %s: event times before and after have different meanings",
                     partition.topic,
                     "LogAppendTime" if appended else "CreateTime",
                 )

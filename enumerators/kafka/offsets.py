@@ -54,6 +54,10 @@ class OffsetsSpec:
     by_partition: Mapping[TopicPartition, OffsetPoint] = field(default_factory=dict)
     without_record: Literal["error", "latest"] = "latest"
 
+    def names(self, point: OffsetPoint) -> bool:
+        """Return whether ``point`` is the point of any partition."""
+        return point in (self.by_partition.values() or (self.default,))
+
     def point(self, partition: TopicPartition) -> OffsetPoint | CommittedBy:
         """Return the point of a partition.  Raises OptionError when the option leaves it out."""
         if not self.by_partition:
@@ -76,8 +80,8 @@ def resolve(
 
     known: all partitions that are read, if ``partitions`` is only a part of them.
 
-    Raises OptionError when it names a partition that does not exist, an offset past the end, or,
-    with ``without_record="error"``, a time past the last record.
+    Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
+    for a time past the last record, if the option refuses such times.
     """
     known = partitions if known is None else known
     unknown = spec.by_partition.keys() - set(known)
@@ -99,7 +103,7 @@ def resolve(
         record, end = at_time[partition]
         if record is None and spec.without_record == "error":
             raise OptionError(
-                f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} holds no record so late; "
+                f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} has no record so late; "
                 "set startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
         resolved[partition] = end if record is None else record

@@ -44,7 +44,7 @@ class KafkaSnapshot:
 
     @classmethod
     def from_json(cls, state: Json | None) -> KafkaSnapshot:
-        """Read what ``to_json`` returned.  Raises CheckpointError when something is of another type."""
+        """Return the snapshot from the JSON of ``to_json``.  Raises CheckpointError if a value has another type."""
         if state is None:
             return cls()
         checked(state, _SHAPE)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import ConnectorError, did_you_mean
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 
@@ -47,8 +47,8 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 def _matching(pattern: str, topics: Iterable[str]) -> list[str]:
     """Return the topics whose whole name matches the pattern.
 
-    Python's own expressions may backtrack for ages.  RE2, which is part of Arrow, does not; it lacks look-around and
-    back references, so Python matches those.
+    Python's regular expressions may backtrack for ages.  RE2, which is part of Arrow, does not.  RE2 lacks look-around
+    and back references, so Python matches patterns that have them.
     """
     names = pa.array(topics, pa.string())
     try:

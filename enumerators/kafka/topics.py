@@ -29,7 +29,7 @@ EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPar
 class KnownTopics:
     """The ids of topics, and the leader epochs of positions.
 
-    stored: from the last run's snapshot.
+    stored: the value in the last run's snapshot.
     is_settled: the last observation is stored, so no position can diverge.
     """
 
@@ -103,7 +103,7 @@ class KnownTopics:
             for p, epoch in self._seen.items()
             if p in positions and p.topic not in recreated and self._epochs.get(p, epoch) != epoch
         }
-        # This may fail, and then nothing must be stored.
+        # If this call fails, nothing must be stored.
         ends = epoch_ends(moved) if moved else {}
         diverged: dict[TopicPartition, Divergence] = {}
         for partition, epoch in moved.items():
@@ -139,7 +139,7 @@ class KnownTopics:
         self._stored, self.is_settled = None, False
 
     def snapshot(self) -> dict[str, list[str]]:
-        """Return what a restart needs."""
+        """Return the state that a restart needs."""
         if self._stored is None:
             epochs: dict[str, dict[int, int]] = {topic: {} for topic in self._ids}
             for (topic, partition), epoch in self._epochs.items():

@@ -1,6 +1,6 @@
-"""Reads from its checkpoint how far a query with Spark's built-in Kafka source is.
+"""Reads the checkpoint of a query with Spark's built-in Kafka source, to learn how far the query is.
 
-Besides the logs of every query, the built-in source keeps the offsets with which it began:
+Besides the logs that every query has, the built-in source keeps the offsets with which it began:
 
 DIR/sources/0/0   for the source at place 0: a byte 0, a version, and the offset as JSON
 """
@@ -21,11 +21,11 @@ __all__ = ["BuiltInQuery", "Standing"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far one source is.
+    """The progress of one source.
 
     source: its place among the sources of the query, from 0.
-    batch: the last one that is written; None: none is.
-    offset: after that batch, or where the query began.
+    batch: the last written batch; None: there is none.
+    offset: the offset after that batch, or the one with which the query began.
     """
 
     source: int
@@ -38,7 +38,7 @@ class BuiltInQuery:
 
     folder: the ``checkpointLocation``.
     sources: the places of its built-in Kafka sources, in order.
-    batches: the numbers of the batches from which Spark would go on: all that are written, and the one after them.
+    batches: the numbers of the batches that Spark needs to go on: all written ones, and the one after them.
     uncommitted: the batch that is planned but not written, and that Spark repeats; None: there is none.
 
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
@@ -62,9 +62,9 @@ class BuiltInQuery:
             )
 
     def standings(self) -> list[Standing]:
-        """Return how far each of the sources is after the last batch that is written.
+        """Return the progress of each source after the last written batch.
 
-        Raises CheckpointError if none is, and the checkpoint does not tell where the query began.
+        Raises CheckpointError if there is none, and the checkpoint does not say where the query began.
         """
         if self._last is None:
             return [Standing(place, None, self.begin(place)) for place in self.sources]
@@ -72,23 +72,23 @@ class BuiltInQuery:
         return [Standing(p, self._last, offset) for p in self.sources if (offset := _offset_in(logged, p)) is not None]
 
     def offset(self, number: int, place: int) -> BuiltInOffset | None:
-        """Return the offset of a source after a batch; None: it has none, or Spark has deleted it."""
+        """Return the offset of a source after a batch; None: the source has none, or Spark has deleted it."""
         return _offset_in(self.logs.offsets(number), place)
 
     def begin(self, place: int) -> BuiltInOffset:
-        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not tell it."""
+        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not have it."""
         offset = built_in_offset(self._begins.get(place))
         if offset is None:
             raise CheckpointError(
-                f"{self.folder.address} does not tell where source {place} began: "
+                f"{self.folder.address} does not say where source {place} began: "
                 f"sources/{place}/0 is missing or damaged"
             )
         return offset
 
     def chosen(self, places: Collection[int]) -> list[int]:
-        """Return the places of the sources that a user names; all built-in ones if no one is named.
+        """Return the places of the sources that a user names; all built-in sources if the user names none.
 
-        Raises OptionError for another place.
+        Raises OptionError for a place without a built-in source.
         """
         if wrong := sorted(set(places) - set(self.sources)):
             there = ", ".join(map(str, self.sources))
@@ -98,7 +98,7 @@ class BuiltInQuery:
     def _logged(self, number: int) -> LoggedOffsets:
         logged = self.logs.offsets(number)
         if logged is None:
-            raise CheckpointError(f"batch {number} has left {self.folder.address} meanwhile; stop the query first")
+            raise CheckpointError(f"batch {number} was just deleted from {self.folder.address}; stop the query first")
         return logged
 
     def _begin(self, place: int) -> object:

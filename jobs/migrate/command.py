@@ -16,13 +16,13 @@ __all__ = ["run_migrate"]
 
 
 def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as_json: bool) -> None:
-    """Print where the sources of a query go on, or write a checkpoint with which they do.
+    """Print where the sources of a query go on, or write a checkpoint from which they go on.
 
-    checkpoint: of the query; a path or ``s3://bucket/prefix``, as ``to`` is.
-    to: the new checkpoint; None: the starting offsets are printed.
-    sources: the places of the sources; none: all built-in Kafka sources.
+    checkpoint: the checkpoint of the query: a path or ``s3://bucket/prefix``.
+    to: the new checkpoint, in the same form; None: the starting offsets are printed.
+    sources: the places of the sources; empty: all built-in Kafka sources.
 
-    Raises OptionError, one sentence, for what is no such checkpoint and for a new one that is not empty.
+    Raises OptionError, one sentence, if ``checkpoint`` is no such checkpoint, or if ``to`` is not empty.
     """
     query = BuiltInQuery(open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT"))
     places = query.chosen(sources)
@@ -47,7 +47,7 @@ def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as
     if to is None:
         typer.echo(
             "a new checkpoint has no state and counts its batches from 0: a sink that knows batches by their number, "
-            "such as files or Delta, takes new batches for old ones; --to keeps state and numbers",
+            "such as files or Delta, would take new batches for old ones; --to keeps state and numbers",
             err=True,
         )
 
@@ -56,8 +56,8 @@ def _uncommitted(number: int, *, keeps_numbers: bool) -> str:
     if keeps_numbers:
         return f"batch {number} is planned but not written: it is repeated with the same records"
     return (
-        f"batch {number} is planned but not written: its records are read again, and records that a sink has already "
-        "come twice; --to repeats the batch under its number"
+        f"batch {number} is planned but not written: its records are read again, and those that are already in the "
+        "sink come twice; --to repeats the batch under its number"
     )
 
 

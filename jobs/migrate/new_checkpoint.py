@@ -1,8 +1,8 @@
-"""Makes a checkpoint of tidegate from one of Spark's built-in Kafka source.
+"""Makes a checkpoint for tidegate from a checkpoint of Spark's built-in Kafka source.
 
 Everything is copied, except the offsets of the migrated sources: these are written anew.  So the query keeps its id,
-its state, its watermark and the numbers of its batches.  A sink that knows batches by number sees no other batch under
-a number.  A batch that is planned but not written is repeated with exactly its records.
+its state, its watermark and the numbers of its batches.  A sink that knows batches by number never sees another batch
+under a known number.  A batch that is planned but not written is repeated with exactly its records.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LOGS = {"offsets", "commits"}
 def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -> None:
     """Write the checkpoint from which ``tidegate_kafka`` goes on.
 
-    places: of the sources that become tidegate's.
-    new: an empty folder, or none.  Its offsets are written last, the newest first: if that is broken off, no batch is
-        repeated.
+    places: the places of the migrated sources.
+    new: a folder that is empty, or does not exist.  Its offsets are written last, the newest first: if the command is
+        killed, no written batch is repeated.
 
-    Raises OptionError if the query has no batch, or the new folder is not empty or lies in the old one.
+    Raises OptionError if the query has no batch, or if the new folder is not empty or is in the old one.
     """
     if not query.batches:
         raise OptionError(
@@ -44,7 +44,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
     if new.files() or new.folders():
         raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
     if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
-        raise OptionError(f"--to is {new.address}, which lies in the old checkpoint; name a folder beside it")
+        raise OptionError(f"--to is {new.address}, which is in the old checkpoint; name a folder beside it")
     left_out = {("sources", str(place)) for place in places}
     for names, data in _files(query.folder):
         if names[:2] not in left_out:
@@ -53,7 +53,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         stored = query.folder.within("commits").read(str(number))
         if stored is not None:
             _write(new, ("commits", str(number)), stored.data)
-    # The newest comes first: if the command is ended here, Spark would otherwise repeat batches that are written.
+    # The newest comes first: otherwise Spark would repeat written batches if the command were killed here.
     for number in reversed(query.batches):
         logged = query.logs.offsets(number)
         if logged is not None:
@@ -72,12 +72,13 @@ def _migrated(query: BuiltInQuery, number: int, place: int) -> str | None:
     positions = _positions(end)
     before = query.offset(number - 1, place)
     if before is not None:
-        starts = dict.fromkeys(positions.keys() - _positions(before).keys(), 0)  # as the built-in source has it
+        # The built-in source reads new partitions from offset 0.
+        starts = dict.fromkeys(positions.keys() - _positions(before).keys(), 0)
     elif number == 0:
         begins = _positions(query.begin(place))
         starts = {split: begins.get(split, 0) for split in positions}
     else:
-        starts = {}  # Spark no longer goes back to the batch before
+        starts = {}  # Spark never goes back to the batch before this one
     return json.dumps(Offset(KafkaSource.connector, Progress(positions), starts).to_json(), separators=(",", ":"))
 
 
@@ -90,7 +91,7 @@ def _positions(offset: BuiltInOffset) -> Positions:
 
 
 def _files(folder: Folder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Yield what is copied as it is, with the names of its folders."""
+    """Yield the files that are copied unchanged, with the names of their folders."""
     for name in folder.files():
         stored = folder.read(name)
         if stored is not None:
@@ -104,4 +105,4 @@ def _write(folder: Folder, names: tuple[str, ...], data: bytes) -> None:
     for name in names[:-1]:
         folder = folder.within(name)
     if folder.create(names[-1], data) is None:
-        raise ConnectorError(f"somebody else writes to {folder.address}, too: {names[-1]} is there already")
+        raise ConnectorError(f"somebody else also writes to {folder.address}: {names[-1]} already exists")

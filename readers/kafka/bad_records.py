@@ -28,8 +28,10 @@ ERROR_HEADERS = "__tidegate.errors."
 """The prefix of the headers that a record gets in the topic, like ``__connect.errors.`` in Kafka Connect."""
 
 _BATCH_BYTES = 512 << 10  # half of what a broker accepts by default
-_LONGEST_TOPIC = 150  # in a file's name, which has 255 bytes at most; the digest tells topics apart
-_ROW_BYTES = 512  # roughly, of the headers that are added
+_ROW_BYTES = 512  # the rough size of the headers that are added
+
+# A file's name has at most 255 bytes, so it contains only the start of a topic.  The digest distinguishes topics.
+_LONGEST_TOPIC = 150
 
 
 class BadRecords(Protocol):

@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
-from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
 from tidegate.readers.kafka.fetch_call import fetch_call
 from tidegate.readers.kafka.peek import FEW_BYTES, FindHead, Peek
@@ -130,8 +130,8 @@ class KafkaClient:
         replaces the config's: LATEST is the high watermark under ``read_uncommitted`` and the last stable offset under
         ``read_committed``.
 
-        Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
-        EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.
+        Brokers before Kafka 3.0 do not know MAX_TIMESTAMP, and brokers before 3.4 do not know EARLIEST_LOCAL.  Then no
+        request is sent to the old broker, and all offsets are -1.
         """
         listed = self._listed_offsets(timestamps, isolation_level)
         return {partition: (offset.offset, offset.timestamp_ms) for partition, offset in listed.items()}
@@ -166,16 +166,17 @@ class KafkaClient:
         topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 
         def request(asked: Iterable[TopicPartition]) -> Any:
-            topics: dict[str, list[Any]] = {}
-            for topic, partition in asked:
-                epoch = epochs[TopicPartition(topic, partition)]
-                topics.setdefault(topic, []).append(
-                    topic_type.OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
+            topics = [
+                topic_type(
+                    topic=name,
+                    partitions=[
+                        topic_type.OffsetForLeaderPartition(partition=p.partition, leader_epoch=epochs[p])
+                        for p in partitions
+                    ],
                 )
-            return OffsetForLeaderEpochRequest(
-                replica_id=CONSUMER,
-                topics=[topic_type(topic=name, partitions=partitions) for name, partitions in topics.items()],
-            )
+                for name, partitions in by_topic(asked).items()
+            ]
+            return OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=topics)
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
             for topic in decode_response(sent, frame).topics:
@@ -210,16 +211,18 @@ class KafkaClient:
         topic_type = ListOffsetsRequest.ListOffsetsTopic
 
         def request(asked: Iterable[TopicPartition]) -> Any:
-            topics: dict[str, list[Any]] = {}
-            for topic, partition in asked:
-                topics.setdefault(topic, []).append(
-                    topic_type.ListOffsetsPartition(
-                        partition_index=partition, timestamp=timestamps[TopicPartition(topic, partition)]
-                    )
-                )
             return ListOffsetsRequest(
                 isolation_level=isolation,
-                topics=[topic_type(name=name, partitions=partitions) for name, partitions in topics.items()],
+                topics=[
+                    topic_type(
+                        name=name,
+                        partitions=[
+                            topic_type.ListOffsetsPartition(partition_index=p.partition, timestamp=timestamps[p])
+                            for p in partitions
+                        ],
+                    )
+                    for name, partitions in by_topic(asked).items()
+                ],
                 min_version=max(SINCE.get(timestamp, ISOLATION_SINCE) for timestamp in timestamps.values()),
             )
 

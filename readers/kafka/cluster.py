@@ -176,7 +176,7 @@ class KafkaCluster:
     def doubt(self, topics: Iterable[str]) -> TransientError | None:
         """Return an error for a topic that the last metadata lacks, but that may become known."""
         for topic in topics:
-            if self._absences.is_there(topic) and not self._absences.is_over(topic):
+            if self._absences.is_absent(topic) and not self._absences.is_over(topic):
                 return TransientError(f"Kafka knows no topic {topic}")
         return None
 
@@ -227,9 +227,8 @@ class KafkaCluster:
         """
         while self._connections:
             self._connections.popitem()[1].close()
-        self._absences = _Absences(
-            self._config.deadline_s
-        )  # a partition that was missing long ago may just have been created
+        # A partition that was missing long ago may just have been created.
+        self._absences = _Absences(self._config.deadline_s)
         self._refusal = None
 
     def _addresses(self) -> list[str]:
@@ -296,7 +295,7 @@ class _Absences:
             else:
                 self._since.setdefault(wanted, now)
 
-    def is_there(self, asked: Hashable) -> bool:
+    def is_absent(self, asked: Hashable) -> bool:
         return asked in self._since
 
     def is_over(self, asked: Hashable) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
-__all__ = ["IsolationLevel", "KafkaConnectionConfig", "TopicPartition"]
+__all__ = ["IsolationLevel", "KafkaConnectionConfig", "TopicPartition", "by_topic"]
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
@@ -39,6 +39,14 @@ class TopicPartition(NamedTuple):
         if not (topic and dash and partition.isdecimal()):
             raise OptionError(f"{split_id!r} names no Kafka partition; expected 'topic-partition', such as 'orders-0'")
         return TopicPartition(topic, int(partition))
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Return the partitions of each topic, as requests name them."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return topics
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from uuid import UUID
 from kafka.protocol.consumer import FetchRequest
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -127,16 +127,18 @@ def read_session(frame: memoryview, version: int) -> tuple[int, int]:
 
 
 def _topics(positions: Mapping[TopicPartition, int], partition_bytes: int, topic_ids: Mapping[str, UUID]) -> list[Any]:
-    topics: dict[str, list[Any]] = {}
-    for (topic, partition), position in positions.items():
-        topics.setdefault(topic, []).append(
-            FetchRequest.FetchTopic.FetchPartition(
-                partition=partition, fetch_offset=position, partition_max_bytes=partition_bytes
-            )
-        )
     return [
-        FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=partitions)
-        for topic, partitions in topics.items()
+        FetchRequest.FetchTopic(
+            topic=topic,
+            topic_id=topic_ids.get(topic, UUID(int=0)),
+            partitions=[
+                FetchRequest.FetchTopic.FetchPartition(
+                    partition=p.partition, fetch_offset=positions[p], partition_max_bytes=partition_bytes
+                )
+                for p in partitions
+            ],
+        )
+        for topic, partitions in by_topic(positions).items()
     ]
 
 

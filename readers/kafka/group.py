@@ -10,7 +10,7 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
 from tidegate.errors import ConnectorError
 from tidegate.readers.kafka.cluster import KafkaCluster, failure_of
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.retry import Deadline, TransientError
 
 __all__ = ["ConsumerGroup"]
@@ -42,7 +42,7 @@ class ConsumerGroup:
             group_id=self._group_id,
             topics=[
                 topic_type(name=topic, partition_indexes=[p.partition for p in of_topic])
-                for topic, of_topic in _by_topic(partitions).items()
+                for topic, of_topic in by_topic(partitions).items()
             ],
             require_stable=True,  # an offset of an open transaction is not committed yet
             max_version=FETCH_OF_ONE_GROUP,
@@ -72,7 +72,7 @@ class ConsumerGroup:
                         for p in of_topic
                     ],
                 )
-                for topic, of_topic in _by_topic(offsets).items()
+                for topic, of_topic in by_topic(offsets).items()
             ],
             max_version=COMMIT_BY_NAME,
         )
@@ -107,13 +107,6 @@ class ConsumerGroup:
             failure = failure_of(code, f"the consumer group {self._group_id!r}")
             if failure is not None:
                 raise failure
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition)
-    return topics
 
 
 def _answers(response: Any) -> Iterator[tuple[TopicPartition, Any]]:

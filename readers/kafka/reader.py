@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.cluster import UnknownPartitionError

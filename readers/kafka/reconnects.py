@@ -26,8 +26,8 @@ class _Failures(NamedTuple):
 class FailedConnections:
     """Counts how many times in a row each broker could not be reached.
 
-    As in Java, the pause before the next attempt (``reconnect.backoff.ms``) and the time that an attempt may take
-    (``socket.connection.setup.timeout.ms``) double with each failure, up to their limits.
+    As in Java, the pause before the next attempt doubles with each failure, up to a limit (``reconnect.backoff.ms``).
+    So does the time that an attempt may take (``socket.connection.setup.timeout.ms``).
     """
 
     def __init__(self, config: KafkaConnectionConfig, clock: Callable[[], float] = time.monotonic) -> None:

@@ -2,10 +2,11 @@
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
-ten partitions and for ten thousand.  "Nothing has changed" is what all leaders answered that did so in time, to a fetch
-that was sent during the wait, never older news.  A broker that is late is heard by a later wait, so that it hides no
-news of the others; one that stays silent ends the watch.  The watch is only a hint: a caller in doubt requests the
-ends.
+ten partitions and for ten thousand.
+
+"Nothing has changed" means that all leaders that answered in time said so, to a fetch that was sent during the wait.
+It is never older news.  If a broker is late, a later wait takes its answer, so it hides no news of the others.  A
+broker that stays silent ends the watch.  The watch is only a hint: a caller in doubt requests the ends.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch", "WatchedEnd"]
 
-_REST_S = 30.0  # after a refused session, or two failed waits in a row
-_ANSWER_S = 5.0  # how late a healthy broker may be, beyond the time for which it holds a fetch
-_GRACE_S = 0.1  # for an answer on its way, before the wait ends without it
+_REST_S = 30.0  # the rest after a refused session, or after two failed waits in a row
+_ANSWER_S = 5.0  # after the time for which it holds a fetch, a healthy broker answers within so long
+_GRACE_S = 0.1  # the wait for an answer that is on its way
 _NO_ERROR = kafka_errors.NoError.errno
 
 

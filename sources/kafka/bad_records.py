@@ -42,7 +42,7 @@ def bad_record_place(
 ) -> BadRecordPlace | None:
     """Return the place for records that are set aside; None: there is none.
 
-    event_times: decide which records these are.
+    event_times: decide which records are set aside.
     """
     if folder is not None:
         return BadRecordFile(folder, f"{event_times.name} {event_times.policy.bad}")

@@ -40,7 +40,7 @@ def take_over(filters: Collection[Filter], wanted: WantedRecords | None = None) 
     """Return the records that pass the filters, and the filters that Spark still has to apply.
 
     A filter on ``topic``, ``partition`` or ``offset`` is taken over entirely.  A lower limit of ``timestamp`` only
-    saves reading, so Spark applies it, too.
+    saves reading, so Spark also applies it.
     """
     wanted = wanted or WantedRecords()
     left: list[Filter] = []

@@ -12,7 +12,7 @@ from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.registry.config import RegistryConfig
 
-__all__ = ["BadRecordsPath", "EventTimeOption", "WatermarkFrom", "lower_case"]
+__all__ = ["BadRecordsPath", "EventTimeOption", "WatermarkFrom"]
 
 
 def _event_time(value: Any) -> Any:
@@ -26,11 +26,6 @@ def _event_time(value: Any) -> Any:
 def _watermark_from(value: str) -> str:
     marks_of(value, RegistryConfig(""))  # as above
     return value
-
-
-def lower_case(value: Any) -> Any:
-    """Return text in lower case, and anything else as it is."""
-    return value.lower() if isinstance(value, str) else value
 
 
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]

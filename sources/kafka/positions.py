@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from tidegate.alignment.strategy import milliseconds
-from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
-from tidegate.readers.kafka.client import EARLIEST, LATEST
-from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.client import EARLIEST
 
-__all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "Topics", "names_point", "offsets_spec"]
+__all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "TopicName", "Topics", "in_milliseconds"]
 
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _POINTS = 'for every partition, such as {"orders": {"0": 23, "1": -2}}'
+_MOMENT = TypeAdapter(AwareDatetime)
+_TOPIC = re.compile(
+    "[a-zA-Z0-9._-]{1,249}"
+)  # LEGAL_CHARS and MAX_NAME_LENGTH of Kafka's Topic, which also refuses . and ..
+_Topics = TypeVar("_Topics", bound=Iterable[str])
 _PARTITIONS = 'the partitions of every topic, such as {"orders": [0, 1]}'
 
 
@@ -77,17 +81,37 @@ def _timestamps(value: Any) -> Any:
 
 
 def _time(value: Any) -> Any:
-    try:
-        return int(value) if isinstance(value, str) else value
-    except ValueError:
+    if not isinstance(value, str):
         return value
+    try:
+        # pydantic takes other numbers for seconds.
+        return _MOMENT.validate_python(value) if re.match(r"\d{4}-", value) else int(value)
+    except ValueError:
+        raise ValueError(
+            "expected a time in milliseconds since 1970, or in ISO 8601 with a zone, such as 2026-11-22T10:00:00Z"
+        ) from None
 
 
 def _since_1970(value: int | datetime) -> int | datetime:
     # For Kafka, -1 and -2 are the ends of the log, and there are no records before 1970.
-    if not 0 <= (value if isinstance(value, int) else milliseconds(value - _EPOCH)) <= _LARGEST:
+    if not 0 <= in_milliseconds(value) <= _LARGEST:
         raise ValueError("expected a time in milliseconds since 1970, or a datetime after it")
     return value
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise ValueError(
+            f"{name!r} cannot be the name of a topic; expected letters, digits, dots, underscores and hyphens, "
+            "and commas between names"
+        )
+    return name
+
+
+def _with_topic_names(topics: _Topics) -> _Topics:
+    for name in topics:
+        _topic_name(name)
+    return topics
 
 
 def _topics(value: Any) -> Any:
@@ -118,35 +142,13 @@ def _numbers(value: Any) -> tuple[int, ...]:
 Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
 Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_timestamps)]
 Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time), AfterValidator(_since_1970)]
-Topics: TypeAlias = Annotated[Sequence[str], BeforeValidator(_topics)]
-Partitions: TypeAlias = Annotated[dict[str, Sequence[int]], BeforeValidator(_assigned)]
+TopicName: TypeAlias = Annotated[str, AfterValidator(_topic_name)]
+Topics: TypeAlias = Annotated[Sequence[str], BeforeValidator(_topics), AfterValidator(_with_topic_names)]
+Partitions: TypeAlias = Annotated[
+    dict[str, Sequence[int]], BeforeValidator(_assigned), AfterValidator(_with_topic_names)
+]
 
 
-def names_point(offsets: Offsets | None, point: Literal["earliest", "latest"]) -> bool:
-    """Return whether the offsets name ``point``, for all partitions or for one of them."""
-    if offsets is None or isinstance(offsets, str):
-        return offsets == point
-    number = EARLIEST if point == "earliest" else LATEST
-    return any(number in by_partition.values() for by_partition in offsets.values())
-
-
-def offsets_spec(
-    which: Literal["starting", "ending"], offsets: Offsets | None, timestamp: Timestamp | None, by: Timestamps | None
-) -> OffsetsSpec | None:
-    """Return the point from the one of three options that was set; None: none was set."""
-    if timestamp is not None:
-        since_epoch = timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
-        return OffsetsSpec(f"{which}Timestamp", ByTimestamp(since_epoch))
-    if by is not None:
-        return OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=_by_partition(by, ByTimestamp))
-    if offsets is None:
-        return None
-    if isinstance(offsets, str):
-        return OffsetsSpec(f"{which}Offsets", EARLIEST if offsets == "earliest" else LATEST)
-    return OffsetsSpec(f"{which}Offsets", by_partition=_by_partition(offsets, int))
-
-
-def _by_partition(
-    by: Mapping[str, Mapping[int, int]], point: Callable[[int], OffsetPoint]
-) -> dict[TopicPartition, OffsetPoint]:
-    return {TopicPartition(topic, p): point(at) for topic, partitions in by.items() for p, at in partitions.items()}
+def in_milliseconds(timestamp: Timestamp) -> int:
+    """Return a time in milliseconds since the epoch."""
+    return timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)

@@ -15,9 +15,10 @@ __all__ = ["PROPERTIES", "Property"]
 class Property(NamedTuple):
     """A property of the connection or of reading.
 
-    convert: returns what a text means, None if nothing; raises ValueError, whose text says what is expected.
-    kind, default, meaning: for the documentation, in Markdown.
-    field: of KafkaConnectionConfig, if it says how to read; otherwise the connection knows the name, but for dots.
+    convert: returns the value of a text, None if it has no effect; raises ValueError, which says what is expected.
+    kind, default, meaning: texts for the documentation, in Markdown.
+    field: the field of KafkaConnectionConfig for a property of reading.  None: the connection takes the property
+        under its name, with underscores for dots.
     """
 
     name: str

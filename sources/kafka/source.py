@@ -30,7 +30,7 @@ from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, a
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.kafka.client import LATEST
+from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
@@ -38,20 +38,20 @@ from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.contract import Source, check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
 from tidegate.sources.kafka.filters import take_over
-from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom, lower_case
+from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom
 from tidegate.sources.kafka.positions import (
     Offsets,
     Partitions,
     Timestamp,
     Timestamps,
+    TopicName,
     Topics,
-    names_point,
-    offsets_spec,
 )
 from tidegate.sources.kafka.properties import connection_config, planner_config, without_effect
 from tidegate.sources.kafka.properties_file import read_properties
+from tidegate.sources.kafka.starts_and_ends import check_order, given_points
 from tidegate.sources.kafka.without_effect import NO_GROUP
-from tidegate.sources.options import option_names
+from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
 
 __all__ = ["KafkaSource"]
@@ -68,22 +68,21 @@ class KafkaSource(Source):
 
     The Spark options have the names of Spark's built-in source, in camelCase.
 
-    bootstrap_servers: ``host:port``, several separated by commas; an IPv6 address in brackets; port 9092 where none is
-        named.
-    kafka: properties of the client without their prefix, such as ``{"isolation.level":
-        "read_committed"}``; the options ``kafka.*``.
+    bootstrap_servers: ``host:port``, several separated by commas; an IPv6 address in brackets.  Default port: 9092.
+    kafka: the options ``kafka.*``: properties of the client without their prefix, such as
+        ``{"isolation.level": "read_committed"}``.
     kafka_properties: a properties file of Kafka's own tools.  The driver reads it once.  It may also name the servers.
         ``kafka`` takes precedence.
-    subscribe: topics; exactly one of ``subscribe``, ``subscribe_pattern`` and ``assign`` is required.
+    subscribe: the topics.  Exactly one of ``subscribe``, ``subscribe_pattern`` and ``assign`` is required.
     subscribe_pattern: a regular expression that whole topic names match.
     assign: partitions by topic, such as ``{"orders": [0, 1]}``.
     starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1 latest).  Default:
-        ``latest`` for streams, ``earliest`` for batch.  Only for new queries; partitions that appear later are read
+        ``latest`` for streams, ``earliest`` for batch.  Only for new queries.  Partitions that appear later are read
         from their earliest offset.
-    starting_offsets_by_timestamp: begin at the first record at or after a time, per partition; comes before
+    starting_offsets_by_timestamp: begin at the first record at or after a time, per partition.  Takes precedence over
         ``starting_offsets``, as in Spark.
     starting_timestamp: begin at the first record at or after this time, in all partitions; in ms or as a datetime.
-        Comes before the other two starts.
+        Takes precedence over the other two starts.
     starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record: ``error`` or
         ``latest``.
     starting_group_id: begin at the offsets that this consumer group has committed.  Excludes the other starts.
@@ -91,11 +90,12 @@ class KafkaSource(Source):
         ``error``, which ends the query.
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
-    ending_offsets_by_timestamp: end before the first record at or after a time, per partition; comes before
+    ending_offsets_by_timestamp: end before the first record at or after a time, per partition.  Takes precedence over
         ``ending_offsets``.
-    ending_timestamp: end before the first record at or after this time in all partitions; precedes the other two ends.
+    ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
+        other two ends.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
-        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer; or, in Python, any
+        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer.  In Python also any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
     schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.
     schema_registry_user_info: ``user:password`` for the registry.
@@ -104,29 +104,29 @@ class KafkaSource(Source):
     schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
     schema_registry_key_file: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
-        first one, then fixed in the checkpoint.
+        first value, then fixed in the checkpoint.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which needs
         ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type,
         ISO 8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.
     max_offsets_per_trigger: the maximum number of offsets in one batch.
-    max_bytes_per_trigger: the approximate maximum of bytes, as stored in Kafka, from the mean size of a record.
+    max_bytes_per_trigger: the maximum of bytes in a batch, as stored in Kafka, estimated by the mean size of a record.
     min_offsets_per_trigger: delay a batch until there is this number of offsets, for ``max_trigger_delay`` at most.
     max_records_per_partition: the maximum number of offsets in one Spark task.
-    bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``, to which records are written that
-        ``bad_event_time`` refuses; the query continues without them.
+    bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``.  Records that ``bad_event_time``
+        refuses are written there, and the query continues without them.
     bad_records_topic: a topic of the same cluster, to which such records are written instead (Kafka Connect: dead
         letter queue).  It must exist, and is not read even if ``subscribe_pattern`` matches it.
     include_headers: add the column ``headers``.
-    include_event_time: add a column ``event_time``, the time that planning used, null if it left the row out; and
-        ``event_time_fault``: ``bad`` or ``future`` if the row's own time was, else null.
-    poll_timeout_ms: how long a task tries to read from the brokers, retries included; default: the property
+    include_event_time: add two columns.  ``event_time`` is the time that planning used, null if it left the row out.
+        ``event_time_fault`` is ``bad`` or ``future`` if the row's own time was, else null.
+    poll_timeout_ms: how long a task tries to read from the brokers, with retries.  Default: the property
         ``default.api.timeout.ms``.
     fetch_offset_num_retries: how many times the planner repeats a request that was not answered within
-        ``default.api.timeout.ms``; default: 0.
-    fetch_offset_retry_interval_ms: the pause before the planner asks again; default: 50, doubled each time up to 2000.
+        ``default.api.timeout.ms``.  Default: 0.
+    fetch_offset_retry_interval_ms: the pause before the planner asks again.  Default: 50, doubled each time up to 2000.
     commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
-        failed commit is a warning.  Streams only; nothing is read back.
-    group_id_prefix: accepted for jobs that set it, but without effect: no consumer group reads.
+        failed commit is a warning.  Streams only.  The commits are never read back.
+    group_id_prefix: accepted for jobs that set it, but without effect, because no consumer group reads.
     """
 
     connector: ClassVar[str] = "kafka"
@@ -136,6 +136,7 @@ class KafkaSource(Source):
         "path": f"{_SUBSCRIBE}, and load without a path",
         "errors.deadletterqueue.topic.name": "set badRecordsTopic",
         "errors.tolerance": "set badRecordsPath or badRecordsTopic",
+        "checkpointlocation": "set it on writeStream",
     }
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
@@ -161,7 +162,7 @@ class KafkaSource(Source):
     min_offsets_per_trigger: PositiveInt | None = None
     max_records_per_partition: PositiveInt | None = None
     bad_records_path: BadRecordsPath | None = None
-    bad_records_topic: Annotated[str | None, Field(min_length=1)] = None
+    bad_records_topic: TopicName | None = None
     include_headers: bool = False
     include_event_time: bool = False
     poll_timeout_ms: Annotated[PositiveInt | None, Field(serialization_alias="kafkaConsumer.pollTimeoutMs")] = None
@@ -232,7 +233,9 @@ class KafkaSource(Source):
                 f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
                 f"which is {self.max_offsets_per_trigger}"
             )
-        if self._decides("ending_offsets") and names_point(self.ending_offsets, "earliest"):
+        for start, end in zip(self._starts[:1], self._ends[:1], strict=False):
+            check_order(start, end)
+        if any(end.names(EARLIEST) for end in self._ends[:1]):
             raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
         if self.event_time_unit is not None and (self.event_time == "timestamp" or callable(self.event_time)):
             raise ValueError(
@@ -259,7 +262,7 @@ class KafkaSource(Source):
 
     @property
     def event_time_policy(self) -> EventTimePolicy:
-        """The policy of the options; records that it refuses are set aside where there is a place for them."""
+        """The policy of the options; records that it refuses are set aside if there is a place for them."""
         return replace(super().event_time_policy, sets_aside=self.sets_bad_records_aside)
 
     def _check_subscription(self) -> None:
@@ -272,12 +275,10 @@ class KafkaSource(Source):
             raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
 
     def _check_starting_group(self) -> None:
-        names = option_names(type(self))
         if self.starting_group_id is None and "starting_group_id_strategy" in self.model_fields_set:
             raise ValueError("startingGroupIdStrategy is set, which needs startingGroupId")
-        others = [f"starting_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
-        other = next((names[field] for field in others if getattr(self, field) is not None), None)
-        if self.starting_group_id is not None and other is not None:
+        if self.starting_group_id is not None and self._starts:
+            other = self._starts[0].option
             raise ValueError(f"the options startingGroupId and {other} exclude each other; set one of them")
 
     @property
@@ -286,11 +287,17 @@ class KafkaSource(Source):
         options = {name: value for name, value in given.items() if name.startswith(_REGISTRY) and value is not None}
         return registry_config(options) if options else None
 
-    def _decides(self, field: str) -> bool:
-        """Return whether a start or an end is set, and none is set that comes before it."""
-        which, _, _ = field.partition("_")
-        fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
-        return field == next((name for name in fields if getattr(self, name) is not None), None)
+    @property
+    def _starts(self) -> list[OffsetsSpec]:
+        """The starts that are set, without that of a group; the first one decides."""
+        return given_points(
+            "starting", self.starting_timestamp, self.starting_offsets_by_timestamp, self.starting_offsets
+        )
+
+    @property
+    def _ends(self) -> list[OffsetsSpec]:
+        """The ends that are set; the first one decides."""
+        return given_points("ending", self.ending_timestamp, self.ending_offsets_by_timestamp, self.ending_offsets)
 
     @property
     def without_effect(self) -> list[str]:
@@ -303,10 +310,8 @@ class KafkaSource(Source):
         if self.schema_registry_url is not None and not any(origin.startswith(_IN_REGISTRY) for origin in origins):
             beginnings = f"eventTime and watermarkFrom begin with none of {', '.join(_IN_REGISTRY)}"
             reasons.append(f"{names['schema_registry_url']} ({beginnings})")
-        for which in ("starting", "ending"):
-            fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
-            set_fields = [field for field in fields if getattr(self, field) is not None]
-            reasons += [f"{names[field]} ({names[set_fields[0]]} comes before it)" for field in set_fields[1:]]
+        for points in (self._starts, self._ends):
+            reasons += [f"{point.option} ({points[0].option} comes before it)" for point in points[1:]]
         return reasons
 
     @property
@@ -337,15 +342,14 @@ class KafkaSource(Source):
 
     def as_batch(self) -> Self:
         """Begin at the earliest offsets by default, as Spark's own batch source does."""
-        if self._decides("starting_offsets") and names_point(self.starting_offsets, "latest"):
+        if any(start.names(LATEST) for start in self._starts[:1]):
             raise OptionError(
                 "startingOffsets says latest (-1), from where a batch query would read nothing; set earliest or offsets"
             )
         if self.commit_group_id is not None:
             raise OptionError("commitGroupId is for streams: a batch query has no batches that are committed")
         self._check_place()
-        starts = ("offsets", "timestamp", "offsets_by_timestamp", "group_id")
-        if any(getattr(self, f"starting_{kind}") is not None for kind in starts):
+        if self._starts or self.starting_group_id is not None:
             return self
         return self.model_copy(update={"starting_offsets": "earliest"})
 
@@ -366,7 +370,7 @@ class KafkaSource(Source):
         return self.watermark_from is not None or super().has_generators
 
     def as_stream(self) -> Self:
-        """Take the watermark from where ``watermark_from`` says.  Raises the errors of a place for bad records."""
+        """Return the source with the watermark of ``watermark_from``.  Raises the errors of a place for bad records."""
         self._check_place()
         if self.watermark_from is None:
             return self
@@ -375,7 +379,7 @@ class KafkaSource(Source):
         return self.model_copy(update={"watermarks": strategy})
 
     def _check_place(self) -> None:
-        # A topic is looked for with those that are read.
+        # A topic for bad records is checked later, with the topics that are read.
         if (folder := self._bad_records_folder) is not None:
             folder.check()
 
@@ -389,22 +393,22 @@ class KafkaSource(Source):
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
-        created = kind(
+        return kind(
             planner_config(
                 connection_config(self.bootstrap_servers, self.kafka),
                 self.fetch_offset_num_retries,
                 self.fetch_offset_retry_interval_ms,
             ),
             self._subscription(),
-            self._starting(),
-            offsets_spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
+            self._start,
+            next(iter(self._ends), None),
             state,
             event_times=self.event_times,
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
+            wanted=self._wanted,
+            bad_records_topic=self.bad_records_topic,
         )
-        created.wanted, created.bad_records_topic = self._wanted, self.bad_records_topic
-        return created
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
@@ -421,16 +425,12 @@ class KafkaSource(Source):
             include_event_time=self.include_event_time,
         )
 
-    def _starting(self) -> OffsetsSpec:
+    @property
+    def _start(self) -> OffsetsSpec:
         if self.starting_group_id is not None:
             return OffsetsSpec("startingGroupId", CommittedBy(self.starting_group_id, self.starting_group_id_strategy))
-        starting = offsets_spec(
-            "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
-        )
-        return replace(
-            starting or OffsetsSpec("startingOffsets", LATEST),
-            without_record=self.starting_offsets_by_timestamp_strategy,
-        )
+        start = next(iter(self._starts), OffsetsSpec("startingOffsets", LATEST))
+        return replace(start, without_record=self.starting_offsets_by_timestamp_strategy)
 
     @property
     def event_times(self) -> RecordTimes:

@@ -46,12 +46,13 @@ greatest timestamp delta.
 
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 
-# The size of a row in the buffers without its topic, key, value and headers: three bits, four int32 ends, offset and
-# timestamp, partition and timestamp type.  Then the size of a header without its texts.
+# The size of a row in the buffers without its topic, key, value and headers.  It has three bits, four int32 ends,
+# offset and timestamp, partition and timestamp type.
 ROW_BYTES = 1 + 4 * 4 + 2 * 8 + 2 * 4
-HEADER_BYTES = 1 + 2 * 4
+HEADER_BYTES = 1 + 2 * 4  # the size of a header without its texts
 
-DONE, FULL, CORRUPT, MISCOUNTED = 0, 1, 2, 3  # status of a loop: at the end; buffers full, or found; broken
+# The status of a loop: at the end; buffers full, or found; broken; a timestamp that is too large.
+DONE, FULL, CORRUPT, MISCOUNTED, BEYOND = 0, 1, 2, 3, 4
 ROWS, HEADERS, SIZE, WANTED = range(4)  # the counters of a batch that is being filled
 VARINT_BITS = 64
 BROKEN = 2**62  # a position past every end
@@ -74,7 +75,7 @@ def _course(batch: RecordBatch, start: int, end: int) -> Course:
     base, last = batch.base_offset, batch.last_offset - batch.base_offset
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
     if abs(base_ms) > LARGEST_MS:
-        raise _impossible(batch)
+        raise _beyond(batch)
     if batch.append_time_ms is not None:
         times = (LOG_APPEND_TIME, base_ms, 0, -BROKEN, BROKEN)
     else:
@@ -87,12 +88,21 @@ def _course(batch: RecordBatch, start: int, end: int) -> Course:
 def _require_sound(status: int, batch: RecordBatch) -> None:
     if status == CORRUPT:
         raise _impossible(batch)
+    if status == BEYOND:
+        raise _beyond(batch)
     if status == MISCOUNTED:
         raise CorruptDataError(f"the record batch at offset {batch.base_offset} does not hold {batch.count} records")
 
 
 def _impossible(batch: RecordBatch) -> CorruptDataError:
     return CorruptDataError(f"the record batch at offset {batch.base_offset} holds a record with an impossible field")
+
+
+def _beyond(batch: RecordBatch) -> CorruptDataError:
+    return CorruptDataError(
+        f"the record batch at offset {batch.base_offset} holds a record whose timestamp is too large for Spark; its "
+        "producer may write nanoseconds where Kafka expects milliseconds"
+    )
 
 
 class RecordDecoder:
@@ -326,8 +336,10 @@ def _find(data: Bytes, course: Course, lowest_ms: int, highest_ms: int) -> tuple
     base_ms, scale, least_ms, greatest_ms = course[9], course[10], course[11], course[12]
     while at < len(data):
         timestamp_delta, offset_delta, _, at = _record(data, at)
-        if at < 0 or not last < offset_delta <= last_delta or not least_ms <= timestamp_delta <= greatest_ms:
+        if at < 0 or not last < offset_delta <= last_delta:
             return CORRUPT, 0, 0
+        if not least_ms <= timestamp_delta <= greatest_ms:
+            return BEYOND, 0, 0
         timestamp_ms = base_ms + scale * timestamp_delta
         if offset_delta >= first_delta and lowest_ms <= timestamp_ms <= highest_ms:
             return FULL, offset_delta, timestamp_ms
@@ -358,8 +370,10 @@ def _fill(  # noqa: PLR0913, PLR0917 - one loop over bytes; Numba takes no objec
     least_ms, greatest_ms = course[11], course[12]
     while at < len(data):
         timestamp_delta, offset_delta, field, stop = _record(data, at)
-        if stop < 0 or not last < offset_delta <= last_delta or not least_ms <= timestamp_delta <= greatest_ms:
+        if stop < 0 or not last < offset_delta <= last_delta:
             return CORRUPT
+        if not least_ms <= timestamp_delta <= greatest_ms:
+            return BEYOND
         if offset_delta >= end:
             return DONE
         if offset_delta >= start:

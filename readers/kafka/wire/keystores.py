@@ -43,7 +43,7 @@ class KeyStore:
 
     key: the private key, perhaps encrypted; empty: there is none.
     chain: the certificate of the key, and those of its CAs after it.
-    trusted: the certificates of the trusted CAs.
+    trusted: the trusted certificates.
     """
 
     key: bytes = field(default=b"", repr=False)
@@ -51,16 +51,20 @@ class KeyStore:
     trusted: bytes = b""
 
 
-def read_store(content: bytes, password: str | None, key_password: str | None) -> KeyStore:
+def read_store(
+    content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool = False
+) -> KeyStore:
     """Return the content of a store; its first bytes show its type.
 
     password: the password of the store; without it, a JKS store is read unchecked, as in Java.
     key_password: the password of the key; None: the same as of the store.  A key in PEM stays encrypted.
+    only_trusted: leave out the key of a JKS store, so that it needs no password.
 
-    Of several keys the first one is taken.  Raises StoreError.
+    Of several keys the first one is taken.  As in Java, the certificate of a key is trusted, but not those of its CAs.
+    Raises StoreError.
     """
     if content.startswith(_JKS):
-        return _jks(content, password, key_password)
+        return _jks(content, password, key_password, only_trusted=only_trusted)
     if content.startswith(_JCEKS):
         raise StoreError("which is a JCEKS store; keytool -importkeystore -deststoretype PKCS12 converts it")
     if b"-----BEGIN" in content:
@@ -118,18 +122,32 @@ def _pkcs12(content: bytes, password: str | None) -> KeyStore:
     der, pem = serialization.Encoding.DER, serialization.Encoding.PEM
     others = [entry.certificate for entry in store.additional_certs]
     everything = [*([] if store.cert is None else [store.cert.certificate]), *others]
-    trusted = _certificates([certificate.public_bytes(der) for certificate in everything])
     if store.key is None or store.cert is None:
-        return KeyStore(trusted=trusted)
+        return KeyStore(trusted=_certificates([certificate.public_bytes(der) for certificate in everything]))
     key = store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    line: list[Any] = [store.cert.certificate]
+    line = [store.cert.certificate]
     # Such a store has no order, but a broker expects each certificate before that of its issuer.
-    while (above := next((other for other in others if other.subject == line[-1].issuer), None)) not in {None, *line}:
+    while (above := next((other for other in others if _is_issued_by(line[-1], other)), None)) is not None:
+        if above in line:
+            break
         line.append(above)
-    return KeyStore(key, _certificates([certificate.public_bytes(der) for certificate in line]), trusted)
+        everything.remove(above)  # it is there a second time if it is also trusted
+    chain, trusted = (_certificates([one.public_bytes(der) for one in group]) for group in (line, everything))
+    return KeyStore(key, chain, trusted)
 
 
-def _jks(content: bytes, password: str | None, key_password: str | None) -> KeyStore:
+def _is_issued_by(certificate: Any, authority: Any) -> bool:
+    """Return whether an authority signed a certificate: one that got a new key still has its old name."""
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
+        return False
+    return True
+
+
+def _jks(content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool) -> KeyStore:
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     if password is not None:
         wanted = hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
@@ -139,7 +157,7 @@ def _jks(content: bytes, password: str | None, key_password: str | None) -> KeyS
         key, ders, trusted = _jks_entries(_Reader(body))
     except (struct.error, IndexError, UnicodeDecodeError):
         raise StoreError("which is a damaged JKS store") from None
-    if key is None:
+    if key is None or only_trusted:
         return KeyStore(trusted=_certificates(trusted))
     opening = key_password if key_password is not None else password
     return KeyStore(_block("PRIVATE KEY", _unlocked(key, opening)), _certificates(ders), _certificates(trusted))
@@ -166,6 +184,7 @@ def _jks_entries(reader: _Reader) -> tuple[bytes | None, list[bytes], list[bytes
         elif kind == _KEY_ENTRY:
             locked = reader.bytes(">I")
             line = [certificate() for _ in range(reader.take(">I")[0])]
+            trusted += line[:1]
             if key is None:
                 key, ders = locked, line
         else:

@@ -42,6 +42,8 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
     choose_ciphers(context, properties.get("ssl_cipher_suites", ()))
     context.check_hostname = properties.get("ssl_check_hostname", True)
+    # As in Java, a trusted certificate need not be that of a root CA.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if not _trust_store(context, properties):
         _trust(context, properties.get("ssl_cafile"))
     own = _own_key(properties)
@@ -127,7 +129,8 @@ def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyStore
     password, key_password = properties.get(f"ssl_{kind}_password"), properties.get("ssl_key_password")
     option = f"ssl.{kind}.location"
     try:
-        return option, file, read_store(Path(file).read_bytes(), password, key_password)
+        content = Path(file).read_bytes()
+        return option, file, read_store(content, password, key_password, only_trusted=kind == "truststore")
     except StoreError as error:
         remedy = f"look at 'kafka.ssl.{'key' if error.is_of_key else kind}.password'"
         _refuse(option, file, f"{error}; {remedy}" if "password" in str(error) or error.is_of_key else str(error))

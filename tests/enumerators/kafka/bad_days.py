@@ -1,7 +1,8 @@
 """Bad days of a Kafka cluster: three brokers, a writer and a reader that go on while things break.
 
-The reader is the planner and the split reader in one process, without Spark: all that talks to Kafka.  What it read is
-compared with what kafka-python's consumer finds in the end, and with what the writer was told is stored.
+The reader is the planner and the split reader in one process, without Spark: all the code that talks to Kafka.  Its
+records are compared with those of kafka-python's consumer at the end, and with those that were acknowledged to the
+writer.
 
 python -m tests.enumerators.kafka.bad_days [--rounds 1] [--only NAME ...]
 """
@@ -49,14 +50,14 @@ CLUSTER = {
 
 
 def start_cluster():
-    """Return three brokers, all of them controllers, so that any one may be killed."""
+    """Return three brokers.  All of them are controllers, so that any broker may be killed."""
     return KafkaServer(brokers=3, controllers=3, properties=CLUSTER, timeout_seconds=120)
 
 
 class Writer(threading.Thread):
     """Writes numbered records round-robin until it is stopped.
 
-    stored: partition and value of the records that all in-sync replicas have.
+    stored: the partition and the value of the records that all in-sync replicas have.
     """
 
     def __init__(self, kafka, topic):
@@ -80,7 +81,7 @@ class Writer(threading.Thread):
                 number += 1
             self._over.wait(0.02)
             self.stored += [(p, value) for sent, p, value in pending if sent.is_done and sent.succeeded()]
-            pending = [each for each in pending if not each[0].is_done]
+            pending = [record for record in pending if not record[0].is_done]
         producer.flush(60)
         self.stored += [(p, value) for sent, p, value in pending if sent.is_done and sent.succeeded()]
         producer.close()
@@ -95,7 +96,7 @@ class Reading(threading.Thread):
     """Plans and reads a topic as Spark would, again and again, until it is stopped.
 
     rows: partition, offset and value, in the order of reading.
-    longest_s: between two batches.
+    longest_s: the longest time between two batches.
     """
 
     def __init__(self, kafka, topic, *, aligned, proxy=None):
@@ -132,7 +133,7 @@ class Reading(threading.Thread):
                 self.longest_s, last = max(self.longest_s, time.monotonic() - last), time.monotonic()
 
     def passes(self, more=200, seconds=2 * DEADLINE_S):
-        """Wait until it has read so many more rows."""
+        """Wait until it has read this number of rows."""
         goal = len(self.rows) + more
         await_that(lambda: len(self.rows) >= goal or self.error, seconds, lambda: f"{len(self.rows)} of {goal} rows")
         assert self.error is None, self.error
@@ -164,16 +165,16 @@ def everything(kafka, topic):
     partitions = [ConsumerPartition(topic, number) for number in range(PARTITIONS)]
     consumer.assign(partitions)
     consumer.seek_to_beginning()
-    ends, found = consumer.end_offsets(partitions), []
+    ends, stored = consumer.end_offsets(partitions), []
     while any(consumer.position(partition) < end for partition, end in ends.items()):
-        found += [(r.partition, r.offset, r.value) for records in consumer.poll(500).values() for r in records]
+        stored += [(r.partition, r.offset, r.value) for records in consumer.poll(500).values() for r in records]
     consumer.close()
-    return found
+    return stored
 
 
 @contextmanager
 def reading(kafka, *, aligned, proxy=None, replicas=(1, 2, 3), stamped_by="CreateTime"):
-    """Write and read while the block breaks things; then all must be whole again, and every row be read once."""
+    """Write and read while the block breaks things.  Then all must be whole again, and every row read once."""
     topic = next(NAMES)
     in_sync = "2" if len(replicas) > 1 else "1"
     configs = {"min.insync.replicas": in_sync, "message.timestamp.type": stamped_by}
@@ -233,7 +234,7 @@ def too_few_replicas_are_in_sync(kafka, *, aligned):
     with reading(kafka, aligned=aligned, replicas=(3, 1, 2)):
         kafka.kill(1)
         kafka.kill(2)
-        time.sleep(3)  # the time without replicas itself; the controllers are gone, so nobody tells of it
+        time.sleep(3)  # the time without replicas itself; without controllers, nobody reports it
         kafka.restart(1)
         kafka.restart(2)
 
@@ -246,7 +247,7 @@ def a_broker_comes_back_under_another_address(kafka, *, aligned):
 
 
 def a_disk_is_full(kafka, *, aligned):
-    """A file that may not grow fails as on a full disk: the broker gives its only log folder up, and ends."""
+    """A file that may not grow fails as on a full disk: the broker gives up its only log folder, and ends."""
     with reading(kafka, aligned=aligned, replicas=(2, 1, 3)) as (_, reader):
         resource.prlimit(kafka.pids[2], resource.RLIMIT_FSIZE, (1024, 1024))
         await_that(lambda: 2 not in kafka.pids)
@@ -255,7 +256,7 @@ def a_disk_is_full(kafka, *, aligned):
 
 
 def the_network_splits(kafka, *, aligned):
-    """Readers do not reach one broker, which all others do."""
+    """Readers do not reach one broker, which all other processes reach."""
     with SplitProxy() as proxy, reading(kafka, aligned=aligned, proxy=proxy, replicas=(1, 2, 3)):
         proxy.cut(kafka.address(1))
         await_that(lambda: proxy.held > 2)
@@ -277,7 +278,7 @@ def a_broker_stands_still(kafka, *, aligned):
 def the_clock_of_a_broker_is_off(kafka, *, aligned):
     """A leader, which is also a controller, is an hour ahead or behind.
 
-    Without alignment it stamps the records, so that its partitions are an hour away from all others.
+    Without alignment, the leader stamps the records, so its partitions are an hour away from all others.
     """
     library = os.environ.get("FAKE_CLOCK") or next(Path("/").glob(FAKE_CLOCK), None)
     if library is None:
@@ -287,7 +288,7 @@ def the_clock_of_a_broker_is_off(kafka, *, aligned):
         "LD_PRELOAD": str(library),
         "FAKETIME": "+1h" if aligned else "-1h",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # it makes a JVM start in 20 s instead of one
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # otherwise a JVM starts in 20 s instead of one
     }
     with reading(
         kafka, aligned=aligned, replicas=(2, 3, 1), stamped_by="CreateTime" if aligned else "LogAppendTime"

@@ -1,4 +1,4 @@
-"""The consumer group that sees a query, and that a query may begin from: on a real broker."""
+"""The consumer group to which a query commits, and from which a query may begin: on a real broker."""
 
 import itertools
 import logging
@@ -110,7 +110,7 @@ def test_a_cluster_that_is_away_holds_nobody_up(group, monkeypatch):
     assert not reached
     answers.set()
     commits.close()
-    # What came while nobody answered is one commit.
+    # Positions that came while nobody answered are one commit.
     assert reached[-1] == {TopicPartition("orders", 0): 99}
     assert len(reached) <= 2
 

@@ -36,8 +36,8 @@ def enumerate_(kafka):
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for enumerator in made:
+        enumerator.close()
 
 
 def latest(enumerator, ends):
@@ -68,8 +68,8 @@ def transactional(kafka, topic):
 class TestDiscovery:
     def test_a_subscription_gives_all_partitions_of_its_topics(self, kafka, enumerate_):
         one, other = new_topic(kafka, [], []), new_topic(kafka, [])
-        found = enumerate_(Subscribe((one, other))).discover()
-        assert sorted(found) == sorted([f"{one}-0", f"{one}-1", f"{other}-0"])
+        splits = enumerate_(Subscribe((one, other))).discover()
+        assert sorted(splits) == sorted([f"{one}-0", f"{one}-1", f"{other}-0"])
 
     def test_a_pattern_matches_whole_names(self, kafka, enumerate_):
         topic = new_topic(kafka, [])
@@ -162,8 +162,8 @@ def history(kafka):
 class TestStarts:
     def starts(self, enumerate_, history, spec, *, first=True):
         enumerator = enumerate_(Subscribe((history,)), spec)
-        found = enumerator.starts(enumerator.discover(), first=first)
-        return [found[f"{history}-{p}"] for p in range(3)]
+        starts = enumerator.starts(enumerator.discover(), first=first)
+        return [starts[f"{history}-{p}"] for p in range(3)]
 
     def test_words_and_times_are_resolved(self, enumerate_, history):
         assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", EARLIEST)) == [0, 0, 0]
@@ -183,7 +183,7 @@ class TestStarts:
 
     def test_a_time_past_the_last_record_is_an_error_when_asked_for(self, enumerate_, history):
         spec = OffsetsSpec("startingTimestamp", ByTimestamp(250), without_record="error")
-        with pytest.raises(OptionError, match=rf"partition {history}-1 holds no record so late"):
+        with pytest.raises(OptionError, match=rf"partition {history}-1 has no record so late"):
             self.starts(enumerate_, history, spec)
 
     @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def committed(kafka):
 
 
 class TestTransactionalHistory:
-    """Every commit leaves a marker that carries the wall clock, and is what Kafka finds for any time."""
+    """Every commit leaves a marker that carries the wall clock, and Kafka finds the marker for any time."""
 
     @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
     @pytest.mark.parametrize(("time_ms", "offset"), [(0, 0), (100, 0), (101, 2), (500, 8), (501, 10), (1000, 18)])
@@ -266,8 +266,8 @@ class TestTimeIndex:
     def test_it_finds_the_first_record_at_or_after_a_time(self, kafka, enumerate_):
         topic = new_topic(kafka, [100, 200, 300], [150], [])
         enumerator = enumerate_(Subscribe((topic,)))
-        found = enumerator.lookup(200, enumerator.discover())
-        assert found == {f"{topic}-0": Head(1, 200), f"{topic}-1": None, f"{topic}-2": None}
+        heads = enumerator.lookup(200, enumerator.discover())
+        assert heads == {f"{topic}-0": Head(1, 200), f"{topic}-1": None, f"{topic}-2": None}
 
     def test_a_peek_gives_the_record_at_a_position(self, kafka, enumerate_):
         topic = new_topic(kafka, [100, 200], [150])
@@ -335,7 +335,7 @@ class TestTimeIndex:
         enumerator.extents(enumerator.discover())
         fetched.clear()
         assert latest(enumerator, {f"{topic}-0": end}) == {f"{topic}-0": 100}
-        assert len(fetched) < 2 * once + 40  # what the search asks besides, once each
+        assert len(fetched) < 2 * once + 40  # the other requests of the search, each once
         assert once > 40
 
     def test_the_marker_of_a_transaction_is_no_record(self, kafka, enumerate_):

@@ -1,4 +1,4 @@
-"""The record of a batch that alignment sees, and what is learned on the way."""
+"""The record of a batch that alignment sees, and the knowledge that the search gains."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_the_planner_sees_and_refuses_what_an_executor_does(times_ms, position, 
 def test_times_in_the_payload_are_passed_over_by_the_same_policy() -> None:
     values = [b"no json", json.dumps({"at": FUTURE_MS}).encode(), *[b"{}"] * 20, json.dumps({"at": NOW_MS}).encode()]
     batch = batch_of(*(Record(value=value) for value in values))
-    found = finder(assigner=JsonTimestamp("/at", "ms"), bad="ignore")(ORDERS, batch, 0)
-    assert found == (22, NOW_MS)
+    head = finder(assigner=JsonTimestamp("/at", "ms"), bad="ignore")(ORDERS, batch, 0)
+    assert head == (22, NOW_MS)
 
 
 def test_the_unit_is_learnt_from_the_first_usable_time() -> None:
@@ -107,7 +107,7 @@ def test_a_topic_that_changes_its_kind_of_timestamp_is_noticed_once(caplog: pyte
     for batch in (created, created, appended, appended):
         find(ORDERS, batch, 0)
     (message,) = caplog.messages
-    assert message.startswith("topic orders went over to LogAppendTime: event times before and after mean")
+    assert message.startswith("topic orders changed to LogAppendTime: event times before and after have")
 
 
 def test_the_size_of_a_record_is_learnt_by_partition() -> None:

@@ -1,4 +1,4 @@
-"""Plans over a real broker, without Spark: a coordinator and what it finds out by looking at records."""
+"""Plans over a real broker, without Spark: a coordinator that looks at records."""
 
 from contextlib import closing
 from datetime import timedelta
@@ -21,7 +21,7 @@ TOPIC = "plans"
 
 @pytest.fixture(scope="module")
 def topic(kafka):
-    """Make a topic whose partitions hold as many records over the same 6 hours, of different sizes."""
+    """Make a topic whose partitions have equally many records over the same 6 hours, but of different sizes."""
     kafka.create_topic(TOPIC, len(SIZES))
     times = np.linspace(NOON, NOON + 6 * HOUR, RECORDS, endpoint=False).astype(np.int64)
     for partition, size in enumerate(SIZES):
@@ -32,23 +32,23 @@ def topic(kafka):
 
 
 def batches(kafka, topic, drift, budget):
-    """Plan a bounded run to its end; return how many records of each partition each batch has."""
+    """Plan a bounded run to its end; return the number of records of each partition in each batch."""
     strategy = WatermarkStrategy()
     if drift is not None:
         strategy = strategy.with_watermark_alignment(max_drift=drift)
     source = KafkaSource(
         bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], starting_offsets="earliest", watermarks=strategy
     )
-    found, before = [], [0, 0]
+    sizes, before = [], [0, 0]
     with closing(SourceCoordinator("kafka", source.enumerator, CoordinatorSettings(strategy), cores=2)) as run:
         run.bound_run()
         start = INITIAL_OFFSET
         while (end := run.latest_offset(start, budget)) != start:
             positions = [end["positions"][f"{topic}-{partition}"] for partition in range(len(SIZES))]
-            found.append([now - then for now, then in zip(positions, before, strict=True)])
+            sizes.append([now - then for now, then in zip(positions, before, strict=True)])
             start, before = end, positions
     assert before == [RECORDS] * len(SIZES)
-    return found
+    return sizes
 
 
 @pytest.mark.parametrize("drift", [None, timedelta(hours=3)])

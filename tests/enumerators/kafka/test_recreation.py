@@ -32,7 +32,7 @@ OLD, NEW = 1_700_049_600_000, 1_700_060_000_000
 
 @pytest.fixture
 def _known_at_once(monkeypatch):
-    """A single broker knows of a topic as soon as it has made it."""
+    """A single broker knows a topic as soon as it has created it."""
     monkeypatch.setattr(cluster_module, "UNKNOWN_TOPIC_GRACE_S", 0.5)
 
 
@@ -97,12 +97,12 @@ class Run:
         )
 
     def drain(self, start=INITIAL_OFFSET):
-        """Read all there is; return it, and the last offset."""
-        found = []
+        """Read all records; return them, and the last offset."""
+        records = []
         while (end := self.latest_offset(start)) != start:
-            found += self.read(start, end)
+            records += self.read(start, end)
             start = end
-        return found, start
+        return records, start
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def run(kafka):
         return made[-1]
 
     yield begin
-    for each in made:
-        each.close()
+    for query in made:
+        query.close()
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -139,8 +139,8 @@ def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_g
     create_anew(kafka, topic, count)
     fill(kafka, other, 2, NEW)
     query = run(topic, other, fail_on_data_loss=False) if restarted else query
-    found, last = query.drain(last)
-    assert found == sorted(
+    records, last = query.drain(last)
+    assert records == sorted(
         [(topic, 0, offset, NEW + offset * 1000) for offset in range(count)]
         + [(other, 0, 5 + offset, NEW + offset * 1000) for offset in range(2)]
     )
@@ -191,18 +191,18 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     _, last = query.drain()
     kafka.delete_topic(topic)
     fill(kafka, other, 1, NEW)
-    found, last = query.drain(last)
-    assert found == [(other, 0, 10, NEW)]
+    records, last = query.drain(last)
+    assert records == [(other, 0, 10, NEW)]
     assert last["positions"] == {f"{other}-0": 11}
     assert f"{topic}-0 no longer exist" in caplog.text
     fill(kafka, other, 1, NEW)
     query = run(topic, other, fail_on_data_loss=False)
-    found, last = query.drain(last)
-    assert found == [(other, 0, 11, NEW)]
+    records, last = query.drain(last)
+    assert records == [(other, 0, 11, NEW)]
     kafka.create_topic(topic)
     fill(kafka, topic, 12, NEW)
-    found, last = query.drain(last)
-    assert len(found) == 12
+    records, last = query.drain(last)
+    assert len(records) == 12
     assert query.drain(last)[0] == []
 
 
@@ -220,7 +220,7 @@ def test_a_range_of_a_deleted_topic_is_data_loss(kafka, run):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Start three brokers, of which the first is the controller and the others hold the topics."""
+    """Start three brokers: the first is the controller, and the others hold the topics."""
     timing = {"replica.lag.time.max.ms": "1500", "unclean.leader.election.enable": "true"}
     with KafkaServer(brokers=3, properties=timing) as server:
         yield server
@@ -254,14 +254,14 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
     cluster.restart(3)
     await_leader(cluster, topic)
     fill(cluster, topic, written, NEW)
-    # The range was planned from the old leader's log: of the new one only what both have is in it.
+    # The range was planned from the old leader's log: of the new log it has only the records that both logs have.
     assert lenient.read(INITIAL_OFFSET, planned) == [(topic, 0, n, OLD + n * 1000) for n in range(20)]
     with pytest.raises(
         DataLossError, match=r"up to position 50, but a leader .* leader epoch \d+ ends at 20; .* from position 20"
     ):
         run(topic, server=cluster).drain(last)
-    found, _ = lenient.drain(planned)
-    assert found == [(topic, 0, 20 + n, NEW + n * 1000) for n in range(written)]
+    records, _ = lenient.drain(planned)
+    assert records == [(topic, 0, 20 + n, NEW + n * 1000) for n in range(written)]
     cluster.restart(2)
 
 
@@ -271,17 +271,17 @@ def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(c
     _, last = query.drain()
     cluster.kill(3)
     fill(cluster, topic, 5, OLD + 5000)
-    found, last = query.drain(last)
-    assert len(found) == 5
+    records, last = query.drain(last)
+    assert len(records) == 5
     assert query.source_progress()["unavailableSplits"] == [f"{lonely}-0"]
     again = run(topic, lonely, server=cluster)
     fill(cluster, topic, 5, OLD + 10_000)
-    found, last = again.drain(last)
-    assert len(found) == 5
+    records, last = again.drain(last)
+    assert len(records) == 5
     cluster.restart(3)
     fill(cluster, lonely, 5, OLD + 5000)
-    found, _ = again.drain(last)
-    assert len(found) == 5
+    records, _ = again.drain(last)
+    assert len(records) == 5
 
 
 def test_brokers_without_topic_ids_tell_by_leader_epochs(cluster, run, monkeypatch):

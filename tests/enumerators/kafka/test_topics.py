@@ -16,14 +16,14 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 def met(epochs, ids=None):
-    """Topics of which positions are known under these leader epochs."""
+    """Topics with positions under these leader epochs."""
     topics = KnownTopics({})
     topics.observe(epochs, {"a": ONE, "b": ONE} if ids is None else ids)
     return topics
 
 
-def found(topics, epochs, positions, ids=None, begins=None, ends=None):
-    """Return the findings of a plan that sees these leader epochs now; ends: what the logs say of the epochs."""
+def compared(topics, epochs, positions, ids=None, begins=None, ends=None):
+    """Return the divergences in a plan that sees these leader epochs now, and the epochs that it asked about."""
     ids = {"a": ONE, "b": ONE} if ids is None else ids
     topics.observe(epochs, ids)
     asked = {}
@@ -59,49 +59,49 @@ def test_a_damaged_snapshot_is_refused(stored):
 
 
 def test_nothing_is_asked_while_nothing_changes():
-    assert found(met({A0: 3, A1: 4}), {A0: 3, A1: 4}, {A0: 10, A1: 20}) == ({}, {})
+    assert compared(met({A0: 3, A1: 4}), {A0: 3, A1: 4}, {A0: 10, A1: 20}) == ({}, {})
 
 
 def test_a_topic_with_another_id_goes_on_at_its_beginning_once():
     topics = met({A0: 0, A1: 0, B0: 0})
     positions, ids = {A0: 10, A1: 20, B0: 30}, {"a": OTHER, "b": ONE}
-    assert found(topics, {A0: 0, A1: 0, B0: 0}, positions, ids, begins={A0: 3, A1: 0, B0: 0})[0] == {A0: 3, A1: 0}
-    assert found(topics, {A0: 0, A1: 0, B0: 0}, positions, ids)[0] == {}
+    assert compared(topics, {A0: 0, A1: 0, B0: 0}, positions, ids, begins={A0: 3, A1: 0, B0: 0})[0] == {A0: 3, A1: 0}
+    assert compared(topics, {A0: 0, A1: 0, B0: 0}, positions, ids)[0] == {}
     assert topics.ids == ids
 
 
 def test_partitions_that_nobody_can_look_at_are_of_the_new_topic_too():
     topics = met({A0: 0, A1: 0})
-    assert found(topics, {A0: 0}, {A0: 10, A1: 20}, {"a": OTHER}, begins={A0: 0})[0] == {A0: 0, A1: 0}
+    assert compared(topics, {A0: 0}, {A0: 10, A1: 20}, {"a": OTHER}, begins={A0: 0})[0] == {A0: 0, A1: 0}
 
 
 def test_a_broker_that_still_names_the_topic_that_was_replaced_is_not_believed():
     topics = met({A0: 0})
-    assert found(topics, {A0: 0}, {A0: 10}, {"a": OTHER})[0] == {A0: 0}
-    assert found(topics, {A0: 0}, {A0: 5}, {"a": ONE})[0] == {}
+    assert compared(topics, {A0: 0}, {A0: 10}, {"a": OTHER})[0] == {A0: 0}
+    assert compared(topics, {A0: 0}, {A0: 5}, {"a": ONE})[0] == {}
     assert topics.ids["a"] == OTHER
 
 
 @pytest.mark.parametrize(("end", "expected"), [(99, 99), (100, None), (150, None), (2, 5)])
 def test_a_log_that_was_cut_before_a_position_goes_on_where_it_was_cut(end, expected):
-    diverged, asked = found(met({A0: 3}), {A0: 6}, {A0: 100}, begins={A0: 5}, ends={A0: (3, end)})
+    diverged, asked = compared(met({A0: 3}), {A0: 6}, {A0: 100}, begins={A0: 5}, ends={A0: (3, end)})
     assert diverged.get(A0) == expected
     assert asked == {A0: 3}
 
 
 def test_a_log_that_never_knew_the_epoch_says_nothing_while_the_topic_is_the_same():
-    assert found(met({A0: 3}), {A0: 6}, {A0: 100}, ends={A0: (-1, -1)})[0] == {}
+    assert compared(met({A0: 3}), {A0: 6}, {A0: 100}, ends={A0: (-1, -1)})[0] == {}
 
 
 def test_an_epoch_that_goes_back_is_another_topic_where_brokers_name_no_ids():
     topics = met({A0: 3}, {})
-    assert found(topics, {A0: 1}, {A0: 100}, {}, ends={A0: (-1, -1)})[0] == {A0: 0}
+    assert compared(topics, {A0: 1}, {A0: 100}, {}, ends={A0: (-1, -1)})[0] == {A0: 0}
     assert topics.snapshot() == {"a": ["", "1"]}
 
 
 def test_ids_are_noted_once_brokers_name_them():
     topics = met({A0: 3}, {})
-    assert found(topics, {A0: 3}, {A0: 100})[0] == {}
+    assert compared(topics, {A0: 3}, {A0: 100})[0] == {}
     assert topics.ids["a"] == ONE
 
 
@@ -109,7 +109,7 @@ def test_a_topic_of_which_no_position_is_left_may_come_back_under_another_id():
     topics = met({A0: 3})
     topics.forget([A0], ["a"])
     assert topics.snapshot() == {"a": ["AAAAAAAAAAAAAAAAAAAAAQ", ""]}
-    assert found(topics, {A0: 0}, {A0: 0}, {"a": OTHER})[0] == {}
+    assert compared(topics, {A0: 0}, {A0: 0}, {"a": OTHER})[0] == {}
     assert topics.ids["a"] == OTHER
 
 
@@ -130,6 +130,6 @@ def test_an_epoch_that_cannot_be_compared_now_is_compared_later():
 
     with pytest.raises(UnavailableError):
         topics.divergences({A0: 100, B0: 100}, {A0: 0, B0: 0}, ids, fail)
-    diverged, _ = found(topics, {A0: 6, B0: 0}, {A0: 100, B0: 100}, ids, ends={A0: (3, 50)})
+    diverged, _ = compared(topics, {A0: 6, B0: 0}, {A0: 100, B0: 100}, ids, ends={A0: (3, 50)})
     assert diverged == {A0: 50, B0: 0}
     assert topics.is_settled

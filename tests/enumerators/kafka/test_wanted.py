@@ -22,7 +22,7 @@ COMPARE = {
 def filters_of(column, values):
     plain = st.tuples(st.sampled_from([*COMPARE.keys() - {"in"}]), values)
     several = st.tuples(st.just("in"), st.lists(values, max_size=3).map(tuple))
-    return st.tuples(plain | several, st.booleans()).map(lambda each: PartitionFilter(column, *each[0], each[1]))
+    return st.tuples(plain | several, st.booleans()).map(lambda drawn: PartitionFilter(column, *drawn[0], drawn[1]))
 
 
 FILTERS = st.lists(filters_of("topic", st.sampled_from([*TOPICS, "c"])) | filters_of("partition", NUMBERS), max_size=3)
@@ -39,8 +39,8 @@ def passes(partition_filter, topic, partition):
 @given(LOGS, FILTERS, NUMBERS, NUMBERS, st.none() | st.integers(0, 22))
 def test_every_wanted_record_is_read_and_no_other_but_by_its_time(logs, filters, begin, end, from_ms):
     wanted = WantedRecords().between(begin, end)
-    for each in filters:
-        wanted = wanted.with_filter(each)
+    for partition_filter in filters:
+        wanted = wanted.with_filter(partition_filter)
     if from_ms is not None:
         wanted = wanted.since(from_ms)
     asked = []
@@ -59,17 +59,17 @@ def test_every_wanted_record_is_read_and_no_other_but_by_its_time(logs, filters,
         (*p, offset): time
         for p, times in logs.items()
         for offset, time in enumerate(times)
-        if begin <= offset < end and all(passes(each, *p) for each in filters)
+        if begin <= offset < end and all(passes(partition_filter, *p) for partition_filter in filters)
     }
     if from_ms is None:
         assert read == named.keys()
         assert not asked
         return
     assert {record for record, time in named.items() if time >= from_ms} <= read <= named.keys()
-    # Nothing before the first record at or after the time, and the brokers are asked about what is left only.
+    # Nothing before the first record at or after the time is read, and brokers are asked only about the rest.
     assert all(any(named.get((*r[:2], o), -1) >= from_ms for o in range(r[2] + 1)) or begin > 0 for r in read)
     assert len(asked) <= 1
-    assert all({record[:2] for record in named} >= {(p.topic, p.partition) for p in each} for each in asked)
+    assert all({record[:2] for record in named} >= {(p.topic, p.partition) for p in partitions} for partitions in asked)
 
 
 def test_limits_of_several_filters_hold_together():

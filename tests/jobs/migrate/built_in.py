@@ -8,7 +8,7 @@ def write_checkpoint(folder, begins, batches, committed, version=1):
 
     begins: the first offset of each built-in source, by its place.
     batches: for each batch the offsets of the sources, in order; None: the source has none.
-    committed: how many of them are written.
+    committed: the number of written batches.
     """
     for place, offset in begins.items():
         write(folder / "sources" / str(place) / "0", b"\x00v1\n" + json.dumps(offset).encode())

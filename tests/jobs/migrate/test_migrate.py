@@ -22,7 +22,7 @@ def old(tmp_path):
 
 
 def offsets(checkpoint, number):
-    """Return the header of a batch's offsets, and the offset of each source, by its name or none."""
+    """Return the header of a batch's offsets, and the name, if any, and the offset of each source."""
     version, notes, *lines = (checkpoint / "offsets" / str(number)).read_text().split("\n")
     return version, notes, lines
 
@@ -127,7 +127,7 @@ def test_a_command_that_ends_early_has_written_the_newest_offsets_first_and_all_
         written.clear()
         assert tidegate("migrate", old, "--to", new)[0] == "tidegate: the disk is full"
         offsets_by_room.append({path.name for path in new.glob("offsets/*")})
-    # Of seven files, the metadata, the state and two commits come first.
+    # The metadata, the state and two commits are the first of seven files.
     assert offsets_by_room == [set(), set(), set(), set(), set(), {"2"}, {"1", "2"}]
 
 
@@ -156,9 +156,9 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
         (("{old}", "--to", "{old}"), "--to is {old}, which is not empty; name a new folder"),
         (
             ("{old}", "--to", "{old}/new"),
-            "--to is {old}/new, which lies in the old checkpoint; name a folder beside it",
+            "--to is {old}/new, which is in the old checkpoint; name a folder beside it",
         ),
-        (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it has to be a path, or s3://bucket/prefix"),
+        (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it must be a path, or s3://bucket/prefix"),
         (
             ("{old}/none",),
             "CHECKPOINT is {old}/none, which is no checkpoint with Spark's built-in Kafka source",
@@ -181,7 +181,7 @@ def test_a_checkpoint_that_is_tidegate_s_already_is_refused(tidegate, old, tmp_p
 def test_a_first_batch_without_the_offsets_where_the_query_began_cannot_be_repeated(tidegate, old, tmp_path):
     write_checkpoint(old, {}, BATCHES[:1], 0)
     code, *_ = tidegate("migrate", old, "--to", tmp_path / "new")
-    assert "does not tell where source 1 began: sources/1/0 is missing or damaged" in code
+    assert "does not say where source 1 began: sources/1/0 is missing or damaged" in code
 
 
 def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, monkeypatch, tmp_path):

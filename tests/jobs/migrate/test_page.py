@@ -18,7 +18,7 @@ class CrashError(Exception):
 
 
 class Page:
-    """The code of the page; its checkpoints lie in a folder of the test's own."""
+    """The code of the page; its checkpoints are in the test's own folder."""
 
     def __init__(self, folder, names):
         text = PAGE.read_text().replace("/checkpoints", str(folder))
@@ -92,7 +92,7 @@ def test_a_query_with_state_moves_in_the_middle_of_a_batch_without_a_gap_and_wit
     committed = [(partition, offset) for partition, offsets in written[0].items() for offset in offsets]
     assert sorted([*committed, *run.offsets()]) == every([120, 40])
 
-    seen = written.pop(1)  # what the page says of going back
+    seen = written.pop(1)  # the page's words about going back
     del written[0]
     page.run(0)
     page.finish()

@@ -39,7 +39,7 @@ BAD = [Record(1_700_000_000_000, b"\x00key", b"\xfe no json", HEADERS), Record(-
 
 @pytest.fixture(scope="module")
 def topic(lab: Lab) -> str:
-    """A topic of five records, of which the second and the fourth are bad."""
+    """A topic of five records; the second and the fourth are bad."""
     name = lab.new_topic()
     lab.append(name, encode([GOOD, BAD[0], GOOD, BAD[1], GOOD]))
     return name
@@ -50,10 +50,10 @@ def reader_of(lab: Lab, place: BadRecordPlace | None, **options: Any) -> KafkaSp
 
 
 def read(reader: KafkaSplitReader, topic: str, *ranges: tuple[int, int]) -> list[int]:
-    """Return the offsets of the rows, which have the columns that were asked for."""
-    found = rows(reader.read(ReadTask(tuple(SplitRange(f"{topic}-0", *part) for part in ranges))))
-    assert all("headers" not in row for row in found)
-    return [row["offset"] for row in found]
+    """Return the offsets of the rows, which must not have the column ``headers``."""
+    records = rows(reader.read(ReadTask(tuple(SplitRange(f"{topic}-0", *part) for part in ranges))))
+    assert all("headers" not in row for row in records)
+    return [row["offset"] for row in records]
 
 
 def files_in(folder: Any) -> BadRecordFile:
@@ -89,7 +89,7 @@ def test_files_hold_every_byte_of_a_record_and_a_repeated_task_writes_the_same(l
 
 
 def test_a_generator_sees_bad_records_as_rows_without_an_event_time(lab, topic, tmp_path):
-    wanted, told = SplitRange(f"{topic}-0", 0, 5), []
+    wanted, events = SplitRange(f"{topic}-0", 0, 5), []
     seen: list[tuple[int, int]] = []
 
     class Looking(WatermarkGenerator):
@@ -100,9 +100,9 @@ def test_a_generator_sees_bad_records_as_rows_without_an_event_time(lab, topic, 
 
     reader = reader_of(lab, files_in(tmp_path))
     watching = Watching(Looking, (SplitWatermark(),))
-    assert [row["offset"] for row in rows(watched(reader, watching, ReadTask((wanted,)), told))] == [0, 2, 4]
+    assert [row["offset"] for row in rows(watched(reader, watching, ReadTask((wanted,)), events))] == [0, 2, 4]
     assert seen == [(0, 7), (1, NO_EVENT_TIME), (2, 7), (3, NO_EVENT_TIME), (4, 7)]
-    assert [(event.end, event.said["rows"]) for event in told] == [(5, 5)]
+    assert [(event.end, event.said["rows"]) for event in events] == [(5, 5)]
     assert len([*tmp_path.iterdir()]) == 1
 
 
@@ -146,33 +146,35 @@ def test_columns_of_event_times_are_those_of_the_rows_that_are_left(lab, topic):
 
 
 def test_a_topic_has_the_record_and_headers_that_say_from_where_and_why(lab, topic, monkeypatch):
-    monkeypatch.setattr(module, "_BATCH_BYTES", 1)  # each is a batch of its own
+    monkeypatch.setattr(module, "_BATCH_BYTES", 1)  # each record is a batch of its own
     dead = lab.new_topic(partitions=2)
     reader = reader_of(lab, BadRecordTopic(dead))
     assert read(reader, topic, (0, 5)) == [0, 2, 4]
     assert [*reader.bad_records.values()] == [2]
-    found = consumed(lab, dead, 2)
-    assert [(record.key, record.value) for record in found] == [(record.key, record.value) for record in BAD]
-    for offset, record, written in zip((1, 3), BAD, found, strict=True):
+    copies = consumed(lab, dead, 2)
+    assert [(record.key, record.value) for record in copies] == [(record.key, record.value) for record in BAD]
+    for offset, record, written in zip((1, 3), BAD, copies, strict=True):
         assert written.headers[: len(record.headers)] == [*record.headers]
         said = {"topic": topic, "partition": 0, "offset": offset, "timestamp": record.timestamp, "message": REASON}
         assert dict(written.headers[len(record.headers) :]) == {
             f"{ERROR_HEADERS}{name}": str(value).encode() for name, value in said.items()
         }
-        assert written.timestamp > 1_700_000_000_000  # of the writing: retention would delete it by its own
+        assert (
+            written.timestamp > 1_700_000_000_000
+        )  # the time of the write; with its own timestamp, retention would delete the record
 
 
 def consumed(lab: Lab, topic: str, count: int) -> list[Any]:
     consumer = KafkaConsumer(bootstrap_servers=lab.kafka.bootstrap_servers, auto_offset_reset="earliest")
     consumer.assign([ConsumerPartition(topic, 0)])
-    found: list[Any] = []
-    while len(found) < count:
-        found += [record for records in consumer.poll(1000).values() for record in records]
+    polled: list[Any] = []
+    while len(polled) < count:
+        polled += [record for records in consumer.poll(1000).values() for record in records]
     consumer.close()
-    return found
+    return polled
 
 
-def test_a_topic_that_is_not_there_or_takes_no_record_of_that_size_is_told(lab, topic):
+def test_a_topic_that_is_not_there_or_takes_no_record_of_that_size_is_reported(lab, topic):
     with pytest.raises(ConnectorError, match=r"badRecordsTopic is 'dead-letters', but Kafka has no such topic; create"):
         read(reader_of(lab, BadRecordTopic("dead-letters")), topic, (0, 5))
     small = lab.new_topic(max_message_bytes="200")
@@ -180,7 +182,7 @@ def test_a_topic_that_is_not_there_or_takes_no_record_of_that_size_is_told(lab, 
         read(reader_of(lab, BadRecordTopic(small)), topic, (0, 5))
 
 
-def test_what_is_produced_is_at_the_offset_that_is_told(lab):
+def test_what_is_produced_is_at_the_offset_that_is_returned(lab):
     name = lab.new_topic()
     with KafkaClient(lab.config()) as client:
         offsets = [client.produce(TopicPartition(name, 0), encode([GOOD, GOOD])) for _ in range(2)]

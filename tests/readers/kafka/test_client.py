@@ -21,7 +21,7 @@ from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.retry import Deadline
 
-SECRET = "swordfish"  # noqa: S105 - so that no error may show it
+SECRET = "swordfish"  # noqa: S105 - no error may show it
 
 
 def test_partitions_are_asked_anew_and_topics_never_created(lab: Lab) -> None:
@@ -41,7 +41,7 @@ def test_offsets_by_time_and_by_name(lab: Lab) -> None:
     topic = lab.new_topic(partitions=2)
     full, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     times = [1000, 3000, 2000, 5000, 4000]
-    lab.append(topic, encode([Record(each) for each in times]))
+    lab.append(topic, encode([Record(time_ms) for time_ms in times]))
     with KafkaClient(lab.config()) as client:
         assert client.list_offsets({}) == {}
         assert client.list_offsets({full: LATEST, empty: LATEST}) == {full: (5, -1), empty: (0, -1)}
@@ -53,25 +53,27 @@ def test_offsets_by_time_and_by_name(lab: Lab) -> None:
 
 def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab: Lab) -> None:
     topic = lab.new_topic(partitions=12)
-    partitions = [TopicPartition(topic, each) for each in range(12)]
-    for each in partitions:
-        batch = encode([Record(each.partition * 100 + n, value=b"v" * 20_000) for n in range(5)], "lz4")
-        lab.append(topic, batch, partition=each.partition)
+    partitions = [TopicPartition(topic, number) for number in range(12)]
+    for partition in partitions:
+        batch = encode([Record(partition.partition * 100 + n, value=b"v" * 20_000) for n in range(5)], "lz4")
+        lab.append(topic, batch, partition=partition.partition)
     with KafkaClient(lab.config(fetch_max_bytes=1000)) as client:
         for position in range(5):
-            found = client.peek(dict.fromkeys(partitions, position))
-            assert found == {each: (position, each.partition * 100 + position) for each in partitions}
+            heads = client.peek(dict.fromkeys(partitions, position))
+            assert heads == {partition: (position, partition.partition * 100 + position) for partition in partitions}
         assert client.peek(dict.fromkeys(partitions, 5)) == dict.fromkeys(partitions)
         assert client.peek({}) == {}
 
 
 def test_many_large_batches_are_peeked_at_though_a_response_has_no_room_for_all(lab: Lab) -> None:
     topic = lab.new_topic(partitions=6)
-    partitions = [TopicPartition(topic, each) for each in range(6)]
-    for each in partitions:
-        lab.append(topic, encode([Record(each.partition, value=b"v" * 200_000)]), partition=each.partition)
+    partitions = [TopicPartition(topic, number) for number in range(6)]
+    for partition in partitions:
+        lab.append(topic, encode([Record(partition.partition, value=b"v" * 200_000)]), partition=partition.partition)
     with KafkaClient(lab.config()) as client:
-        assert client.peek(dict.fromkeys(partitions, 0)) == {each: (0, each.partition) for each in partitions}
+        assert client.peek(dict.fromkeys(partitions, 0)) == {
+            partition: (0, partition.partition) for partition in partitions
+        }
 
 
 def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
@@ -83,15 +85,15 @@ def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
         fetch_call, "read_fetch_response", lambda frame, *how: responses.append(len(frame)) or read(frame, *how)
     )
     topic = lab.new_topic(partitions=24)
-    partitions = [TopicPartition(topic, each) for each in range(24)]
-    heads = {each: (0, each.partition) for each in partitions}
-    for each in partitions:
-        lab.append(topic, encode([Record(each.partition, value=b"v" * 50_000)]), partition=each.partition)
+    partitions = [TopicPartition(topic, number) for number in range(24)]
+    heads = {partition: (0, partition.partition) for partition in partitions}
+    for partition in partitions:
+        lab.append(topic, encode([Record(partition.partition, value=b"v" * 50_000)]), partition=partition.partition)
     with KafkaClient(lab.config(fetch_max_bytes=256 << 10)) as client:
         assert client.peek(dict.fromkeys(partitions, 0)) == heads
         assert len(responses) == 24 / 4
         responses.clear()
-        # Too little is asked at first: only the first partition of a request gets its batch.
+        # The first request has too little room: only its first partition gets a batch.
         assert client.peek(dict.fromkeys(partitions, 0), useful_bytes=4 << 10) == heads
         assert len(responses) <= 1 + 24 / 4
 
@@ -106,7 +108,7 @@ def test_a_peek_outside_the_log_is_data_loss(lab: Lab, position: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:9092"])
-def test_a_wrong_server_is_told_in_one_sentence_within_the_deadline(address: str) -> None:
+def test_a_wrong_server_is_reported_in_one_sentence_within_the_deadline(address: str) -> None:
     config = KafkaConnectionConfig(address, {"sasl_plain_password": SECRET}, deadline_s=60)
     with KafkaClient(config) as client, pytest.raises(DeadlineError) as raised:
         client.partitions(deadline_s=0.5)
@@ -142,8 +144,8 @@ def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_dea
     monkeypatch.setattr(kafka_cluster.time, "monotonic", lambda: now)
     absences = kafka_cluster._Absences(60)
     absences.observe(["orders", "others"], ["others"])
-    assert absences.is_there("orders")
-    assert not absences.is_there("others")
+    assert absences.is_absent("orders")
+    assert not absences.is_absent("others")
     now += 4.9
     assert not absences.is_over("orders")
     now += 0.2
@@ -224,7 +226,7 @@ def test_a_refused_login_fails_at_once(lab: Lab) -> None:
         ("localhost:abc", None, "invalid literal"),
     ],
 )
-def test_what_kafka_python_cannot_read_is_told_without_the_password(
+def test_what_kafka_python_cannot_read_is_reported_without_the_password(
     address: str, proxy: str | None, reason: str
 ) -> None:
     config = KafkaConnectionConfig(address, {"proxy_url": proxy, "sasl_plain_password": SECRET}, deadline_s=1)
@@ -254,7 +256,7 @@ def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab: Lab) -
         assert client.peek({at: 0}) == {at: (0, 1000)}
 
 
-def test_an_answer_that_is_no_answer_is_told_at_once() -> None:
+def test_an_answer_that_is_no_answer_is_reported_at_once() -> None:
     for garbage in (
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -269,7 +271,7 @@ def test_an_answer_that_is_no_answer_is_told_at_once() -> None:
         assert str(raised.value).endswith("; look at kafka.security.protocol and kafka.bootstrap.servers")
 
 
-def test_a_close_is_told_though_silence_follows_it() -> None:
+def test_a_close_is_reported_though_silence_follows_it() -> None:
     with answering(b"", b"", b"", None) as address:
         config = KafkaConnectionConfig(address, deadline_s=1)
         with KafkaClient(config) as client, pytest.raises(DeadlineError, match=r": it closed the connection$"):
@@ -301,7 +303,7 @@ def test_a_client_leaves_no_socket_and_may_be_used_again(lab: Lab) -> None:
 
 def test_the_config_is_picklable_and_shows_no_secret() -> None:
     config = KafkaConnectionConfig("here:9092", {"sasl_plain_password": SECRET}, isolation_level="read_committed")
-    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - the test made the bytes
     assert SECRET not in repr(config)
     assert isinstance(hash(config), int)
 
@@ -321,7 +323,7 @@ def test_what_names_no_partition_is_refused(name: str) -> None:
 
 def test_the_cluster_tells_its_time(lab: Lab) -> None:
     with KafkaClient(lab.config()) as client:
-        assert client.clock_ms() is None  # nobody was met yet
+        assert client.clock_ms() is None  # the client has met no broker yet
         client.partitions()
         before_ms = int(time.time() * 1000)
         told_ms = client.clock_ms()

@@ -1,4 +1,4 @@
-"""The memory of a client about its cluster, when connections are lost and when it rests."""
+"""A client's knowledge of its cluster, after lost connections and after a rest."""
 
 import time
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Fetch responses that are damaged on their way."""
+"""Fetch responses that are damaged on the way."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ def read(data: bytes, version: int) -> list[Any]:
 
 @VERSIONS
 def test_a_response_is_read(version: int) -> None:
-    ((partition, error_code, found),) = read(response(version), version)
-    assert (partition, error_code, bytes(found.records)) == (TopicPartition("orders", 3), 0, b"records")
-    assert (found.high_watermark, found.last_stable_offset, found.aborted) == (100, 90, ((7, 15),))
+    ((partition, error_code, fetched),) = read(response(version), version)
+    assert (partition, error_code, bytes(fetched.records)) == (TopicPartition("orders", 3), 0, b"records")
+    assert (fetched.high_watermark, fetched.last_stable_offset, fetched.aborted) == (100, 90, ((7, 15),))
 
 
 @VERSIONS
 def test_a_response_that_ends_too_early_is_corrupt_wherever_it_ends(version: int) -> None:
     whole = response(version)
-    whole = whole.removesuffix(b"\0") if version == BY_ID else whole  # which belongs to the response, and is not read
+    whole = (
+        whole.removesuffix(b"\0") if version == BY_ID else whole
+    )  # this byte belongs to the response, but is not read
     for end in range(len(whole)):
         with pytest.raises(CorruptDataError, match=f"^a fetch response of {end} bytes is broken at byte "):
             read(whole[:end], version)

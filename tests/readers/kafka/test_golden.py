@@ -1,4 +1,4 @@
-"""The reader against kafka-python's own consumer: every field of every record, whatever the batches."""
+"""The reader, compared with kafka-python's consumer in every field of every record, for all kinds of batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CORNERS = [
 
 @pytest.fixture
 def consumer_decompresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lend the consumer the libraries that it lacks; the records it reads itself."""
+    """Give the consumer the codecs that it lacks; it reads the records itself."""
 
     def unsnappy(data: bytes) -> bytes:
         parts, at = [], 16
@@ -79,9 +79,9 @@ def test_values_may_exceed_every_limit(lab: Lab) -> None:
     for size in sizes:
         lab.append(topic, encode([Record(value=bytes([size % 251]) * size, headers=[("h" * 1000, b"x" * 1000)])]))
     config = lab.config(fetch_max_bytes=1000, max_partition_fetch_bytes=1000)
-    found = [*lab.batches(topic, 0, len(sizes), config=config, include_headers=True, max_batch_bytes=10_000)]
-    assert rows(found) == lab.consume(topic, 0, len(sizes))
-    assert [batch.num_rows for batch in found] == [1] * len(sizes)
+    batches = [*lab.batches(topic, 0, len(sizes), config=config, include_headers=True, max_batch_bytes=10_000)]
+    assert rows(batches) == lab.consume(topic, 0, len(sizes))
+    assert [batch.num_rows for batch in batches] == [1] * len(sizes)
 
 
 def test_arrow_batches_are_bounded_in_bytes_and_filled(lab: Lab) -> None:
@@ -89,9 +89,9 @@ def test_arrow_batches_are_bounded_in_bytes_and_filled(lab: Lab) -> None:
     for _ in range(40):
         lab.append(topic, encode([Record(value=b"v" * 100, headers=[("h", b"1")])] * 50))
     bound = 20_000
-    found = [*lab.batches(topic, 0, 2000, include_headers=True, max_batch_bytes=bound)]
-    sizes = [batch.nbytes for batch in found]
-    assert sum(batch.num_rows for batch in found) == 2000
+    batches = [*lab.batches(topic, 0, 2000, include_headers=True, max_batch_bytes=bound)]
+    sizes = [batch.nbytes for batch in batches]
+    assert sum(batch.num_rows for batch in batches) == 2000
     assert max(sizes) <= bound
     assert min(sizes[:-1]) > bound * 0.9
 
@@ -129,5 +129,5 @@ def test_ranges_of_several_splits_come_one_after_the_other(lab: Lab) -> None:
     for partition in range(3):
         lab.append(topic, encode([Record(value=b"%d" % partition)] * 5), partition=partition)
     ranges = (SplitRange(f"{topic}-2", 1, 3), SplitRange(f"{topic}-0", 2, 2), SplitRange(f"{topic}-1", 0, 5))
-    found = rows(KafkaSplitReader(lab.config()).read(ReadTask(ranges)))
-    assert [(row["partition"], row["offset"]) for row in found] == [(2, 1), (2, 2), *((1, n) for n in range(5))]
+    records = rows(KafkaSplitReader(lab.config()).read(ReadTask(ranges)))
+    assert [(row["partition"], row["offset"]) for row in records] == [(2, 1), (2, 2), *((1, n) for n in range(5))]

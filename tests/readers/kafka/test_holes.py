@@ -1,4 +1,4 @@
-"""Empty answers: a hole for good, or records that the broker could not bring in time."""
+"""Empty answers: a permanent hole, or records that the broker could not send in time."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.fetch import FetchedPartition
 
 SHORT_S = 0.5
-NEVER_ABORTED_MS = 900_000  # the longest that a broker takes; by itself it would end the transaction after a minute
+NEVER_ABORTED_MS = 900_000  # the longest time-out that a broker allows; its default ends a transaction after a minute
 
 
 def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
-    """Let new connections take brokers for older ones."""
+    """Make new connections treat brokers as older ones."""
     connect = kafka_connection._connect
 
     def connect_to_older(*arguments: Any) -> Any:
@@ -45,7 +45,7 @@ def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
 
 
 class Tiers:
-    """Takes the records out of fetch responses, as a broker does whose tiered storage does not answer."""
+    """Removes the records from fetch responses, like a broker whose tiered storage does not answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, local: int) -> None:
         self.silent_for = self.fetches = 0
@@ -53,9 +53,9 @@ class Tiers:
         list_offsets = KafkaClient._listed_offsets
 
         def list_some_remote(client: KafkaClient, timestamps: Any, level: Any) -> Any:
-            found = list_offsets(client, timestamps, level)
+            listed = list_offsets(client, timestamps, level)
             return {
-                p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in found.items()
+                p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in listed.items()
             }
 
         monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", self.read)
@@ -116,7 +116,7 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
 ) -> None:
     with KafkaServer(folder=tmp_path) as kafka:
         lab = Lab(kafka)
-        # Either topic is left as compaction by older brokers may leave it.
+        # Both topics look as older brokers may leave them after compaction.
         before_transaction, at_end = (TopicPartition(lab.new_topic(segment_ms="1"), 0) for _ in range(2))
         for at in (before_transaction, at_end):
             lab.append(at.topic, *(encode([Record(n)]) for n in range(3)))
@@ -129,7 +129,7 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(before_transaction.topic, value=b"open", partition=0).get(60)
-        producer.close(timeout=0)  # too soon to abort
+        producer.close(timeout=0)  # it has no time to abort the transaction
         kafka.stop()
         for at in (before_transaction, at_end):
             folder = tmp_path / "broker-1" / "data" / at.split_id
@@ -147,7 +147,7 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
                 assert client.peek({at: 0}) == {at: None}
             assert lab.read(at.topic, 0, 3, config=config) == []
 
-        # Before Kafka 3.4, only what comes after a hole can prove it.
+        # Before Kafka 3.4, only records after a hole can prove it.
         limit_list_offsets(monkeypatch, 7)
         limit_reading(monkeypatch, SHORT_S)
         older = {"fetch_max_wait_ms": 10, "properties": {"client_id": "older"}}
@@ -161,7 +161,7 @@ def test_a_broker_before_kafka_3_is_asked_for_the_last_record_instead_of_the_lat
 ) -> None:
     topic = lab.new_topic()
     at = TopicPartition(topic, 0)
-    lab.append(topic, encode([Record(each) for each in (1_000, 3_000, 2_000)]))
+    lab.append(topic, encode([Record(time_ms) for time_ms in (1_000, 3_000, 2_000)]))
     limit_list_offsets(monkeypatch, 6)
     with KafkaClient(lab.config()) as client:
         assert client.list_offsets({at: MAX_TIMESTAMP}) == {at: (-1, -1)}

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Of how many partitions each fetch was."""
-    found: list[int] = []
+    """Return a list that receives the number of partitions of each fetch."""
+    sizes: list[int] = []
     fetch: Callable[..., Any] = KafkaClient._fetch
 
     def counted(client: KafkaClient, positions: dict[Any, int], *rest: Any, **more: Any) -> Any:
-        found.append(len(positions))
+        sizes.append(len(positions))
         return fetch(client, positions, *rest, **more)
 
     monkeypatch.setattr(KafkaClient, "_fetch", counted)
-    return found
+    return sizes
 
 
 def read(lab: Lab, ranges: list[SplitRange], fetch_max_bytes: int = 50 << 20, **options: Any) -> list[dict[str, Any]]:
@@ -52,8 +52,8 @@ def fill(lab: Lab, sizes: list[int], value: bytes = b"x" * 50) -> list[SplitRang
 
 def test_many_small_ranges_take_a_few_fetches(lab: Lab, fetches: list[int]) -> None:
     ranges = fill(lab, [30] * 200)
-    found = read(lab, ranges)
-    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(200) for o in range(30)]
+    records = read(lab, ranges)
+    assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(200) for o in range(30)]
     assert len(fetches) <= 4
     assert sum(fetches) == 200
 
@@ -61,8 +61,8 @@ def test_many_small_ranges_take_a_few_fetches(lab: Lab, fetches: list[int]) -> N
 def test_no_more_is_asked_for_than_one_fetch_may_bring_however_many_brokers_answer(
     lab: Lab, fetches: list[int]
 ) -> None:
-    found = read(lab, fill(lab, [1] * 20), fetch_max_bytes=5 * FEW_BYTES)
-    assert [row["partition"] for row in found] == [*range(20)]
+    records = read(lab, fill(lab, [1] * 20), fetch_max_bytes=5 * FEW_BYTES)
+    assert [row["partition"] for row in records] == [*range(20)]
     assert fetches == [5] * 4
 
 
@@ -76,18 +76,18 @@ def test_ranges_within_partitions_and_large_ones_among_small_ones_are_read_exact
         SplitRange(other.split_id, 3, 4),
         SplitRange(last.split_id, 90, 95),
     ]
-    found = read(lab, wanted)
+    records = read(lab, wanted)
     expected = [(p, o) for p, r in enumerate(wanted) for o in range(r.start, r.end)]
-    assert [(row["partition"], row["offset"]) for row in found] == expected
-    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in found)
+    assert [(row["partition"], row["offset"]) for row in records] == expected
+    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in records)
     assert 2 in fetches
 
 
 def test_a_batch_that_is_cut_short_among_others_is_asked_for_alone(lab: Lab) -> None:
-    # One record takes more than a fetch of many partitions asks for of each.
+    # A record has more bytes than a fetch of many partitions requests for each.
     ranges = fill(lab, [2, 2, 2], value=b"x" * 200_000)
-    found = read(lab, ranges)
-    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(2)]
+    records = read(lab, ranges)
+    assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(3) for o in range(2)]
 
 
 def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
@@ -104,17 +104,17 @@ def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
         yield last, NotLeaderForPartitionError.errno if has_moved else error_code, fetched
 
     monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", with_a_leader_that_moved)
-    found = read(lab, ranges)
-    assert moved[:2] == [moved[0]] * 2  # it was asked for again
-    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(30)]
-    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in found)
+    records = read(lab, ranges)
+    assert moved[:2] == [moved[0]] * 2  # the partition was requested again
+    assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(3) for o in range(30)]
+    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in records)
 
 
-def test_one_that_is_gone_is_told_by_itself_and_the_others_are_read(lab: Lab) -> None:
+def test_one_that_is_gone_is_reported_by_itself_and_the_others_are_read(lab: Lab) -> None:
     ranges = fill(lab, [10, 10, 10])
     with closing(KafkaAdminClient(bootstrap_servers=lab.kafka.bootstrap_servers)) as admin:
         admin.delete_records({Partition(*TopicPartition.of(ranges[1].split_id)): 10})
     with pytest.raises(DataLossError, match=f"records 0 to 10 of {ranges[1].split_id} are wanted"):
         read(lab, ranges)
-    found = read(lab, ranges, fail_on_data_loss=False)
-    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in (0, 2) for o in range(10)]
+    records = read(lab, ranges, fail_on_data_loss=False)
+    assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in (0, 2) for o in range(10)]

@@ -1,4 +1,4 @@
-"""The leaders of partitions are asked for again when what is known of them is old, as in Java."""
+"""A client requests the leaders of partitions again when its metadata are old, as in Java."""
 
 from __future__ import annotations
 

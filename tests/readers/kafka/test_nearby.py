@@ -1,4 +1,4 @@
-"""Followers in the client's rack serve it (KIP-392), and the leader does where they cannot."""
+"""Followers in the client's rack serve it (KIP-392); if they cannot, the leader does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The brokers that sent the responses to fetches, in order."""
+    """Return a list that receives the brokers that send the responses to fetches, in order."""
     addresses: list[str] = []
     send = BrokerConnection.send
 
@@ -70,7 +70,7 @@ def test_records_come_from_the_follower_in_the_client_s_rack(lab: Lab, asked: li
     assert read("rack-1") == RECORDS
     assert set(asked) == {leader}
     assert read("rack-2") == RECORDS
-    assert asked[0] == leader  # which names the follower
+    assert asked[0] == leader  # the leader names the follower
     assert set(asked[1:]) == {follower}
     lab.kafka.kill(2)
     assert read("rack-2") == RECORDS
@@ -88,7 +88,7 @@ def test_a_follower_is_asked_until_its_time_is_over_or_it_fails() -> None:
     clock, partition = Clock(), TopicPartition("orders", 0)
     nearby = NearbyReplicas(10, clock)
     assert nearby.of(partition) is None
-    assert not nearby.avoid(partition)  # it was the leader that did not know a position
+    assert not nearby.avoid(partition)  # the leader, not the follower, did not know a position
     assert not nearby.is_avoided(partition)
     nearby.prefer(partition, 2)
     assert nearby.of(partition) == 2

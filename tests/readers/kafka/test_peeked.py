@@ -22,11 +22,13 @@ def test_a_position_is_found_in_the_batch_that_holds_it_and_in_no_other(kept, po
     for partition, place, length in kept:
         peeked.keep(partition, batch(10 * place, 10 * place + length - 1))
     for partition in (P, Q):
-        first = {place: length for p, place, length in reversed(kept) if p == partition}  # a second one is no news
+        first = {
+            place: length for p, place, length in reversed(kept) if p == partition
+        }  # a second batch at a place is ignored
         expected = position % 10 < first.get(position // 10, 0)
-        found = peeked.at(partition, position)
-        assert (found is not None) == expected
-        assert found is None or found.base_offset == position // 10 * 10
+        peeked_batch = peeked.at(partition, position)
+        assert (peeked_batch is not None) == expected
+        assert peeked_batch is None or peeked_batch.base_offset == position // 10 * 10
     peeked.forget()
     assert peeked.at(P, position) is None
 

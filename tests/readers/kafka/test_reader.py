@@ -42,8 +42,8 @@ def small_batches(lab: Lab, count: int) -> str:
     return topic
 
 
-def offsets(found: list[dict[str, Any]]) -> list[int]:
-    return [row["offset"] for row in found]
+def offsets(records: list[dict[str, Any]]) -> list[int]:
+    return [row["offset"] for row in records]
 
 
 def delete_before(lab: Lab, topic: str, offset: int) -> None:
@@ -56,7 +56,7 @@ def delete_before(lab: Lab, topic: str, offset: int) -> None:
 
 def test_a_reader_is_picklable_and_opens_nothing_before_it_reads() -> None:
     reader = KafkaSplitReader(KafkaConnectionConfig("nowhere:1"), include_headers=True)
-    copy = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes
+    copy = pickle.loads(pickle.dumps(reader))  # noqa: S301 - the test made the bytes
     assert copy.__dict__ == reader.__dict__
 
 
@@ -68,10 +68,10 @@ def test_the_broker_may_die_in_mid_range(lab: Lab) -> None:
     lab.kafka.kill()
     restart = threading.Thread(target=lab.kafka.restart)
     restart.start()
-    found = rows(chain([first], batches))
+    records = rows(chain([first], batches))
     restart.join()
-    assert offsets(found) == list(range(5, 995))
-    assert [row["timestamp"] for row in found] == list(range(5, 995))
+    assert offsets(records) == list(range(5, 995))
+    assert [row["timestamp"] for row in records] == list(range(5, 995))
 
 
 def test_deleted_records_fail_the_read_unless_that_is_allowed(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
@@ -111,8 +111,8 @@ def test_compaction_leaves_holes(lab: Lab) -> None:
     )
     for at in range(0, 40, 4):
         lab.append(topic, encode([Record(at + n, key=b"%d" % (n % 3), value=b"v") for n in range(4)], "gzip"))
-    # Of the last closed segment, 32 to 35, its newest keys stay, and what is in the active one. The cleaner may take
-    # several passes until then.
+    # The newest keys of the last closed segment (32 to 35) stay, and so does the active segment.  The cleaner may need
+    # several passes.
     while offsets(left := lab.consume(topic, 0, 40)) != list(range(first := 33, 40)):
         pass
     assert lab.read(topic, 0, 40) == left
@@ -142,7 +142,7 @@ def test_connections_outlive_a_read_and_are_not_shared(lab: Lab) -> None:
     pool = idle_clients
 
     def idle() -> list[Any]:
-        return [each for each in pool._idle if each.config == config]
+        return [client for client in pool._idle if client.config == config]
 
     assert offsets(lab.read(topic, 0, 200, config=config)) == list(range(200))
     (kept,) = idle()
@@ -191,7 +191,7 @@ def test_a_forked_worker_opens_its_own_connections(lab: Lab) -> None:
 
 
 def peak_rss_kib(config: KafkaConnectionConfig, split: SplitRange) -> int:
-    """Read a range in a process of its own; return how much memory that process took at most."""
+    """Read a range in a process of its own; return the peak of its memory in KiB."""
     code = f"""
 import resource
 from tests.readers.kafka.test_reader import count_rows
@@ -213,7 +213,7 @@ def test_memory_does_not_grow_with_the_range(lab: Lab) -> None:
     assert large - small < 16 << 10
 
 
-def test_what_is_in_the_future_is_told_by_the_time_that_comes_with_the_task(lab: Lab) -> None:
+def test_what_is_in_the_future_is_reported_by_the_time_that_comes_with_the_task(lab: Lab) -> None:
     topic = lab.new_topic()
     lab.append(topic, encode([Record(1_000), Record(100_000_000)]))
     event_times = RecordTimes(policy=EventTimePolicy(max_future_skew_ms=0))

@@ -1,4 +1,4 @@
-"""Pauses and time-outs after failed connections grow as in Java, and begin anew after a success."""
+"""Pauses and time-outs grow with each failed connection, as in Java, and are short again after a success."""
 
 from __future__ import annotations
 

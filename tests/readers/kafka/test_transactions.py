@@ -1,4 +1,4 @@
-"""``isolation.level``: what is seen of transactions, and what their markers leave behind."""
+"""``isolation.level``: the visible records of transactions, and the holes of their markers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def producer(lab: Lab) -> Iterator[Callable[[str], KafkaProducer]]:
     made = []
 
     def make(transactional_id: str) -> KafkaProducer:
-        each = KafkaProducer(
+        new = KafkaProducer(
             bootstrap_servers=lab.kafka.bootstrap_servers, transactional_id=transactional_id, linger_ms=0
         )
-        each.init_transactions()
-        made.append(each)
-        return each
+        new.init_transactions()
+        made.append(new)
+        return new
 
     yield make
-    for each in made:
-        each.close()
+    for producer_made in made:
+        producer_made.close()
 
 
 def send(producer: KafkaProducer, topic: str, value: bytes, count: int = 3) -> None:
@@ -61,11 +61,11 @@ def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(
 
     for level in LEVELS:
         config = lab.config(isolation_level=level)
-        found = lab.read(topic, 0, end, config=config)
-        assert found == lab.consume(topic, 0, end, level)
-        assert {bytes(row["value"]) for row in found} >= {b"plain", b"one-0", b"one-2", b"two-2", b"two-3"}
+        records = lab.read(topic, 0, end, config=config)
+        assert records == lab.consume(topic, 0, end, level)
+        assert {bytes(row["value"]) for row in records} >= {b"plain", b"one-0", b"one-2", b"two-2", b"two-3"}
         for cut in range(end):
-            assert lab.read(topic, 0, cut, config=config) + lab.read(topic, cut, end, config=config) == found
+            assert lab.read(topic, 0, cut, config=config) + lab.read(topic, cut, end, config=config) == records
 
 
 def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable[[str], KafkaProducer]) -> None:
@@ -81,7 +81,7 @@ def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable
         assert client.peek({at: 1})[at] == (1, 1000)
         assert client.peek({at: 2}) == {at: None}
         one.abort_transaction()
-        # The broker says that it will write the marker, not that it has.
+        # The broker confirms that it will write the marker, not that it has.
         await_that(lambda: client.list_offsets({at: LATEST}) == {at: (6, -1)})
         assert client.peek({at: 2}) == {at: None}
         lab.append(topic, encode([Record(7000, value=b"plain")]))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.support.kafka.lab import Lab
 
-LONG_S, SHORT_S = 30.0, 0.2  # a wait that must end before its time, and one that must not
+LONG_S, SHORT_S = 30.0, 0.2  # the time of a wait that must end early, and of one that must not
 
 
 class Watched:
@@ -91,7 +91,7 @@ def test_news_that_turn_out_to_be_none_leave_the_watch_awake(watched: Watched) -
     assert not watched.client.wait(SHORT_S)
     watched.append(4)
     assert watched.client.wait(LONG_S)
-    assert watched.client.wait(SHORT_S)  # it was not told that anybody has looked
+    assert watched.client.wait(SHORT_S)  # the watch does not know that somebody has requested the ends
     watched.look()
     assert not watched.client.wait(SHORT_S)
     watched.append(4)
@@ -108,7 +108,7 @@ def test_an_evicted_session_is_begun_anew(watched: Watched) -> None:
     assert watched.client.wait(LONG_S)
 
 
-def test_without_a_broker_nobody_is_told_that_all_is_quiet(watched: Watched) -> None:
+def test_without_a_broker_no_watch_says_that_all_is_quiet(watched: Watched) -> None:
     assert not watched.client.wait(SHORT_S)
     watched.session.connection._socket.close()
     assert watched.client.wait(LONG_S)
@@ -134,7 +134,7 @@ def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched: 
     assert not watched.client.wait(SHORT_S)
     with monkeypatch.context() as patch:
         patch.setattr(watch, "read_fetch_response", broken)
-        assert watched.client.wait(SHORT_S)  # a whole answer without a record would end it, too, but as no news
+        assert watched.client.wait(SHORT_S)  # after a whole answer without a record, it would return False
     assert not watched.client.wait(SHORT_S)
 
 
@@ -165,7 +165,7 @@ def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watch
 
 
 class TwoLeaders:
-    """A cluster whose first partition has another address than the others."""
+    """A cluster in which the leader of the first partition has another address."""
 
     def __init__(self, first: str, second: str) -> None:
         self.first, self.second = first, second
@@ -183,14 +183,14 @@ class TwoLeaders:
 class WatchOfTwo:
     """A watch of five partitions with two leaders.
 
-    is_well: cleared, the leader of the first partition answers nothing until it is set again.
+    is_well: while this event is cleared, the leader of the first partition does not answer.
     """
 
     def __init__(self, watched: Watched, watch_of_two: Watch, is_well: threading.Event) -> None:
         self.watched, self.watch, self.is_well = watched, watch_of_two, is_well
 
     def begin(self, end_of_first: int = 0, end_of_second: int = 0) -> None:
-        """Watch all five, which are empty but for the first two."""
+        """Watch all five partitions; only the first two have records."""
         first, second, *others = self.watched.partitions
         ends = {first: end_of_first, second: end_of_second, **dict.fromkeys(others, 0)}
         watched = {partition: WatchedEnd(end, end) for partition, end in ends.items()}
@@ -224,7 +224,7 @@ def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched, of_tw
     of_two.begin()
     assert not of_two.watch.wait(SHORT_S)
     of_two.is_well.clear()
-    assert not of_two.watch.wait(SHORT_S)  # it leaves the one that hangs to the next waits
+    assert not of_two.watch.wait(SHORT_S)  # later waits take the answer of the leader that hangs
     watched.append(1)
     assert of_two.watch.wait(LONG_S)
     of_two.begin(end_of_second=1)
@@ -240,7 +240,7 @@ def test_an_answer_of_before_the_look_is_no_news_after_it(watched: Watched, of_t
     of_two.is_well.clear()
     watched.append(0)
     watched.append(1)
-    assert of_two.watch.wait(LONG_S)  # by the second; the answer about the first is on its way
+    assert of_two.watch.wait(LONG_S)  # the second leader ends the wait; the answer of the first is on its way
     of_two.begin(end_of_first=1, end_of_second=1)
     of_two.is_well.set()
     assert not of_two.watch.wait(SHORT_S)

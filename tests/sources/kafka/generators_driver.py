@@ -1,4 +1,4 @@
-"""A driver to be killed: closes windows by marks in a header, and can be started again over its checkpoint.
+"""A driver that tests kill: it closes windows by marks in a header, and can be started again over its checkpoint.
 
 python -m tests.sources.kafka.generators_driver SERVERS TOPIC OUT [MASTER] [NAME=VALUE ...]
 """

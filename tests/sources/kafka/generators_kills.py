@@ -34,7 +34,7 @@ def closed(spark, out):
 
 
 def survive(kafka, spark, out, kills, seed):
-    """Kill the driver so many times, let it end in peace, and return how often it was really killed.
+    """Kill the driver a number of times, let it end in peace, and return how often it was really killed.
 
     Raises AssertionError unless the output then holds each window that marks have completed, whole and once.
     """
@@ -49,9 +49,9 @@ def survive(kafka, spark, out, kills, seed):
 
 
 def survive_without_executors(kafka, spark, out, kills, seed):
-    """Kill one executor of a cluster of two so many times, with speculation on, and return how often.
+    """Kill one of two executors a number of times, with speculation on, and return how often.
 
-    Raises AssertionError as ``survive`` does, and if the driver ends by it.
+    Raises AssertionError as ``survive`` does, and if a kill ends the driver.
     """
     dice, windows = random.Random(seed), WINDOWS_A_KILL * (kills + 1)
     topic = marked_topic(kafka, windows, seed)

@@ -1,4 +1,4 @@
-"""A topic whose records say in a header up to when they are complete, and the windows that follow from it."""
+"""A topic whose records have a header with the time up to which they are complete, and the windows that follow."""
 
 import random
 from datetime import timedelta
@@ -14,9 +14,9 @@ _SIZE_MS = SIZE // timedelta(milliseconds=1)
 
 
 def marked_topic(kafka, windows, seed=0):
-    """Return a topic with so many windows, the last of which is never complete in the last partition.
+    """Return a topic with a number of windows; the last window is never complete in the last partition.
 
-    The rows of a window come mixed with those of the next, and after both comes the mark of the first.
+    The rows of a window are mixed with those of the next window, and the mark of the first comes after both.
     """
     topic, dice = new_topic(kafka, *([] for _ in range(PARTITIONS))), random.Random(seed)
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=50)
@@ -50,6 +50,6 @@ def complete_windows(windows):
 
 
 def _mark(producer, topic, partition, end_ms):
-    """Say that all rows before a time have come; the mark itself lies in the year 1970, which no window of rows has."""
+    """Mark that all rows before a time have come; the mark itself is in the year 1970, in no window of rows."""
     headers = [(HEADER, str(end_ms - 1).encode())]
     producer.send(topic, None, key=b"mark", partition=partition, timestamp_ms=1, headers=headers)

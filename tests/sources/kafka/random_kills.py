@@ -1,10 +1,10 @@
-"""Kills driver, planner, executors, Python workers and brokers at random moments, and compares what was written.
+"""Kills driver, planner, executors, Python workers and brokers at random moments, and compares the written rows.
 
 python -m tests.sources.kafka.random_kills [--kills 20] [--seed 0] [--master local-cluster[2,1,1024]] [--only KIND ...]
 
 A query copies a topic of a cluster of three brokers to Parquet, and is started again whenever it has ended.  At each
-moment one process is killed with SIGKILL.  A broker is started again before the next kill.  "standalone" as the
-master starts a master and two workers of Spark; "local[2]" has no executors to kill.
+moment one process is killed with SIGKILL.  A broker is started again before the next kill.  The master "standalone"
+starts a master and two workers of Spark; "local[2]" has no executors to kill.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ TOPIC = "random-kills"
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Return the processes below one, with their command lines; also those that have left its group."""
+    """Return the descendants of a process, even outside of its group, with their command lines."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(folder.name))
-    found, left = {}, [pid]
+    commands, left = {}, [pid]
     while left:
         for child in children.get(left.pop(), []):
             left.append(child)
             with suppress(OSError):
-                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
+                commands[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return commands
 
 
 def candidates(kind: str, roots: list[int]) -> list[int]:
@@ -62,7 +62,7 @@ def candidates(kind: str, roots: list[int]) -> list[int]:
 class Run:
     """The driver, started again whenever it has ended.
 
-    killed: how often each kind was.
+    killed: how often each kind was killed.
     """
 
     def __init__(self, kafka, out, master, others, dice):
@@ -79,7 +79,7 @@ class Run:
         return self.driver is not None and self.driver.poll() == 0
 
     def strike(self, kind):
-        """Kill one process of a kind, some time after the next commit; nothing if there is none at that moment."""
+        """Kill one process of a kind, some time after the next commit; kill none if there is none at that moment."""
         self.begin()
         before = commits(self.out)
         await_that(lambda: commits(self.out) != before or self.driver.poll() is not None, 240, lambda: log_of(self.out))
@@ -97,11 +97,11 @@ class Run:
             os.killpg(self.driver.pid, signal.SIGKILL)
             self.driver.wait()
         else:
-            found = candidates(kind, [self.driver.pid, *self.others])
-            if not found:
+            victims = candidates(kind, [self.driver.pid, *self.others])
+            if not victims:
                 return
             with suppress(ProcessLookupError):
-                os.kill(self.dice.choice(found), signal.SIGKILL)
+                os.kill(self.dice.choice(victims), signal.SIGKILL)
         self.killed[kind] += 1
         print(
             f"{time.monotonic() - self.began_s:7.1f} s: {self.killed.total()}, {kind}, {commits(self.out)} batches",
@@ -159,11 +159,11 @@ def main():
         finally:
             run.close()
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-        found = written(spark, out)
-        lost, more = Counter(every(counts)) - Counter(found), Counter(found) - Counter(every(counts))
+        delivered = written(spark, out)
+        lost, more = Counter(every(counts)) - Counter(delivered), Counter(delivered) - Counter(every(counts))
         seconds = time.monotonic() - run.began_s
         print(f"killed {run.killed.total()} in {seconds:,.0f} s, {dict(run.killed)}; {commits(out):,} batches")
-        print(f"{len(found):,} rows, {lost.total()} lost, {more.total()} doubled")
+        print(f"{len(delivered):,} rows, {lost.total()} lost, {more.total()} doubled")
         if lost or more:
             sys.exit(1)
 

@@ -38,7 +38,7 @@ def aligned(minutes, **fields):
 
 
 def dropped(query):
-    return sum(each.numRowsDroppedByWatermark for p in query.recentProgress for each in p.stateOperators)
+    return sum(operator.numRowsDroppedByWatermark for p in query.recentProgress for operator in p.stateOperators)
 
 
 def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_path):
@@ -105,7 +105,7 @@ def test_history_of_a_transactional_producer_stays_aligned_and_never_stalls(spar
 def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no_row(spark, kafka, tmp_path):
     """The README's rule: a delay of out-of-orderness plus max drift."""
     topic = new_topic(kafka, [NOON], [NOON])
-    watermarks = aligned(10)["watermarks"].with_idleness(timedelta(hours=1))  # however slow this machine is
+    watermarks = aligned(10)["watermarks"].with_idleness(timedelta(hours=1))  # longer than any delay of a slow machine
     query = (
         kafka_source(kafka, topic, starting_offsets="earliest", watermarks=watermarks)
         .read_stream(spark)
@@ -148,7 +148,7 @@ def test_an_empty_and_a_quiet_partition_do_not_stop_the_stream(spark, kafka, tmp
 
 
 def awaited(query, condition):
-    """Process what there is until the condition holds; the test's own time limit ends a wait in vain."""
+    """Process all rows until the condition holds; the test's own time limit ends a wait in vain."""
     while not condition():
         query.processAllAvailable()
 

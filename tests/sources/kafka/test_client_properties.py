@@ -1,4 +1,4 @@
-"""Files of Kafka's Java clients work as they are; what they say that means nothing here is told once."""
+"""Files of Kafka's Java clients work as they are; properties without effect here are logged once."""
 
 import logging
 

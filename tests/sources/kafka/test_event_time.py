@@ -33,7 +33,7 @@ def iso(time_ms):
 
 
 def produce(kafka, topic, partition, records):
-    """Send (value, headers) pairs whose own timestamps say nothing."""
+    """Send (value, headers) pairs with meaningless timestamps."""
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=20)
     for value, headers in records:
         producer.send(topic, value, key=b"k", partition=partition, headers=headers, timestamp_ms=NOON)
@@ -109,8 +109,8 @@ def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, t
     assert sum(metrics.bad for metrics in counted) == 3
     assert sum(metrics.future for metrics in counted) == 0
     assert sum(metrics.ignored for metrics in counted) == times.count(None)
-    found = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
-    assert [found[offset] for offset in range(4)] == times
+    times_by_offset = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
+    assert [times_by_offset[offset] for offset in range(4)] == times
 
 
 def test_by_default_a_row_without_a_usable_time_ends_the_query_and_is_not_shown(spark, kafka, tmp_path):

@@ -1,4 +1,4 @@
-"""Filters of batch queries that are not read: by the rows, and by the records that Spark gets from the source."""
+"""Filters of batch queries: the rows that they give, and the records that Spark gets from the source."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -13,7 +13,7 @@ AT_11 = datetime(2023, 11, 15, 11, tzinfo=timezone.utc)  # an hour before NOON; 
 
 @pytest.fixture(scope="module")
 def topic(kafka):
-    # The second partition is out of order: its late records lie behind the half of the hour.
+    # The second partition is out of order: its late records come after those of half past.
     late = [*even_times(NOON, NOON + HOUR, 90), *even_times(NOON - HOUR, NOON, 10)]
     return new_topic(kafka, even_times(NOON, NOON + HOUR, 100), late, even_times(NOON, NOON + HOUR, 10))
 
@@ -25,10 +25,10 @@ def topic(kafka):
         ("partition <> 0 AND offset < 7", 14),
         ("partition IN (0, 2) AND offset >= 95", 5),
         ("offset > 3 AND offset <= 5 AND key IS NULL", 6),
-        # Records before the first of 12:30, but not those behind it that are older.
+        # Records before the first one of 12:30 are skipped, but not older records after it.
         ("timestamp >= timestamp'2023-11-15 12:30:00'", 50 + 55 + 5),
         ("timestamp > timestamp'2023-11-15 12:30:00' AND partition = 0", 50),
-        # An end in time, or an alternative, is no part of a log.
+        # A filter with an end in time, or with an alternative, is no range of a log.
         ("timestamp < timestamp'2023-11-15 12:30:00'", 210),
         ("partition = 2 OR offset = 50", 210),
         ("partition = 7", 0),
@@ -50,7 +50,7 @@ def test_the_rows_are_those_of_the_whole_topic_and_only_what_may_pass_is_read(sp
 
 
 def records_read(frame):
-    """Return how many records the scan of a collected frame has given to Spark."""
+    """Return the number of records that the scan of a collected DataFrame has given to Spark."""
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
     return sum(leaves.apply(n).metrics().apply("numOutputRows").value() for n in range(leaves.size()))
 

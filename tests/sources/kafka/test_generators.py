@@ -1,4 +1,4 @@
-"""Watermarks by a user's code, through Spark and a real broker."""
+"""Watermarks of a user's generators, through Spark and a real broker."""
 
 from datetime import timedelta
 
@@ -28,7 +28,7 @@ SECOND = 1000
 
 
 class EveryTenth(RowWatermarkGenerator):
-    """Emits the time of each tenth row: it has to see all of them, once."""
+    """Emits the time of each tenth row: it must see all rows, each once."""
 
     def __init__(self):
         self.rows = 0
@@ -83,7 +83,7 @@ def test_a_mark_in_a_header_moves_the_watermark_and_nothing_else_does(spark, kaf
         send(0, NOON + 90 * SECOND)
         send(1, NOON + 90 * SECOND, complete=str(NOON + 60 * SECOND))
         await_that(lambda: sum(p.numInputRows for p in query.recentProgress) == 4, seconds=60)
-        assert set(end_watermarks(query)) == {None}  # partition 0 has not said anything yet
+        assert set(end_watermarks(query)) == {None}  # partition 0 has no watermark yet
         send(0, NOON + 95 * SECOND, complete="2023-11-15T12:00:30Z")
         await_that(lambda: end_watermarks(query)[-1] == NOON + 30 * SECOND, seconds=60)
         assert set(end_watermarks(query)) == {None, NOON + 30 * SECOND}
@@ -105,7 +105,7 @@ def test_a_generator_sees_each_row_once_whatever_the_batches_and_restarts_are(sp
     assert seen[-1] == times[989]
     marks = {None, *(int(at) for at in times[9::10])}
     assert set(seen) <= marks
-    # After the restart the planner itself reads the last batch before it, if that was written, and nothing else.
+    # After the restart the planner itself reads only the last batch before it, if that batch was written.
     assert said(run.query).read_here <= 150
 
 

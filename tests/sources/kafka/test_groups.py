@@ -55,9 +55,9 @@ def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_litt
         .start()
     )
     finish(query)
-    found = sorted((milliseconds(r["at"]), milliseconds(r["other"])) for r in spark.table("matches").collect())
+    matches = sorted((milliseconds(r["at"]), milliseconds(r["other"])) for r in spark.table("matches").collect())
     expected = sorted((int(a), int(b)) for a in left_times for b in right_times if abs(a - b) <= MINUTE)
-    assert found == expected
+    assert matches == expected
     rows = [sum(operator.numRowsTotal for operator in p.stateOperators) for p in query.recentProgress]
     in_a_drift = 1200 + 20
     assert max(rows) <= 1.1 * in_a_drift

@@ -76,7 +76,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def of_java(texts, tmp_path_factory):
-    """What Kafka's Java client says: the names of its properties, and what it reads in each text."""
+    """The answers of Kafka's Java client: the names of its properties, and the value of each text."""
     file = tmp_path_factory.mktemp("jaas") / "texts"
     file.write_text("\n".join(map(encoded, texts)))
     jars = find_jars(COORDINATE, override="KAFKA_LIBS")

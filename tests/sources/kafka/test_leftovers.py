@@ -19,17 +19,17 @@ ESTABLISHED = "01"
 def planners(spark):
     """Return the planner processes of the session's queries: its Java starts them."""
     java = spark.sparkContext._gateway.proc.pid
-    found = set()
+    pids = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if parent == java and b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
-                found.add(int(folder.name))
-    return found
+                pids.add(int(folder.name))
+    return pids
 
 
 def connections(server):
-    """Return the ports of those who are connected to the server, itself included."""
+    """Return the ports of all connections to the server."""
     port = f"{int(server.bootstrap_servers.rpartition(':')[2]):04X}"
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
     return {
@@ -40,19 +40,19 @@ def connections(server):
 
 
 def threads():
-    """Return the threads of this process, but for those in which Spark calls Python: py4j keeps them."""
+    """Return the threads of this process, without those in which Spark calls Python: py4j keeps them."""
     frames = sys._current_frames()
     alive = [(thread, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
     return {t for t, at in alive if not any("py4j" in f.f_code.co_filename for f, _ in traceback.walk_stack(at))}
 
 
 def held(spark, kafka):
-    """Return the planner processes, connections and threads of the driver that there are."""
+    """Return the present planner processes, connections and threads of the driver."""
     return planners(spark), connections(kafka), threads()
 
 
 def await_nothing_left(spark, kafka, before):
-    """Wait until nothing is held but what was before; readers close idle connections after a while."""
+    """Wait until only the resources from before are left; readers close idle connections after a while."""
 
     def left():
         return [now - then for now, then in zip(held(spark, kafka), before, strict=True)]

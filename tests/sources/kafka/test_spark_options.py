@@ -42,6 +42,44 @@ def test_a_time_comes_before_offsets_and_a_time_of_all_partitions_before_those_o
     assert [text.split()[0] for text in source.without_effect] == [f"{which}{name}" for name in unused]
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "sentence"),
+    [
+        ({"Timestamp": "6"}, {"Timestamp": "5"}, "startingTimestamp is 6, after endingTimestamp, which is 5"),
+        (
+            {"Offsets": BY_OFFSET},
+            {"Offsets": '{"orders": {"0": 2}}'},
+            "startingOffsets is 3 for partition orders-0, after endingOffsets, which is 2",
+        ),
+        (
+            {"Timestamp": "18"},
+            {"OffsetsByTimestamp": BY_TIME},
+            "startingTimestamp is 18 for partition orders-0, after endingOffsetsByTimestamp, which is 17",
+        ),
+    ],
+)
+def test_a_start_after_the_end_is_refused(start, end, sentence):
+    options = {f"starting{name}": value for name, value in start.items()}
+    with pytest.raises(OptionError) as raised:
+        of(**options, **{f"ending{name}": value for name, value in end.items()})
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingTimestamp": "5", "endingTimestamp": "5"},
+        {"startingOffsets": BY_OFFSET, "endingOffsets": '{"orders": {"0": -1}}'},
+        {"startingOffsets": '{"orders": {"0": -1}}', "endingOffsets": BY_OFFSET},
+        {"startingTimestamp": "5", "endingOffsets": BY_OFFSET},
+        {"startingOffsetsByTimestamp": BY_TIME, "endingOffsets": BY_OFFSET},
+        {"startingOffsets": BY_OFFSET, "startingTimestamp": "0", "endingOffsets": '{"orders": {"0": 1}}'},
+    ],
+)
+def test_a_start_that_may_be_before_the_end_is_accepted(options):
+    assert of(**options).enumerator(None) is not None
+
+
 def test_a_batch_query_may_set_latest_offsets_beside_a_time_that_comes_before_them():
     assert of(startingOffsets="latest", startingTimestamp="5").as_batch().starting_timestamp == 5
     with pytest.raises(OptionError, match="a batch query would read nothing"):

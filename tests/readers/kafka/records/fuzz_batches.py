@@ -1,7 +1,7 @@
-"""Damages record batches of all message formats, and the fetch responses that bring them, at random.
+"""Damages record batches of all message formats, and fetch responses with them, at random.
 
-What is left must be read, or end in CorruptDataError: no other error, no crash, and under checksums no other record
-than was written.
+The result must be read, or end in CorruptDataError.  No other error and no crash is allowed.  If checksums are checked,
+no record may differ from those that were written.
 
     python -m tests.readers.kafka.records.fuzz_batches [--mutants 200000] [--seed 0]
 """
@@ -45,23 +45,23 @@ def _transactional(batch: bytes, producer_id: int, flags: int = TRANSACTIONAL) -
     return reseal(batch, struct.unpack_from(">h", batch, ATTRIBUTES_AT)[0] | flags)
 
 
-def _records(some: random.Random, count: int) -> list[Record]:
+def _records(rng: random.Random, count: int) -> list[Record]:
     return [
         Record(
-            some.choice([0, -1, 1_700_000_000_000 + n]),
-            some.choice([None, b"", b"k%d" % n]),
-            some.choice([None, b"v" * some.randrange(40), b"{}" * 100]),
-            some.choice([[], [], [("h", b"1")], [("ü", None), ("", b"x" * 30)]]),
+            rng.choice([0, -1, 1_700_000_000_000 + n]),
+            rng.choice([None, b"", b"k%d" % n]),
+            rng.choice([None, b"v" * rng.randrange(40), b"{}" * 100]),
+            rng.choice([[], [], [("h", b"1")], [("ü", None), ("", b"x" * 30)]]),
         )
         for n in range(count)
     ]
 
 
-def seeds(some: random.Random) -> list[list[bytes]]:
-    """Logs of a few batches or messages, all sound."""
+def seeds(rng: random.Random) -> list[list[bytes]]:
+    """Return sound logs of a few batches or messages."""
     logs = []
     for codec in CODECS:
-        new = [_shifted(encode(_records(some, 5), codec), 5 * n) for n in range(3)]
+        new = [_shifted(encode(_records(rng, 5), codec), 5 * n) for n in range(3)]
         marker = encode([Record(key=struct.pack(">hh", 0, 0))])
         logs.append([*new, _transactional(_shifted(new[0], 15), 7), _transactional(_shifted(marker, 20), 7, 0x30)])
         logs.append([reseal(new[0], [*CODECS].index(codec) | LOG_APPEND_TIME)])
@@ -74,46 +74,46 @@ def seeds(some: random.Random) -> list[list[bytes]]:
     return logs
 
 
-def _flipped(some: random.Random, data: bytearray) -> None:
-    data[some.randrange(len(data))] ^= 1 << some.randrange(8)
+def _flipped(rng: random.Random, data: bytearray) -> None:
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
-def _replaced(some: random.Random, data: bytearray) -> None:
-    data[some.randrange(len(data))] = some.choice([0, 1, 0x7F, 0x80, 0xFF, some.randrange(256)])
+def _replaced(rng: random.Random, data: bytearray) -> None:
+    data[rng.randrange(len(data))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
 
 
-def _extreme(some: random.Random, data: bytearray) -> None:
-    layout = some.choice(FORMATS)
+def _extreme(rng: random.Random, data: bytearray) -> None:
+    layout = rng.choice(FORMATS)
     size = struct.calcsize(layout)
-    value = some.choice(EXTREMES) + some.randrange(-2, 3)
-    # Most fields stand at the beginning.
-    at = some.randrange(min(len(data), some.choice([HEADER, 2**31])))
+    value = rng.choice(EXTREMES) + rng.randrange(-2, 3)
+    # Most fields are at the beginning.
+    at = rng.randrange(min(len(data), rng.choice([HEADER, 2**31])))
     data[at : at + size] = (value % 2 ** (8 * size)).to_bytes(size, "big")
 
 
-def _cut(some: random.Random, data: bytearray) -> None:
-    at = some.randrange(len(data))
-    del data[at : at + some.randrange(1, 20)]
+def _cut(rng: random.Random, data: bytearray) -> None:
+    at = rng.randrange(len(data))
+    del data[at : at + rng.randrange(1, 20)]
 
 
-def _doubled(some: random.Random, data: bytearray) -> None:
-    at = some.randrange(len(data))
-    data[at:at] = data[at : at + some.randrange(1, 20)]
+def _doubled(rng: random.Random, data: bytearray) -> None:
+    at = rng.randrange(len(data))
+    data[at:at] = data[at : at + rng.randrange(1, 20)]
 
 
 MUTATIONS = [_flipped, _flipped, _replaced, _extreme, _extreme, _cut, _doubled]
 
 
-def _mutated(some: random.Random, data: bytes) -> bytes:
+def _mutated(rng: random.Random, data: bytes) -> bytes:
     damaged = bytearray(data)
-    for _ in range(some.choice([1, 1, 1, 2, 4])):
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
         if damaged:
-            some.choice(MUTATIONS)(some, damaged)
+            rng.choice(MUTATIONS)(rng, damaged)
     return bytes(damaged)
 
 
 def _sealed_again(batch: bytes) -> bytes:
-    """The damaged batch with a length and a checksum that fit, as a producer of nonsense would send it."""
+    """Return the damaged batch with a length and a checksum that fit, as a faulty producer would send it."""
     if len(batch) > CRC_AT and batch[16] < 2:
         return sealed(batch, *struct.unpack_from(">q", batch), batch[17])
     return reseal(batch) if len(batch) >= HEADER else batch
@@ -123,64 +123,64 @@ def _read(data: memoryview, aborted: Any, *, check_crc: bool) -> list[dict[str, 
     batches = split_batches(data, check_crc=check_crc, most_bytes=MOST_BYTES)
     decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=2_000)
     plainer = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=2_000)
-    found = []
+    decoded_batches = []
     for batch in visible_batches(batches, aborted):
         head = first_record(batch, 2)
         assert head is None or 2 <= head[0] <= batch.last_offset
-        for each in plainer.add(batch, 3, 12):
-            each.validate(full=True)
-        found += decoder.add(batch, 0, FOREVER)
+        for decoded in plainer.add(batch, 3, 12):
+            decoded.validate(full=True)
+        decoded_batches += decoder.add(batch, 0, FOREVER)
     list(plainer.flush())
-    return rows([*found, *decoder.flush()])
+    return rows([*decoded_batches, *decoder.flush()])
 
 
-def _told(row: dict[str, Any]) -> str:
+def _text_of(row: dict[str, Any]) -> str:
     return repr([row[name] for name in ("key", "value", "timestamp", "timestampType", "headers")])
 
 
 def fuzz(mutants: int, seed: int = 0) -> Counter[str]:
-    """Read so many mutants, and count what became of them; raises AssertionError for what must not."""
-    some = random.Random(seed)
-    logs = [(log, {_told(row) for row in _read(memoryview(b"".join(log)), [], check_crc=True)}) for log in seeds(some)]
+    """Read mutants, and count their outcomes; raises AssertionError for an outcome that is not allowed."""
+    rng = random.Random(seed)
+    logs = [
+        (log, {_text_of(row) for row in _read(memoryview(b"".join(log)), [], check_crc=True)}) for log in seeds(rng)
+    ]
     outcomes: Counter[str] = Counter()
     for _ in range(mutants):
-        log, written = some.choice(logs)
-        way = some.choice(["bytes", "bytes", "sealed", "sealed", "unchecked", "response"])
+        log, written = rng.choice(logs)
+        way = rng.choice(["bytes", "bytes", "sealed", "sealed", "unchecked", "response"])
         parts = [*log]
-        at = some.randrange(len(parts))
+        at = rng.randrange(len(parts))
         if way == "response":
-            version = some.choice([BY_NAME, BY_ID])
+            version = rng.choice([BY_NAME, BY_ID])
             data = response(version, b"".join(parts))
-            data = (
-                data[:80] + _mutated(some, data[80:]) if some.random() < 0.2 else _mutated(some, data[:80]) + data[80:]
-            )
+            data = data[:80] + _mutated(rng, data[80:]) if rng.random() < 0.2 else _mutated(rng, data[:80]) + data[80:]
         else:
-            parts[at] = _mutated(some, parts[at])
+            parts[at] = _mutated(rng, parts[at])
             parts[at] = _sealed_again(parts[at]) if way != "bytes" else parts[at]
             data = b"".join(parts)
         try:
             if way == "response":
-                found = []
+                records = []
                 for _, error_code, fetched in read_fetch_response(memoryview(data), version, {ORDERS.topic: ORDERS_ID}):
                     if not error_code:
-                        found = _read(fetched.records, fetched.aborted, check_crc=True)
+                        records = _read(fetched.records, fetched.aborted, check_crc=True)
             else:
-                found = _read(memoryview(data), [(7, 15)] * some.randrange(2), check_crc=way != "unchecked")
+                records = _read(memoryview(data), [(7, 15)] * rng.randrange(2), check_crc=way != "unchecked")
         except CorruptDataError:
             outcomes[f"{way}: corrupt"] += 1
             continue
         except Exception as problem:
             raise AssertionError(f"{way}: {problem!r} for {data.hex()}") from problem
-        offsets = [row["offset"] for row in found]
+        offsets = [row["offset"] for row in records]
         assert all(before < after for before, after in itertools.pairwise(offsets)), data.hex()
         if way in {"bytes", "response"}:
-            assert all(_told(row) in written for row in found), data.hex()
+            assert all(_text_of(row) in written for row in records), data.hex()
         outcomes[f"{way}: read"] += 1
     return outcomes
 
 
 def main() -> None:
-    """Run, and say what became of the mutants."""
+    """Run, and print the outcomes of the mutants."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mutants", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -25,8 +25,8 @@ def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
 def test_whole_batches_are_found_and_the_cut_one_is_left() -> None:
     whole = batch(10, 3) + batch(13, 2)
     for cut in range(len(batch(15, 4))):
-        found = split_batches(memoryview(whole + batch(15, 4)[:cut]))
-        assert [(each.base_offset, each.last_offset) for each in found] == [(10, 12), (13, 14)]
+        batches = split_batches(memoryview(whole + batch(15, 4)[:cut]))
+        assert [(split.base_offset, split.last_offset) for split in batches] == [(10, 12), (13, 14)]
     assert split_batches(memoryview(b"")) == []
 
 
@@ -42,20 +42,20 @@ def test_a_transaction_is_aborted_from_its_first_offset_to_its_marker() -> None:
         batch(11, 1),
     ]
     batches = split_batches(memoryview(b"".join(log)))
-    assert [each.base_offset for each in visible_batches(batches, [(7, 3)])] == [0, 5, 7, 9, 11]
-    assert [each.base_offset for each in visible_batches(batches, [])] == [0, 3, 5, 7, 9, 11]
-    assert [each.base_offset for each in visible_batches(batches, [(8, 5), (7, 9)])] == [0, 3, 7, 11]
+    assert [visible.base_offset for visible in visible_batches(batches, [(7, 3)])] == [0, 5, 7, 9, 11]
+    assert [visible.base_offset for visible in visible_batches(batches, [])] == [0, 3, 5, 7, 9, 11]
+    assert [visible.base_offset for visible in visible_batches(batches, [(8, 5), (7, 9)])] == [0, 3, 7, 11]
 
 
 @pytest.mark.parametrize("at", [21, 40, HEADER, HEADER + 500])
 def test_a_flipped_bit_is_found(at: int) -> None:
     data = bytearray(encode(RECORDS))
     data[at] ^= 1
-    (each,) = split_batches(memoryview(data))
+    (split,) = split_batches(memoryview(data))
     with pytest.raises(CorruptDataError, match="checksum of the record batch at offset 0"):
-        each.records()
-    (each,) = split_batches(memoryview(data), check_crc=False)
-    each.records()
+        split.records()
+    (split,) = split_batches(memoryview(data), check_crc=False)
+    split.records()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_an_impossible_header_is_corrupt(at: int, value: bytes, message: str) ->
 
 
 def field(data: bytes, at: int, layout: str, value: int) -> bytes:
-    """The batch with another value in a field of its header, and a checksum that fits."""
+    """Return the batch with another value in a field of its header, and a checksum that fits."""
     return reseal(data[:at] + struct.pack(layout, value) + data[at + struct.calcsize(layout) :])
 
 

@@ -1,4 +1,4 @@
-"""Record batches that are written, against those of kafka-python."""
+"""Record batches that are written, compared with those of kafka-python."""
 
 from __future__ import annotations
 

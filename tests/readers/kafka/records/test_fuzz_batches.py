@@ -1,4 +1,4 @@
-"""The short form of fuzz_batches."""
+"""A short run of fuzz_batches."""
 
 from tests.readers.kafka.records.fuzz_batches import fuzz
 
@@ -6,7 +6,7 @@ from tests.readers.kafka.records.fuzz_batches import fuzz
 def test_damaged_batches_are_read_or_corrupt() -> None:
     outcomes = fuzz(3_000)
     assert sum(outcomes.values()) == 3_000
-    # Both ways are taken, so the mutants are neither all nonsense nor all harmless.
+    # Both outcomes happen, so the mutants are neither all corrupt nor all harmless.
     for way in ("bytes", "sealed", "unchecked", "response"):
         assert outcomes[f"{way}: corrupt"] > 20, outcomes
         assert outcomes[f"{way}: read"] > 20, outcomes

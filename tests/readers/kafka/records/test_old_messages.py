@@ -1,4 +1,4 @@
-"""Message formats 0 and 1: of a broker that still holds them, and as bytes."""
+"""Message formats 0 and 1, as bytes, and from a broker that still has them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ messages = st.builds(Message, st.integers(-1, 2**42), texts, texts)
 
 def decoded(batches: list[RecordBatch], start: int = 0, end: int = FOREVER) -> list[dict[str, Any]]:
     decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=10_000)
-    found = [each for batch in batches for each in decoder.add(batch, start, end)]
-    return rows([*found, *decoder.flush()])
+    decoded_batches = [decoded_batch for batch in batches for decoded_batch in decoder.add(batch, start, end)]
+    return rows([*decoded_batches, *decoder.flush()])
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[bytes, list[dict[str, Any]]]:
-    """A log of both formats, with holes as compaction leaves them, and its rows."""
+    """Return a log of both formats, with the holes of compaction, and its rows."""
     log, expected, at = b"", [], draw(st.integers(0, 2**62))
     for _ in range(draw(st.integers(1, 6))):
         magic, codec = draw(st.integers(0, 1)), draw(st.sampled_from(["none", *COMPRESSED]))
@@ -65,9 +65,9 @@ def test_every_message_is_read(log: tuple[bytes, list[dict[str, Any]]]) -> None:
     batches = split_batches(memoryview(data))
     assert decoded(batches) == expected
     cut = expected[len(expected) // 2]["offset"]
-    assert decoded(batches, cut) == [each for each in expected if each["offset"] >= cut]
-    firsts = [found for batch in batches if (found := first_record(batch, cut)) is not None]
-    first = next(each for each in expected if each["offset"] >= cut)
+    assert decoded(batches, cut) == [message for message in expected if message["offset"] >= cut]
+    firsts = [record for batch in batches if (record := first_record(batch, cut)) is not None]
+    first = next(message for message in expected if message["offset"] >= cut)
     assert firsts[0] == (first["offset"], first["timestamp"])
 
 
@@ -79,11 +79,11 @@ def test_damaged_messages_are_corrupt_and_never_others(
     at = data.draw(st.integers(0, len(damaged) - 1))
     damaged[at] ^= data.draw(st.integers(1, 255))
     with suppress(CorruptDataError):
-        found = decoded(split_batches(memoryview(damaged)))
-        # A message's own offset and length are not under its checksum.
-        values = [(each["key"], each["value"], each["timestamp"]) for each in expected]
-        for each in found:
-            assert (each["key"], each["value"], each["timestamp"]) in values
+        decoded_rows = decoded(split_batches(memoryview(damaged)))
+        # The checksum of a message does not cover its offset and length.
+        values = [(message["key"], message["value"], message["timestamp"]) for message in expected]
+        for message in decoded_rows:
+            assert (message["key"], message["value"], message["timestamp"]) in values
     with suppress(CorruptDataError):
         decoded(split_batches(memoryview(damaged), check_crc=False))
 
@@ -98,7 +98,7 @@ def test_one_short_message_is_a_row() -> None:
 def test_a_wrapper_without_an_offset_counts_from_zero() -> None:
     some = [(0, Message(value=b"a")), (1, Message(value=b"b"))]
     (batch,) = split_batches(memoryview(wrapper(1, some, "gzip", offset=0)))
-    assert [each["offset"] for each in decoded([batch])] == [0, 1]
+    assert [message["offset"] for message in decoded([batch])] == [0, 1]
     assert batch.last_offset == 1
 
 
@@ -126,9 +126,9 @@ def test_what_cannot_be_is_corrupt(data: bytes, sentence: str) -> None:
         split_batches(memoryview(data))
 
 
-def test_a_damaged_message_is_told_once_it_is_the_next() -> None:
+def test_a_damaged_message_is_reported_once_it_is_the_next() -> None:
     good, bad = plain(1, 0, Message()), plain(1, 1, Message())[:-1] + b"x"
-    assert [each["offset"] for each in decoded(split_batches(memoryview(good + bad)))] == [0]
+    assert [message["offset"] for message in decoded(split_batches(memoryview(good + bad)))] == [0]
     with pytest.raises(CorruptDataError, match="offset 1"):
         split_batches(memoryview(bad + good))
 
@@ -136,7 +136,7 @@ def test_a_damaged_message_is_told_once_it_is_the_next() -> None:
 def test_a_few_wrappers_are_unpacked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_batches, "OLD_BYTES", 100)
     data = b"".join(wrapper(1, [(at, Message(value=bytes(60)))], "gzip") for at in range(10))
-    assert [each.last_offset for each in split_batches(memoryview(data))] == [0, 1]
+    assert [part.last_offset for part in split_batches(memoryview(data))] == [0, 1]
 
 
 def test_a_wrapper_that_becomes_too_large_names_the_option() -> None:
@@ -148,7 +148,7 @@ def test_a_wrapper_that_becomes_too_large_names_the_option() -> None:
 
 
 def old_segment() -> tuple[bytes, list[tuple[int, int, Message, int | None]]]:
-    """A segment of a log that has seen all formats, and its messages with their formats."""
+    """Return a segment with messages of all formats, and its messages with their formats."""
     counter = itertools.count()
     log, held = b"", []
 
@@ -163,7 +163,7 @@ def old_segment() -> tuple[bytes, list[tuple[int, int, Message, int | None]]]:
             log += plain(magic, offset, message)
             held.append((magic, offset, message, None))
         for codec in COMPRESSED:
-            some = [each for each in next_ones(6) if each[0] % 4]  # compaction has taken the others
+            some = [pair for pair in next_ones(6) if pair[0] % 4]  # compaction has taken the others
             log += wrapper(magic, some, codec)
             held += [(magic, offset, message, None) for offset, message in some]
     some = next_ones(3)
@@ -185,17 +185,17 @@ def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
         end = held[-1][1] + 1
         assert lab.end(topic) == end
         lab.append(topic, encode([Record(99_000, value=b"new")] * 2))
-        expected = [row(topic, 0, *each) for each in held]
-        found = lab.read(topic, 0, end + 2)
-        assert found[:-2] == expected
-        assert [each["value"] for each in found[-2:]] == [b"new"] * 2
+        expected = [row(topic, 0, *message) for message in held]
+        read_rows = lab.read(topic, 0, end + 2)
+        assert read_rows[:-2] == expected
+        assert [message["value"] for message in read_rows[-2:]] == [b"new"] * 2
         planned = KafkaDetails(now_ms=0, leader_epoch=0)
         for start in (0, 4, 11, end - 1):
             assert lab.read(topic, start, end, details=planned) == [
-                each for each in expected if each["offset"] >= start
+                message for message in expected if message["offset"] >= start
             ]
         at = TopicPartition(topic, 0)
         with KafkaClient(lab.config()) as client:
             for position in range(end):
-                head = next(each for each in expected if each["offset"] >= position)
+                head = next(message for message in expected if message["offset"] >= position)
                 assert client.peek({at: position}) == {at: (head["offset"], head["timestamp"])}

@@ -1,4 +1,4 @@
-"""Logs in by Kerberos for real: a key distribution centre of MIT Kerberos, a broker that asks it, and a reader.
+"""Logs in by real Kerberos: a key distribution centre of MIT Kerberos, a broker that uses it, and a reader.
 
 python -m tests.readers.kafka.wire.kerberos_login
 
@@ -65,7 +65,7 @@ class Realm:
         return self._folder / f"{principal.partition('/')[0].partition('@')[0]}.keytab"
 
     def ticket(self, principal: str) -> Path | None:
-        """Return a ticket cache; None: the centre gives none."""
+        """Return a ticket cache; None: the centre gives no ticket."""
         cache = self._folder / "cache"
         asked = [command("kinit"), "-k", "-t", str(self.keytab(principal)), "-c", f"FILE:{cache}", principal]
         return cache if subprocess.run(asked, capture_output=True, check=False).returncode == 0 else None
@@ -75,16 +75,16 @@ class Realm:
 
 
 def command(name: str) -> str:
-    """Return the path of a program of Kerberos, which users have outside their PATH."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin")
-    if found is None:
+    """Return the path of a program of Kerberos, which may be outside the PATH."""
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin")
+    if path is None:
         raise SystemExit(f"{name} is needed: apt-get install krb5-kdc krb5-admin-server krb5-user")
-    return found
+    return path
 
 
 @contextmanager
 def broker(realm: Realm) -> Iterator[tuple[KafkaServer, str]]:
-    """Start a broker; yield it with the address of the listener that asks for tickets."""
+    """Start a broker; yield it, and the address of the listener that requires tickets."""
     (port,) = free_ports(1)
     address = f"{HOST}:{port}"
     listener = "listener.name.kerberos"
@@ -103,7 +103,7 @@ def broker(realm: Realm) -> Iterator[tuple[KafkaServer, str]]:
 
 
 def outcome(servers: str, topic: str, module: str) -> str:
-    """Read the topic by a login module; return the count of rows, or the sentence of a refusal."""
+    """Read the topic by a login module; return the number of rows, or the sentence of a refusal."""
     login = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "GSSAPI",
@@ -121,7 +121,7 @@ def outcome(servers: str, topic: str, module: str) -> str:
 
 
 def main() -> None:
-    """Print what comes of each way to log in."""
+    """Print the outcome of each login."""
     with tempfile.TemporaryDirectory() as name, Sandbox(prefix="tidegate-kerberos-") as sandbox:
         realm = Realm(Path(name), sandbox)
         with broker(realm) as (kafka, servers):

@@ -1,4 +1,4 @@
-"""What works and what is told when it does not: a matrix of TLS, logins and rights, on one real broker.
+"""A matrix of TLS, logins and rights on a real broker: the ways that work, and the errors of those that do not.
 
 ``python -m tests.readers.kafka.wire.security_matrix`` writes it to ``docs/kafka-security.md``.
 """
@@ -37,12 +37,15 @@ ENDS_AFTER_S = 2.0
 
 @dataclass(frozen=True)
 class Case:
-    """A way to connect; ``told`` is a part of the sentence if it is refused."""
+    """A way to connect.
+
+    refusal: a part of the error's sentence; None: it works.
+    """
 
     title: str
     listener: str
     properties: dict[str, str] = field(default_factory=dict)
-    told: str | None = None
+    refusal: str | None = None
     topic: str = READABLE
 
 
@@ -101,7 +104,7 @@ def jaas(module: str, **options: str) -> str:
 
 
 def cases(at: Place) -> list[Case]:
-    """All rows of the matrix, in groups: TLS, certificates of clients, logins, tokens, rights."""
+    """Yield all rows of the matrix, in groups: TLS, certificates of clients, logins, tokens, rights."""
     ca = {"ssl.truststore.location": str(at.authority.certificate)}
     return [*_tls(at, ca), *_certificates(at, ca), *_logins(ca), *_tokens(at, ca), *_rights()]
 
@@ -157,11 +160,11 @@ def _logins(ca: dict[str, str]) -> Iterator[Case]:
         return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(module, username=user, password=password)}
 
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        told = "Authentication failed"
+        reason = "Authentication failed"
         yield Case(f"{mechanism}", "SASL_SSL", {**ca, **login(mechanism, USER, PASSWORD)})
-        yield Case(f"{mechanism} with a wrong password", "SASL_SSL", {**ca, **login(mechanism, USER, WRONG)}, told)
+        yield Case(f"{mechanism} with a wrong password", "SASL_SSL", {**ca, **login(mechanism, USER, WRONG)}, reason)
         unknown = {**ca, **login(mechanism, "nobody", PASSWORD)}
-        yield Case(f"{mechanism} with an unknown user", "SASL_SSL", unknown, told)
+        yield Case(f"{mechanism} with an unknown user", "SASL_SSL", unknown, reason)
     odd = login("SCRAM-SHA-512", ODD_USER, PASSWORD)
     yield Case("SCRAM with a comma and an equals sign in the user name", "SASL_PLAINTEXT", odd)
     yield Case(
@@ -192,9 +195,9 @@ def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
 def _rights() -> Iterator[Case]:
     module = jaas("scram.ScramLoginModule", username=USER, password=PASSWORD)
     login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": module}
-    told = "Describe and Read on the topic"
-    yield Case("no right (ACL) to read the topic", "SASL_PLAINTEXT", login, told, SEEN)
-    yield Case("no right to describe the topic", "SASL_PLAINTEXT", login, told, HIDDEN)
+    missing = "Describe and Read on the topic"
+    yield Case("no right (ACL) to read the topic", "SASL_PLAINTEXT", login, missing, SEEN)
+    yield Case("no right to describe the topic", "SASL_PLAINTEXT", login, missing, HIDDEN)
     yield Case("no right on groups: none is needed", "SASL_PLAINTEXT", login)
     yield Case("no right to describe the cluster: the driver's clock is used", "SASL_PLAINTEXT", login)
 
@@ -215,7 +218,7 @@ def _text(authority: Authority) -> str:
 
 
 def outcome(at: Place, case: Case) -> Outcome:
-    """Connect, look at the topic and read it."""
+    """Connect, discover the topic and read it."""
     listener, _, host = case.listener.partition("@")
     servers = at.kafka.bootstrap_servers if listener == "PLAINTEXT" else at.kafka.servers_of(listener)
     servers = servers.replace("127.0.0.1", host or "127.0.0.1")
@@ -234,7 +237,7 @@ def outcome(at: Place, case: Case) -> Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """The matrix in Markdown."""
+    """Return the matrix in Markdown."""
     cells = [(one.case.title, one.sentence or "read", f"{one.seconds:.1f}") for one in outcomes]
     lines = [("case", "outcome", "seconds"), ("---", "---", "---"), *cells]
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)

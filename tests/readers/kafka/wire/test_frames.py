@@ -1,4 +1,4 @@
-"""Frames end at their deadline however slowly they come, and their length is judged before it is believed."""
+"""Frames end at their deadline, however slowly they come, and their length is checked before it is used."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_deadline_holds_though_a_byte_comes_before_each_time_out(
     assert "it sent only" in str(raised.value)
 
 
-def test_silence_is_told_as_such(pair: tuple[FrameSocket, socket.socket]) -> None:
+def test_silence_is_reported_as_such(pair: tuple[FrameSocket, socket.socket]) -> None:
     frames, _ = pair
     with pytest.raises(TimeoutError, match=r"^it does not answer$"):
         frames.receive(soon(0.05))
@@ -98,7 +98,7 @@ def test_a_length_that_is_none_ends_the_connection(pair: tuple[FrameSocket, sock
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x09abcd"])
-def test_an_end_within_a_frame_is_told(pair: tuple[FrameSocket, socket.socket], sent: bytes) -> None:
+def test_an_end_within_a_frame_is_reported(pair: tuple[FrameSocket, socket.socket], sent: bytes) -> None:
     frames, theirs = pair
     theirs.sendall(sent)
     theirs.close()

@@ -1,4 +1,4 @@
-"""What a login by Kerberos asks of the package gssapi, which here is not the real one: it needs a realm."""
+"""Logins by Kerberos, with a mock of the package gssapi, since the real one needs a realm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Name(str):
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What was asked last, by the kind of the object."""
+    """Return the last arguments, by the kind of the object."""
     last: dict[str, Any] = {}
 
     def context(**arguments: Any) -> Any:
@@ -64,7 +64,7 @@ def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_anothe
 
 
 @pytest.mark.parametrize(("code", "may_heal"), [(-1765328228, True), (2529639068, True), (2529639107, False)])
-def test_a_ticket_that_is_refused_is_told_and_one_of_a_centre_that_is_away_may_come(
+def test_a_ticket_that_is_refused_is_reported_and_one_of_a_centre_that_is_away_may_come(
     asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, may_heal: bool
 ) -> None:
     class GSSError(Exception):
@@ -88,7 +88,7 @@ def test_a_ticket_that_is_refused_is_told_and_one_of_a_centre_that_is_away_may_c
         KerberosMechanism(**login)
 
 
-def test_without_the_package_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_way_to_get_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(OptionError, match=r"pip install 'tidegate\[kerberos\]'$"):
         KerberosMechanism(**COMMON)

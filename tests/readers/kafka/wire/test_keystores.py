@@ -1,4 +1,4 @@
-"""Key stores that Java's keytool made give back the key and the certificates that were put in."""
+"""Key stores of Java's keytool give back the key and the certificates that were put into them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import builtins
 import errno
 import os
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from tests.support.certificates import Authority
-from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, trust_stores
+from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, keytool, trust_stores
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.ciphers import choose_ciphers, openssl_name
 from tidegate.readers.kafka.wire.keystores import StoreError, as_pem, read_store
@@ -56,10 +59,79 @@ def test_a_trust_store_gives_its_certificates(stores: Stores, kind: str) -> None
     assert store.key == b""
 
 
+# What Java trusts by a store was tried with its own TrustManager.
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_the_certificate_of_a_key_is_trusted_and_not_that_of_its_ca_as_in_java(stores: Stores, kind: str) -> None:
+    store = read_store(stores.keys[kind].read_bytes(), STORE_PASSWORD, KEY_PASSWORD)
+    assert x509.load_pem_x509_certificates(store.trusted) == x509.load_pem_x509_certificates(stores.pem.read_bytes())
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores: Stores, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "both"
+    file.write_bytes(stores.keys[kind].read_bytes())
+    ca = stores.authority.certificate
+    keytool("-importcert", "-alias", "ca", "-file", ca, "-keystore", file, "-storepass", STORE_PASSWORD)
+    trusted = read_store(file.read_bytes(), STORE_PASSWORD, KEY_PASSWORD).trusted
+    wanted = (stores.pem, ca)
+    assert set(x509.load_pem_x509_certificates(trusted)) == {
+        x509.load_pem_x509_certificates(pem.read_bytes())[0] for pem in wanted
+    }
+
+
+@pytest.mark.parametrize("new_first", [True, False])
+def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signed(
+    stores: Stores, tmp_path: Path, new_first: bool
+) -> None:
+    (own,) = x509.load_pem_x509_certificates(stores.pem.read_bytes())
+    old, new = (
+        x509.load_pem_x509_certificates(authority.certificate.read_bytes())[0]
+        for authority in (stores.authority, Authority(tmp_path))
+    )
+    assert old.subject == new.subject
+    key = serialization.load_pem_private_key(stores.pem.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    opening = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+    authorities = [new, old] if new_first else [old, new]
+    store = read_store(
+        pkcs12.serialize_key_and_certificates(b"me", key, own, authorities, opening), STORE_PASSWORD, None
+    )
+    assert x509.load_pem_x509_certificates(store.chain) == [own, old]
+    assert x509.load_pem_x509_certificates(store.trusted) == [own, new]
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_server_is_trusted_by_its_certificate_without_its_ca_and_without_the_password_of_a_key(
+    stores: Stores, kind: str
+) -> None:
+    client = tls_context(settings(truststore_location=stores.keys[kind], truststore_password=STORE_PASSWORD))
+    assert client is not None
+    assert shakes_hands(client, stores.pem)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shakes_hands(client, stores.authority.issue("another"))
+
+
+def shakes_hands(client: ssl.SSLContext, pem: Path) -> bool:
+    """Return whether a client and a server with this certificate agree; raises the errors of either."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(pem)
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1"),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for _ in range(4):  # flights of a handshake
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    return all(side.cipher() is not None for side in sides)
+
+
 def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wrong_one(stores: Stores) -> None:
     content = stores.trusted["JKS"].read_bytes()
     assert read_store(content, None, None) == read_store(content, STORE_PASSWORD, None)
-    for damaged in (content[:-1] + b"\0", content[:60] + b"\0" + content[61:]):
+    for place in (60, len(content) - 1):
+        damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
         with pytest.raises(StoreError, match="does not open with its password, or is damaged"):
             read_store(damaged, STORE_PASSWORD, None)
 
@@ -74,7 +146,7 @@ def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wron
         ("PKCS12", None, None, "needs its password"),
     ],
 )
-def test_a_wrong_password_is_told(stores: Stores, kind: str, password: str, key_password: str, reason: str) -> None:
+def test_a_wrong_password_is_reported(stores: Stores, kind: str, password: str, key_password: str, reason: str) -> None:
     with pytest.raises(StoreError, match=reason):
         read_store(stores.keys[kind].read_bytes(), password, key_password)
 
@@ -127,7 +199,7 @@ def of_stores(stores: Stores) -> dict[str, str]:
 
 @pytest.fixture
 def loaded_from(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int, int]]:
-    """From which files keys are loaded, and the modes of each file and of its folder."""
+    """Return a list that receives the files from which keys are loaded, with the modes of file and folder."""
     files: list[tuple[Path, int, int]] = []
     load = ssl.SSLContext.load_cert_chain
 
@@ -179,7 +251,7 @@ def test_where_no_file_can_be_in_memory_only_we_can_read_the_key_and_no_file_is_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_wrong_with_a_store_is_told_with_its_option(stores: Stores, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_store_is_reported_with_its_option(stores: Stores, tmp_path: Path) -> None:
     wrong = {
         "truststore_location": stores.trusted["JKS"],
         "truststore_password": "wrong",

@@ -1,4 +1,4 @@
-"""Brokers are reached through proxies, which may want a login of their own, or refuse."""
+"""Brokers are reached through proxies, which may require a login, or refuse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Answering: TypeAlias = Callable[[socket.socket], tuple[str, int] | None]
 
-SECRET = "hunter/2@home"  # noqa: S105 - of a proxy that lives for seconds
+SECRET = "hunter/2@home"  # noqa: S105 - the password of a proxy that lives for seconds
 SECRET_IN_URL = "hunter%2F2%40home"  # noqa: S105
 
 
@@ -90,7 +90,7 @@ def http_status(status: bytes, client: socket.socket) -> None:
 
 
 def echo(status: bytes, client: socket.socket) -> None:
-    """HTTP's CONNECT, refused in the words of the request."""
+    """HTTP's CONNECT, with a refusal that repeats the request."""
     login = asked_to_connect(client).rpartition(b"Basic ")[2].strip()
     words = b"%s from %s (%s)" % (login, base64.b64decode(login), b"x" * 70 + login)
     client.sendall(b"HTTP/1.1 " + status + b" " + words + b"\r\n\r\n")
@@ -132,8 +132,8 @@ def serving(proxy: Answering) -> Iterator[Proxy]:
             yield Proxy(f"127.0.0.1:{listener.getsockname()[1]}", clients)
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            for each in accepting, *threads:
-                each.join()
+            for thread in accepting, *threads:
+                thread.join()
 
 
 PROXIES = [("http", connect_proxy), ("socks5", socks_proxy), ("socks5h", socks_proxy)]
@@ -202,7 +202,7 @@ def test_an_address_of_ipv6_is_named_as_one() -> None:
         ),
     ],
 )
-def test_a_refusal_of_the_proxy_is_told_at_once_and_not_asked_for_again(
+def test_a_refusal_of_the_proxy_is_reported_at_once_and_not_asked_for_again(
     scheme: str, answer: Answering, login: str, reason: str
 ) -> None:
     with serving(answer) as proxy, KafkaClient(proxy.config(scheme, login)) as client:
@@ -216,7 +216,7 @@ def test_a_refusal_of_the_proxy_is_told_at_once_and_not_asked_for_again(
 
 def test_of_several_addresses_none_repeats_a_refused_login() -> None:
     with serving(socks_proxy) as proxy:
-        config = KafkaConnectionConfig(  # two bootstrap servers, the second of which has two addresses as a rule
+        config = KafkaConnectionConfig(  # two bootstrap servers; the second usually has two addresses
             "127.0.0.1:1,localhost:1", {"proxy_url": f"socks5://me:swordfish@{proxy.address}"}, deadline_s=20
         )
         with KafkaClient(config) as client, pytest.raises(ConnectorError, match="the proxy refuses the login"):
@@ -255,7 +255,7 @@ def test_a_proxy_that_is_away_for_a_moment_costs_nothing_but_time(lab: Lab) -> N
             assert client.partitions([topic]) == {topic: (0,)}
 
 
-def test_a_proxy_that_cannot_be_reached_is_told_from_a_broker_that_cannot() -> None:
+def test_a_proxy_that_cannot_be_reached_is_distinguished_from_a_broker_that_cannot() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]
     config = KafkaConnectionConfig("broker.test:9092", {"proxy_url": f"http://127.0.0.1:{free}"}, deadline_s=0.5)
@@ -276,11 +276,11 @@ def test_a_proxy_that_never_answers_does_not_hang_the_client(scheme: str) -> Non
 
 
 @pytest.mark.parametrize("status", [b"403", b"407", b"503"])
-def test_a_proxy_that_repeats_what_it_was_told_does_not_make_us_show_the_login(status: bytes) -> None:
+def test_a_proxy_that_repeats_what_it_received_does_not_make_us_show_the_login(status: bytes) -> None:
     with serving(partial(echo, status)) as proxy:
         config = proxy.config("http", deadline_s=1)
         with KafkaClient(config) as client, pytest.raises(ConnectorError, match=status.decode()) as caught:
             client.partitions(["t"])
-    told, login = str(caught.value), base64.b64encode(f"me:{SECRET}".encode()).decode()
-    assert SECRET not in told
-    assert login[:6] not in told
+    message, login = str(caught.value), base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert SECRET not in message
+    assert login[:6] not in message

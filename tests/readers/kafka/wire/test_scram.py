@@ -1,4 +1,4 @@
-"""SCRAM's messages, beside those that RFC 5802 and RFC 7677 print."""
+"""SCRAM's messages, compared with the examples of RFC 5802 and RFC 7677."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_names_with_signs_of_the_messages_are_escaped_and_signed_so() -> None:
     assert last.endswith(b",p=" + base64.b64encode(proof))
 
 
-def test_too_few_iterations_are_refused_before_anything_is_told() -> None:
+def test_too_few_iterations_are_refused_before_anything_is_sent() -> None:
     dialogue = mechanism()
     nonce = dialogue.auth_bytes().split(b"r=")[1]
     with pytest.raises(WeakLoginError, match="asks for 4095 iterations of SCRAM, and at least 4096 are safe"):

@@ -1,4 +1,4 @@
-"""TLS and logins, against a broker that asks for them."""
+"""TLS and logins, with a broker that requires them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PASSWORD = "hunter2"  # noqa: S105 - of a broker that lives for seconds
+PASSWORD = "hunter2"  # noqa: S105 - the password of a broker that lives for seconds
 WRONG = "swordfish"
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PROTOCOLS = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -64,12 +64,12 @@ class Secured(NamedTuple):
 
 
 def refusal(servers: str, properties: dict[str, str]) -> str:
-    """Return what is told of a refusal, without the server's name."""
+    """Return the sentence of a refusal, without the server's name."""
     with KafkaClient(connection_config(servers, properties)) as client, pytest.raises(ConnectorError) as raised:
         client.partitions()
     assert not isinstance(raised.value, DeadlineError)
-    refused, told, why = str(raised.value).partition(f"the Kafka broker {servers} refused the connection: ")
-    assert (refused, bool(told)) == ("", True), str(raised.value)
+    refused, clause, why = str(raised.value).partition(f"the Kafka broker {servers} refused the connection: ")
+    assert (refused, bool(clause)) == ("", True), str(raised.value)
     assert "\n" not in why
     return why
 
@@ -79,7 +79,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     certificate, mine = authority.issue("broker"), authority.issue("me")
     security = KafkaSecurity({"me": PASSWORD}, certificate, authority.certificate)
-    # The broker then sends its refusal and the close in one go.
+    # The broker then sends its refusal and the close in one packet.
     at_once = {"connection.failed.authentication.delay.ms": "0"}
     with KafkaServer(security=security, properties=at_once) as kafka:
         lab = Lab(kafka)
@@ -145,12 +145,12 @@ def test_a_revoked_certificate_is_refused(secured: Secured) -> None:
 
 @pytest.mark.parametrize("given", PROTOCOLS)
 @pytest.mark.parametrize("spoken", [*PROTOCOLS, "MTLS"])
-def test_another_protocol_than_the_listener_s_is_told_at_once(secured: Secured, given: str, spoken: str) -> None:
+def test_another_protocol_than_the_listener_s_is_reported_at_once(secured: Secured, given: str, spoken: str) -> None:
     if given == spoken:
         return
     why = refusal(secured.servers(spoken), secured.properties(given))
     assert "kafka.security.protocol" in why
-    if "look at" not in why:  # the broker itself has not said it
+    if "look at" not in why:  # the reason is not from the broker itself
         assert why.startswith(f"it speaks {'SSL' if spoken == 'MTLS' else spoken}")
         assert why.endswith(f", but kafka.security.protocol is {given}")
     assert PASSWORD not in why
@@ -194,17 +194,19 @@ def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_
     with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
         config = connection_config(broker.address, secured.properties("SASL_PLAINTEXT", mechanism, WRONG))
         with KafkaClient(config) as client:
-            told = set()
+            messages = set()
             for _ in range(3):
                 with pytest.raises(ConnectorError, match="Authentication failed") as raised:
                     client.partitions()
-                told.add(str(raised.value))
-        assert len(told) == 1
+                messages.add(str(raised.value))
+        assert len(messages) == 1
         assert broker.asked.count(AUTHENTICATE) == (1 if mechanism == "PLAIN" else 2)
 
 
 @pytest.mark.parametrize("answer", [hand_on, hand_on_with_the_close])
-def test_a_mechanism_that_is_not_offered_is_told_at_once_with_those_that_are(secured: Secured, answer: object) -> None:
+def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(
+    secured: Secured, answer: object
+) -> None:
     with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
         why = refusal(broker.address, secured.properties("SASL_PLAINTEXT", "GSSAPI"))
     assert "it offers " in why

@@ -1,4 +1,4 @@
-"""Every row of the matrix of TLS, logins and rights comes out as the documentation says."""
+"""Every row of the matrix of TLS, logins and rights has the outcome that the documentation shows."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def at(tmp_path_factory: pytest.TempPathFactory):
         yield made
 
 
-def test_the_cluster_s_clock_is_told_to_those_who_may_describe_it(at: Place) -> None:
+def test_the_cluster_s_clock_is_given_to_those_who_may_describe_it(at: Place) -> None:
     login = next(case for case in cases(at) if case.title == "SCRAM-SHA-512").properties
     secured = connection_config(at.kafka.servers_of("SASL_SSL"), {"security.protocol": "SASL_SSL", **login})
-    for config, is_told in ((connection_config(at.kafka.bootstrap_servers, {}), True), (secured, False)):
+    for config, is_given in ((connection_config(at.kafka.bootstrap_servers, {}), True), (secured, False)):
         with KafkaClient(config) as client:
             client.partitions([READABLE])
-            assert (client.clock_ms() is not None) == is_told
+            assert (client.clock_ms() is not None) == is_given
 
 
 def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any, tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any
 def test_every_row_of_the_matrix_comes_out_as_documented(at: Place) -> None:
     outcomes = [outcome(at, case) for case in cases(at)]
     for one in outcomes:
-        assert (one.rows, one.case.told or "") == (0 if one.case.told else ROWS, one.case.told or ""), one
-        assert (one.case.told or "") in one.sentence, one
+        assert (one.rows, one.case.refusal or "") == (0 if one.case.refusal else ROWS, one.case.refusal or ""), one
+        assert (one.case.refusal or "") in one.sentence, one
         assert not any(secret in one.sentence for secret in (PASSWORD, WRONG, CLIENT_SECRET)), one
         assert "\n" not in one.sentence, one
     documented = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]

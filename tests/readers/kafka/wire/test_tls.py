@@ -1,4 +1,4 @@
-"""Files of keys and certificates that are of no use are named with their option, and nobody is asked for a password."""
+"""Errors about files of keys and certificates name the option, and nobody is asked for a password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.readers.kafka.wire.tls import tls_context
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECRET = "hunter2"  # noqa: S105 - of a key that lives for seconds
+SECRET = "hunter2"  # noqa: S105 - the password of a key that lives for seconds
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_an_encrypted_key_opens_with_its_password_alone(authority: Authority) ->
         f"the option 'kafka.ssl.certfile' is '{file}', whose key is encrypted, but 'kafka.ssl.password' is missing"
     )
     with pytest.raises(OptionError) as raised:
-        context(ssl_certfile=file, ssl_keyfile=file, ssl_password="swordfish")  # noqa: S106 - the wrong one
+        context(ssl_certfile=file, ssl_keyfile=file, ssl_password="swordfish")  # noqa: S106 - a wrong password
     assert str(raised.value) == (
         f"the option 'kafka.ssl.keyfile' is '{file}', whose key does not open with 'kafka.ssl.password'"
     )

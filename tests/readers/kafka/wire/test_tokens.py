@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: fetched once for many connections, anew in time, and never by a redirected login."""
+"""Tokens for OAUTHBEARER: fetched once for many connections, renewed in time, and never by a redirected login."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
         ((200, {"access_token": "x", "expires_in": "soon"}), "answers without an access_token$", False),
     ],
 )
-def test_a_refusal_is_told_by_its_code(
+def test_a_refusal_is_reported_by_its_code(
     endpoint: TokenEndpoint, refusal: tuple[int, dict[str, str]], sentence: str, may_heal: bool
 ) -> None:
     endpoint.refusal = refusal
@@ -240,7 +240,7 @@ def test_a_function_gets_the_options_of_the_login_module() -> None:
     given.clear()
     assert provider(settings).token() == "token 1"
     assert given == [{"region": "east", "extension_logicalCluster": "lkc-1"}]
-    assert provider(settings).token() == "token 2"  # it did not say for how long the first one lasts
+    assert provider(settings).token() == "token 2"  # the first answer has no lifetime
     assert provider(settings).extensions() == {"logicalCluster": "lkc-1"}
 
 
