@@ -2,9 +2,9 @@
 
     python -m benchmarks.s3.large_object [--gigabytes 5] [--rows-per-group 1048576]
 
-The object is cut as the planner cuts it, and its chunks are read by two processes, as two tasks at a
-time are; the memory of a process is the most it held, less what it held before.  The program fails if
-a row is missing or if a process takes more than 512 MiB.
+The object is cut as the planner cuts it.  Two processes read its chunks, as two tasks at a time would.
+The memory of a process is its peak, less the memory that it held before.  The program fails if a row is
+missing, or if a process takes more than 512 MiB.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TASKS = 2
 
 
 def write(path: Path, total_bytes: int, rows_per_group: int) -> tuple[int, pa.Schema]:
-    """Write an object of about so many bytes, and return its rows and columns."""
+    """Write an object of about ``total_bytes``, and return its rows and columns."""
     part = table(1 << 18, 1)
     rows = 0
     with pq.ParquetWriter(path, part.schema, compression="none") as writer:
@@ -62,19 +62,19 @@ def read(config: S3ConnectionConfig, schema: pa.Schema, chunks: Sequence[Chunk])
 
 
 def forget_peak() -> int:
-    """Let Linux count the peak from now on, and return what this process holds."""
+    """Let Linux count the peak from now on, and return the present memory of this process."""
     Path("/proc/self/clear_refs").write_text("5")
     return peak_bytes()
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process held, as Linux counts it; ``getrusage`` counts a parent's, too."""
+    """Return the peak of this process's memory, as Linux counts it; ``getrusage`` would include the parent's."""
     (line,) = (text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
 
 
 def main() -> None:
-    """Print what it took."""
+    """Print the memory and the times."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--gigabytes", type=float, default=5)
     parser.add_argument("--rows-per-group", type=int, default=1 << 20)

@@ -1,7 +1,7 @@
 """Measures the discovery of objects: a million in a simulated listing, 200,000 at a real endpoint.
 
-The first round finds everything, the second one ten new objects.  Each part runs in a process of its own,
-so that its peak of memory is its own.
+The first round finds everything, the second one ten new objects.  Each part runs in its own process, so
+that the peak of memory is its own.
 
     python -m benchmarks.s3.listing
 """
@@ -86,7 +86,7 @@ def told(what: str, begun: float, more: str = "") -> None:
 
 
 def state_costs() -> None:
-    """Print what it takes to remember a million objects, and to make their manifest."""
+    """Print the cost of remembering a million objects, and of making their manifest."""
     print(f"{SIMULATED:,} simulated objects; {peak_mib():.0f} MiB before", flush=True)
     begun = time.perf_counter()
     for _ in simulated(SIMULATED):
@@ -121,7 +121,7 @@ def state_costs() -> None:
 
 
 def asked(manifest: Manifest, times: int) -> None:
-    """Ask a manifest what a plan asks."""
+    """Ask a manifest the questions of a plan."""
     dice = random.Random(9)
     for _ in range(times):
         head = manifest.lookup(FIRST_MS + dice.randrange(2 * DAY_MS))
@@ -132,7 +132,7 @@ def asked(manifest: Manifest, times: int) -> None:
 
 
 def endpoint_costs() -> None:
-    """Print what it takes to list objects at a real endpoint."""
+    """Print the cost of listing objects at a real endpoint."""
     with tempfile.TemporaryDirectory() as folder, S3Server(folder=folder) as server:
         laid = Path(folder) / "objects"
         lay_down(laid, LAID_DOWN)
@@ -149,7 +149,7 @@ def endpoint_costs() -> None:
 
 
 def round_costs(name: str, listing: ObjectListing, seen: SeenObjects) -> None:
-    """Print what one round takes."""
+    """Print the cost of one round."""
     begun, cpu = time.perf_counter(), time.process_time()
     manifest = Manifest.build(1, discovered(listing.pages(), seen))
     told(name, begun, f"; found {len(manifest):,}, {time.process_time() - cpu:.2f} s of our own CPU")

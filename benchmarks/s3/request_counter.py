@@ -25,7 +25,7 @@ class RequestCounter:
     target: the server's URL.
     requests: how many there were, by method; ``LIST`` are those that list objects.  Right for
         requests without a body.
-    received_bytes: what the server answered, headers included.
+    received_bytes: the bytes of the server's responses, with headers.
     """
 
     def __init__(self, target: str) -> None:

@@ -1,8 +1,8 @@
 """Counts lost rows of small objects that were uploaded in another order than that of their event times.
 
-JSON objects of 48 hours, each in the folder of its minute, with names and times of modification at random.  The same
-windowed count reads them twice: by Spark's own file source from the folder, in the order of modification times, and by
-tidegate from an S3 endpoint over the folder, by the times in paths.
+JSON objects hold 48 hours.  Each is in the folder of its minute, with a random name and a random time of modification.
+The same windowed count reads them twice.  Spark's own file source reads the folder in the order of modification times.
+tidegate reads an S3 endpoint over the folder, by the times in paths.
 
     python -m benchmarks.s3.scrambled_objects [--objects 20000]   # 200000 in the table
 

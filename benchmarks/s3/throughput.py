@@ -6,11 +6,11 @@ in one session, with a warm Java and a warm Python worker for each core.
     python -m benchmarks.s3.throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
         [--event-time lastModified] [--conf NAME=VALUE ...]
 
-Large objects have 64 MB, 2 GB in all, small ones 10 KB, 100 MB in all; ``--scale 0.25`` makes a
+Large objects have 64 MB, 2 GB in all.  Small ones have 10 KB, 100 MB in all.  ``--scale 0.25`` makes a
 quarter as many.  Rows have some 50 bytes in Parquet and 130 in JSON, and 1 KB in the wide cases.  With
-``--event-time`` column:at all objects are looked at before they are read.  ``--conf`` is Spark's, for
+``--event-time column:at`` all objects are surveyed before they are read.  ``--conf`` sets Spark's settings for
 both sides.  CPU seconds are those of Spark's Java and its Python workers, without the endpoint's.
-Requests and bytes are counted by a proxy, in a pass that is not timed.  The jars of s3a have 690 MB.
+A proxy counts requests and bytes, in a pass that is not timed.  The jars of s3a have 690 MB.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ COLUMNS = ("", "Spark over s3a", "tidegate", "ratio", "CPU seconds", "requests a
 class Case:
     """Objects of one format and size.
 
-    object_bytes: about, of each.  total_bytes: of all, where nothing is scaled.
-    note_bytes: of the text of each row; even.
+    object_bytes: the approximate size of each object.  total_bytes: that of all objects, if nothing is scaled.
+    note_bytes: the size of the text in each row; even.
     """
 
     file_format: str
@@ -131,7 +131,7 @@ def lay_down(buckets: list[Path], name: str, case: Case, count: int) -> int:
 
 
 def settings(server: S3Server, counter: RequestCounter) -> dict[str, str]:
-    """Return what lets s3a reach both buckets; all else is as it comes."""
+    """Return the settings with which s3a reaches both buckets; all others are the defaults."""
     return {
         "spark.driver.extraClassPath": s3a_jars(),
         "spark.hadoop.fs.s3a.endpoint": server.endpoint,
@@ -146,7 +146,7 @@ def settings(server: S3Server, counter: RequestCounter) -> dict[str, str]:
 def readers(
     spark: SparkSession, server: S3Server, counter: RequestCounter, name: str, case: Case, event_time: str
 ) -> dict[str, Callable[[str], DataFrame]]:
-    """Return what reads the objects of a case in a bucket, by Spark's file source and by this source."""
+    """Return functions that read the objects of a case in a bucket: by Spark's file source, and by this source."""
     endpoints = {TIMED: server.endpoint, COUNTED: counter.endpoint}
     options = {
         "fileFormat": case.file_format,
@@ -173,7 +173,7 @@ def drain(frame: Callable[[str], DataFrame], bucket: str) -> None:
 
 
 def contents(frame: DataFrame) -> tuple[Any, ...]:
-    """Return the number of rows, and a sum that tells rows of other values from these."""
+    """Return the number of rows, and a checksum of their values."""
     every = f.xxhash64(*frame.columns).cast("decimal(38,0)")
     return tuple(frame.agg(f.count(f.lit(1)), f.sum(every)).collect()[0])
 
@@ -201,7 +201,7 @@ class CpuMeter:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def metered(self, work: Callable[[], None], spent: list[float]) -> Callable[[], None]:
-        """Return the work, which then also notes what it took."""
+        """Return the work, which then also notes its CPU seconds."""
 
         def run() -> None:
             before = self.seconds()

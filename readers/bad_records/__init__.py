@@ -1,1 +1,1 @@
-"""Bad records: files of them, for every connector."""
+"""Files of bad records, for every connector."""

@@ -1,4 +1,4 @@
-"""Writes bad records to files of a folder or a bucket, which whoever repeats a task writes again."""
+"""Writes bad records to files in a folder or a bucket; a repeated task replaces its own files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidegate.readers.s3.request import ask_s3
 
 __all__ = ["BadRecordFiles", "BadRecordFolder", "WriteFile", "check_location", "digest_of"]
 
-FILE_BYTES = 16 << 20  # as much is held in memory
+FILE_BYTES = 16 << 20  # a file is held in memory until it has this size
 
-_TRIAL = "_writable"  # Spark's readers leave out files with such names
+_TRIAL = "_writable"  # Spark's readers leave out files whose names begin with "_"
 
 WriteFile: TypeAlias = Callable[[str, bytes, int], None]
-"""Writes a file as a whole, by its name; the number is that of the records in it."""
+"""Writes a file as a whole; takes its name, its bytes and the number of its records."""
 
 
 def check_location(location: str) -> str:
@@ -37,17 +37,18 @@ def check_location(location: str) -> str:
 
 
 def digest_of(identity: Any) -> str:
-    """Return a part of a file's name that follows from a JSON value, in 32 hexadecimal digits."""
+    """Return a digest of a JSON value, in 32 hexadecimal digits, as a part of a file's name."""
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
 class BadRecordFiles:
     """The bad records of one range of rows, as lines of JSON.
 
-    There is one file, or several of about 16 MiB.  The same name and the same records give the same files, so that a
-    task that is repeated replaces its own.
+    There is one file, or several of about 16 MiB.  The same name and the same records give the same files, so a
+    repeated task replaces its own.
 
-    name: with which the files' names begin.
+    name: the start of the files' names.
+    write: writes a file.
     """
 
     def __init__(self, name: str, write: WriteFile) -> None:
@@ -56,9 +57,9 @@ class BadRecordFiles:
         self._lines = bytearray()
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Write a record, now or when there are more.
+        """Add a record, and write a file if it is large enough.
 
-        Raises ConnectorError when the location cannot be written to, DeadlineError when it does not answer.
+        Raises ConnectorError if the location cannot be written, and DeadlineError if it does not answer.
         """
         self._lines += json.dumps(record, ensure_ascii=False).encode() + b"\n"
         self._records += 1
@@ -76,24 +77,23 @@ class BadRecordFiles:
 
 @dataclass(frozen=True, slots=True)
 class BadRecordFolder:
-    """A folder or a bucket for bad records; picklable, and opens nothing before it is written to.
+    """A folder or a bucket for bad records.  Picklable; it opens nothing before the first write.
 
-    location: as check_location takes it.
-    connection: to the bucket.
+    location: a location that check_location accepts.
+    connection: the connection to the bucket.
     """
 
     location: str
     connection: S3ConnectionConfig
 
     def files(self, name: str) -> BadRecordFiles:
-        """Return the files whose names begin so."""
+        """Return the files whose names begin with ``name``."""
         return BadRecordFiles(name, lambda file, data, _: self.write(file, data))
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file as a whole: others see all of it or none.
+        """Write a file as a whole: other processes see all of it, or nothing.
 
-        Raises ConnectorError or OptionError when the location cannot be written to, DeadlineError when it does not
-        answer.
+        Raises ConnectorError or OptionError if the location cannot be written, and DeadlineError if it does not answer.
         """
         place = self._object(name)
         if place is None:
@@ -104,7 +104,8 @@ class BadRecordFolder:
     def check(self) -> None:
         """Raise the errors of ``write`` if nothing can be written here.  Called on the driver, before a query begins.
 
-        A folder is made if there is none.  A bucket keeps an empty object, for nobody may be allowed to delete there.
+        Makes the folder if there is none.  In a bucket, an empty object stays, since the role may lack the right to
+        delete it.
         """
         place = self._object(_TRIAL)
         if place is None:
@@ -134,7 +135,7 @@ def _put(connection: S3ConnectionConfig, place: S3Address, data: bytes) -> None:
 def _write(folder: Path, name: str, data: bytes, *, keep: bool = True) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # With open() the umask decides who may read the file; mkstemp() would keep it from all other users.
+        # With open(), the umask decides who may read the file.  With mkstemp(), no other user could.
         unfinished = folder / f".{uuid4().hex}"
         try:
             with unfinished.open("xb") as file:

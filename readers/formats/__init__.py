@@ -1,1 +1,1 @@
-"""Formats of objects, for reads on executors and surveys on the driver: their registry, and the code they share."""
+"""Formats of objects: their registry, and the code that they share.  Executors read by them, the driver surveys."""

@@ -1,7 +1,7 @@
-"""The policy for records that cannot be read, or do not fit their columns: one for all formats.
+"""The policy for bad records, which is the same for all formats.
 
 A record is *malformed* if nothing can be read from it, such as a line that is no JSON.  It is a *misfit* if one of its
-values is not of its column's type.  Both are *bad*.  Values beside the columns of the schema are *surplus*.
+values is not of its column's type.  Both are *bad*.  Values outside the columns of the schema are *surplus*.
 
 Modes are Spark's.  Spark's default is PERMISSIVE; here it is FAILFAST, because no value may silently turn null or
 vanish.  Rescued data and the path of bad records are as in Databricks' readers.  Rescued values make no record bad, so
@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from typing_extensions import Self
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
 from tidegate.readers.objects.values import Chunk
@@ -30,7 +30,7 @@ from tidegate.readers.s3.store import ObjectStore
 __all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode"]
 
 CORRUPT_COLUMN = "_corrupt_record"
-FILE_PATH = "_file_path"  # the key of the object's address among rescued data
+FILE_PATH = "_file_path"  # the name of the object's address in rescued data
 
 Mode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 
@@ -41,11 +41,11 @@ class BadRecordPolicy:
 
     mode: FAILFAST ends the query at the first bad record.  DROPMALFORMED leaves bad records out.  PERMISSIVE makes
         unreadable values null, and keeps the rest.
-    corrupt_column: with PERMISSIVE, the column that holds the text of a bad record, null for others, if the
+    corrupt_column: the column for the text of a bad record, null for good ones.  It is filled with PERMISSIVE if the
         schema has it.
-    rescued_column: holds, as a JSON object, the values that do not fit the schema, by column, and the object's address
-        as ``_file_path``; null if all values fit.  None: surplus is left out.
-    path: a folder, or ``s3://bucket/prefix``: bad records are written there and left out, whatever the mode.
+    rescued_column: the column for surplus and misfits: a JSON object of their values by column, with the object's
+        address as ``_file_path``.  It is null if all values fit.  None: surplus is left out.
+    path: a folder, or ``s3://bucket/prefix``.  Bad records are written there and left out, whatever the mode.
     """
 
     mode: Mode = "FAILFAST"
@@ -70,18 +70,18 @@ class BadRecordPolicy:
 
     @property
     def of_survey(self) -> BadRecordPolicy:
-        """The policy for records of which only the event time is read: the same rows, but nothing is written."""
+        """The policy for a survey, which reads only event times: the same rows, but nothing is written."""
         return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
 
     @property
     def unwritten(self) -> BadRecordPolicy:
-        """The policy by which the same records become rows, but none is written."""
+        """The policy under which the same records become rows, but none is written."""
         return self if self.path is None else replace(self, mode="DROPMALFORMED", path=None)
 
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of a schema that come from the data: all but the two of this policy.
+        """Return the columns of a schema that come from the data: all but the two columns of this policy.
 
-        Raises OptionError if one of these two is not a string.
+        Raises OptionError if one of the two is not a string.
         """
         own = {self.corrupt_column, self.rescued_column}
         if own.isdisjoint(schema.names):
@@ -92,7 +92,7 @@ class BadRecordPolicy:
         return pa.schema([field for field in schema if field.name not in own])
 
     def of_chunk(self, store: ObjectStore, chunk: Chunk, schema: pa.Schema, *, record: str = "line") -> ChunkRecords:
-        """Return the ChunkRecords with which a format reads a chunk as batches of ``schema``; a context manager.
+        """Return the context manager through which a format reads a chunk as batches of ``schema``.
 
         record: the name of a record in errors.
         """
@@ -131,15 +131,15 @@ class ChunkRecords:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # After a CorruptDataError the rest of the object may be skipped, but the records before it count.
+        # After a CorruptDataError, the rest of the object may be skipped.  The records before it are read all the same.
         if self._files is not None and (error is None or isinstance(error, CorruptDataError)):
             self._files.flush()
 
     def set_aside(self, offset: int, reason: str, record: bytes) -> None:
-        """Write a record to the policy's path.
+        """Write a record to the policy's path, as a line of JSON.
 
-        A line has ``path`` (the object), ``position`` (of the record's first byte, in what the object holds
-        decompressed), ``reason`` and ``record`` (Base64 of its bytes).
+        The line has ``path`` (the object's address), ``position`` (the offset of the record in the decompressed
+        object), ``reason`` and ``record`` (its bytes as Base64).
         """
         if self._files is not None:
             text = base64.b64encode(record).decode()
@@ -156,10 +156,10 @@ class ChunkRecords:
     def batch(self, values: pa.RecordBatch, records: BatchRecords | None = None) -> pa.RecordBatch:
         """Return a batch of the schema.
 
-        values: of ``data_schema``, but any may be null; a row for each record that is kept.
-        records: of the batch; None: all are good.
+        values: the columns of ``data_schema``, where any value may be null; a row for each record that is kept.
+        records: the records of the batch; None: all are good.
 
-        Raises CorruptDataError for a null where the schema allows none.
+        Raises BadRecordError for a null where the schema allows none.
         """
         schema = self._schema
         if len(values.schema) < len(schema):
@@ -170,7 +170,12 @@ class ChunkRecords:
                 at = values.schema.get_field_index(field.name)
                 columns.append(values.column(at) if at >= 0 else _texts(texts[field.name], values.num_rows))
             values = pa.RecordBatch.from_arrays(columns, schema.names)
-        return values if values.schema.equals(schema) else conform(values, schema)
+        if values.schema.equals(schema):
+            return values
+        try:
+            return conform(values, schema)
+        except BadRecordError as problem:
+            raise BadRecordError(f"{self.address}: {problem}") from None
 
 
 class BatchRecords:
@@ -198,15 +203,15 @@ class BatchRecords:
         rescued: Mapping[str, str] | None = None,
         malformed: bool = False,
     ) -> bool:
-        """Take the next record, and tell whether it is kept: whether the batch has a row for it.
+        """Take the next record, and return whether it is kept: whether the batch has a row for it.
 
-        offset: of its first byte in the object, decompressed.
+        offset: the offset of its first byte in the decompressed object.
         record: its bytes, or its best representation.
-        reason: the fault, as a clause after "the line", without the record's content; None: it is good.
-        rescued: JSON texts by column, of surplus and of values that do not fit; looked at if ``rescues``.
-        malformed: nothing could be read from it, so its row is null; otherwise only values that do not fit are.
+        reason: the fault, as a clause after "the line", without the record's content; None: the record is good.
+        rescued: surplus and misfits: JSON texts by column; used if ``rescues``.
+        malformed: nothing could be read from the record, so its row is null.  False: only its misfits are null.
 
-        Raises CorruptDataError, which names the object and the offset, with FAILFAST.
+        Raises BadRecordError, which names the object and the offset, with FAILFAST.
         """
         chunk, policy = self._chunk, self._chunk.policy
         if chunk.rescues and rescued:
@@ -217,7 +222,7 @@ class BatchRecords:
                 chunk.set_aside(offset, reason, record)
                 return False
             if policy.mode == "FAILFAST":
-                raise CorruptDataError(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
+                raise BadRecordError(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
             if policy.mode == "DROPMALFORMED":
                 return False
             self.corrupt[self._rows] = record.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Lets errors of decoding name the object, for every format."""
+"""Adds the address of the object to errors of decoding, for every format."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ __all__ = ["decoding"]
 
 @contextmanager
 def decoding(address: str, format_name: str) -> Iterator[None]:
-    """Let errors of decoding name the object at an address.
+    """Add an object's address to errors of decoding.
 
-    Raises CorruptDataError for one, and for errors of Arrow; OutOfMemoryError for one; other errors pass.
+    Raises CorruptDataError for an error of Arrow, an OSError and a UnicodeDecodeError.  Raises an error of the same
+    class for a CorruptDataError and an OutOfMemoryError.  Other errors pass, and so do Arrow's errors of memory and
+    cancellation.
     """
     try:
         yield
-    except CorruptDataError as problem:
-        raise CorruptDataError(f"{address} cannot be read: {problem}") from None
-    except OutOfMemoryError as problem:
-        raise OutOfMemoryError(f"{address} cannot be read: {problem}") from None
+    except (CorruptDataError, OutOfMemoryError) as problem:
+        if str(problem).startswith(address):
+            raise
+        raise type(problem)(f"{address} cannot be read: {problem}") from None
     except (pa.ArrowMemoryError, pa.ArrowCancelled):
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:

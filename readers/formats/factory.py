@@ -1,4 +1,4 @@
-"""The contract of a format's factory: the declarations of a format, so that no other module need know it."""
+"""The contract of a format's factory, which declares all that other modules need to know about the format."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["INFERRED", "ColumnsBy", "FormatFactory", "Reading"]
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 ColumnsBy: TypeAlias = Literal["name", "position", "format"]
-"""Objects name their columns; or the position of a value tells its column; or all objects have the same ones."""
+"""How columns are found: by the names in an object, by the position of a value, or by the format, which fixes them."""
 
 
 class Reading(NamedTuple):
     """The part of objects that a query reads.
 
-    columns: the names of the data's columns in a schema that was given, in its order; None: they are inferred.
-    prefix: below it, the folders of a key may name columns, which are not in the data.
-    times: the event-time column as it is read, if rows are selected by it.
+    columns: the names of the data's columns in the user's schema, in its order; None: they are inferred.
+    prefix: folders of a key below this prefix may name columns, which are not in the data.
+    times: the event-time column as it is read, if rows are selected by it; None: all rows are read.
     """
 
     columns: tuple[str, ...] | None = None
@@ -39,7 +39,7 @@ INFERRED = Reading()
 
 
 class FormatFactory(ABC, Generic[OptionsT]):
-    """Makes the format of a name (Flink: FormatFactory).
+    """Makes a format from its options (Flink: FormatFactory).
 
     The module of a factory imports the format only in ``create``, because the format's libraries are slow to import.
     """
@@ -48,29 +48,29 @@ class FormatFactory(ABC, Generic[OptionsT]):
     """The value of the option ``fileFormat``."""
 
     options: type[OptionsT]
-    """The options of the format; formats that share one take it from the same class."""
+    """The options of the format; formats that share an option inherit it from the same class."""
 
     split_options: ClassVar[Sequence[str]] = ()
-    """The options by which objects are cut into records, so that they stay from run to run."""
+    """The options that decide how objects are cut into records, so they may not change from run to run."""
 
     aliases: ClassVar[Mapping[str, str]] = {}
-    """Spark's other names of its options, in lower case, with the option of each; if both are set, the option wins."""
+    """Spark's other names for options, in lower case, and the option of each name; if both are set, the option wins."""
 
     time_columns: ClassVar[Sequence[str] | None] = None
-    """The only columns that may hold event times; None: any may."""
+    """The only columns that may hold event times; None: any column may."""
 
     parsed_units: ClassVar[tuple[TimeUnit, ...]] = ("iso8601",)
-    """The units of values that it reads into a column of timestamps itself; see RowTimes."""
+    """The units of values that the format itself reads into a column of timestamps; see RowTimes."""
 
     @abstractmethod
     def create(self, options: OptionsT, store: ObjectStore, reading: Reading) -> ObjectFormat:
         """Return the format that cuts and reads the objects of a bucket."""
 
     def check_selection(self, options: OptionsT) -> None:
-        """Raise ValueError for options by which columns cannot be selected by their names."""
+        """Raise ValueError if these options do not allow selecting columns by name."""
         del options
 
     def columns_by(self, options: OptionsT) -> ColumnsBy:
-        """Tell how columns are found in an object."""
+        """Return how columns are found in an object."""
         del options
         return "name"

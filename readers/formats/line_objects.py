@@ -1,4 +1,4 @@
-"""Objects that hold lines, plain or compressed: reads their blocks, and surveys them."""
+"""Reads and surveys objects that consist of lines, plain or compressed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["LineObject", "Look", "SeenLines", "survey_lines"]
 
-WHOLE_BYTES = 256 << 10  # bytes; smaller objects are looked at whole
-ROW_BYTES = 256  # of a line that nobody has looked at
+WHOLE_BYTES = 256 << 10  # objects up to this size are surveyed as a whole
+ROW_BYTES = 256  # the assumed size of a line, if none is read
 ROW_BYTES_COMPRESSED = 32
 
 
 @dataclass(frozen=True, slots=True)
 class LineObject:
-    """An object that holds lines.
+    """An object that consists of lines.
 
     whole: its bytes, if they were fetched already.
     """
@@ -40,11 +40,11 @@ class LineObject:
 
     @property
     def codec(self) -> str | None:
-        """Arrow's name of its compression, if it has one; raises CorruptDataError for one that cannot be read."""
+        """Arrow's name of its codec, see compression_of; None: it is not compressed."""
         return compression_of(self.name)
 
     def fetched(self) -> LineObject:
-        """Return it with all its bytes, from one request."""
+        """Return this object with all its bytes, which one request fetches."""
         return replace(self, whole=self.store.fetch(self.obj, 0, self.obj.size))
 
     def fetch(self, start: int, end: int) -> bytes:
@@ -52,7 +52,7 @@ class LineObject:
         return self.store.fetch(self.obj, start, end) if self.whole is None else self.whole[start:end]
 
     def blocks(self, start: int, end: int, block_bytes: int, line_end: bytes = b"\n") -> Iterator[LineBlock]:
-        """Yield the lines that begin in a range, about ``block_bytes`` at a time; of a compressed one, all."""
+        """Yield the lines that begin in a range, about ``block_bytes`` at a time; all lines if it is compressed."""
         if self.codec is not None:
             return stream_blocks(self.name, self.pieces(block_bytes), line_end=line_end)
         size = self.obj.size
@@ -69,11 +69,11 @@ class LineObject:
 
 
 class SeenLines(NamedTuple):
-    """Some lines that were looked at.
+    """Lines that a survey has read.
 
-    bytes: of all of them.
-    times: of their rows, in ms since the epoch; null for none.
-    malformed: the number of further rows, which need no time.
+    bytes: the size of the lines.
+    times: the event times of their rows, in ms since the epoch; null for a row without one.
+    malformed: the number of malformed lines that become rows; ``times`` has no value for them.
     """
 
     bytes: int
@@ -82,11 +82,11 @@ class SeenLines(NamedTuple):
 
 
 Look: TypeAlias = Callable[[LineObject, int, int], Iterator[SeenLines]]
-"""Looks at the lines that begin in a range of an object, some at a time."""
+"""Reads the event times of the lines that begin in a range of an object, some lines at a time."""
 
 
 class _Seen(TimeTally):
-    """The part of an object that was seen."""
+    """The lines of an object that its survey has read so far."""
 
     def __init__(self, item: LineObject, look: Look) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Seen(TimeTally):
         self.bytes = 0
 
     def saw(self, start: int, end: int) -> bool:
-        """Look at a range, and tell whether rows begin in it."""
+        """Read the lines of a range, and return whether rows begin in it."""
         before = self.rows
         for lines in self._look(self._item, start, end):
             self.add_times(lines.times)
@@ -105,15 +105,16 @@ class _Seen(TimeTally):
 
 
 def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, splits: bool = True) -> list[ChunkSurvey]:
-    """Cut an object into even chunks of at most ``chunk_bytes``, or into one if it is compressed or not to be split.
+    """Cut an object into even chunks of at most ``chunk_bytes``, or into one chunk.
 
-    Objects up to 256 KiB are looked at whole, in one request, and so are those that are not cut, of any
-    size: rows and times are exact then.  In other chunks, only lines that begin in the first and in the last 64 KiB are
-        read, or the first and the last line if these are longer.  The times are right unless a line between is earlier
-        or later than all of these.  So they are right if lines are in order of time.  Rows are estimated by the mean
-        length of these lines.
+    An object up to 256 KiB is read whole, by one request, and so is an object that is not cut.  Rows and times are
+    exact then.  In other chunks, only lines that begin in the first or in the last 64 KiB are read.  If they are
+    longer, these are the first and the last line.  The times are right unless a line between is earlier or later than
+    all of these.  So they are right if lines are in order of time.  Rows are estimated by the mean length of the lines.
 
-    look: None: times are not wanted; nothing is requested, and rows are estimated at 256 bytes each, or 32 compressed.
+    look: reads the event times of lines.  None: times are not needed.  Nothing is requested then, and rows are
+        estimated at 256 bytes each, or at 32 compressed bytes.
+    splits: an object that is not compressed may be cut.
     """
     size = item.obj.size
     if size == 0:

@@ -1,9 +1,8 @@
-r"""Reads the lines of an object: of a range of its bytes, or of its decompressed content.
+r"""Reads the lines of an object: the lines of a range of its bytes, or those of its decompressed content.
 
-A line belongs to the range that holds its first byte (Hadoop: LineRecordReader), so ranges that
-cover an object without gaps give each line once.  Lines end with ``\n``, before which a ``\r`` may
-stand, or with another byte; the last one may end with the object.  A byte order mark is no part of the
-first line.
+A line belongs to the range that holds its first byte (Hadoop: LineRecordReader).  So ranges that cover an object
+without gaps give each line once.  Lines end with ``\n`` or ``\r\n``, or with a byte that the caller names.  The last
+line may end with the object.  A byte order mark is no part of the first line.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Fetch: TypeAlias = Callable[[int, int], bytes]
 T = TypeVar("T")
 
 LONGEST_LINE = 256 * 2**20
-_LOOK_AHEAD = 16 * 1024  # beyond a range's end, where most last lines end: spares a second request
+_LOOK_AHEAD = 16 * 1024  # most last lines end within these bytes after the range; that spares a second request
 _BLANK = b" \t\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
@@ -53,9 +52,12 @@ def range_blocks(
 ) -> Iterator[LineBlock]:
     """Yield the lines that begin in ``[start, end)``, in order, about ``block_bytes`` at a time.
 
-    name: of the object, for errors.  size: its bytes.  line_end: a byte.
-    A block is longer only to hold one line as a whole.  Asks for ``block_bytes`` and a little more
-    at once, so a range up to that size usually takes one request.
+    name: the address of the object, for errors.
+    size: the size of the object in bytes.
+    line_end: the byte that ends a line.
+
+    A block is longer only if a single line is.  A request is for ``block_bytes`` and a little more, so a range up to
+    that size usually takes one request.
 
     Raises CorruptDataError for a line of more than 256 MiB; errors of ``fetch`` pass.
     """
@@ -82,7 +84,7 @@ def range_blocks(
 
 
 def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the object from the byte before ``start`` to its end; few callers read all of it."""
+    """Yield pieces of the object, from the byte before ``start`` to its end; callers stop at the end of a line."""
     look_ahead = min(_LOOK_AHEAD, block_bytes)
     at = max(start - 1, 0)
     while at < size:
@@ -98,7 +100,7 @@ def _from_first_line(
 ) -> Iterator[tuple[int, bytes]]:
     """Leave out the bytes before the first line that begins in ``[start, end)``; without such a line, all bytes."""
     if start > 0:
-        # The byte before the start is the first that may end a line.
+        # A line begins at the start if the byte before it ends a line.
         for at, piece in pieces:
             begin = piece.find(line_end) + 1
             if begin and at + begin < end:
@@ -110,7 +112,7 @@ def _from_first_line(
 
 
 def stream_blocks(name: str, pieces: Iterable[bytes], *, line_end: bytes = b"\n") -> Iterator[LineBlock]:
-    """Yield all lines of a text that comes in pieces, about a piece at a time.
+    """Yield all lines of a text that arrives in pieces, about a piece at a time.
 
     Raises CorruptDataError for a line of more than 256 MiB; errors of ``pieces`` pass.
     """
@@ -131,7 +133,7 @@ def stream_blocks(name: str, pieces: Iterable[bytes], *, line_end: bytes = b"\n"
 
 
 def fetched_ahead(blocks: Iterator[T]) -> Iterator[T]:
-    """Yield the blocks, and have a thread ask for the next one meanwhile; at the end it waits for it."""
+    """Yield the blocks, while a thread fetches the next one; a caller that stops early waits for the thread."""
     with ThreadPoolExecutor(1, "tidegate-lines") as thread:
         coming = thread.submit(next, blocks, None)
         while (block := coming.result()) is not None:
@@ -150,9 +152,9 @@ def lines_of(block: LineBlock) -> Iterator[tuple[int, bytes]]:
 
 
 def compression_of(name: str) -> str | None:
-    """Return Arrow's name of the codec of an object, by the suffix of its name; None: it is not compressed.
+    """Return Arrow's name of an object's codec, by the suffix of the object's name; None: it is not compressed.
 
-    Raises CorruptDataError for a suffix of a compression that cannot be read.
+    Raises CorruptDataError for the suffix of a codec that cannot be read.
     """
     lower = name.lower()
     for suffix, codec in _COMPRESSIONS.items():
@@ -164,10 +166,10 @@ def compression_of(name: str) -> str | None:
 
 
 def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes: int) -> Iterator[bytes]:
-    """Yield the decompressed content of an object, ``block_bytes`` at a time, also of several members or frames.
+    """Yield the decompressed content of an object, ``block_bytes`` at a time.
 
-    Asks for at most ``block_bytes`` at once.  Raises CorruptDataError for data that cannot be decompressed; errors of
-    ``fetch`` pass.
+    The object may have several gzip members or frames.  A request is for at most ``block_bytes``.  Raises
+    CorruptDataError for data that cannot be decompressed; errors of ``fetch`` pass.
     """
     with pa.PythonFile(_Requests(fetch, size, block_bytes), "r") as raw, pa.CompressedInputStream(raw, codec) as text:
         while True:
@@ -181,7 +183,7 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
 
 
 class _Requests(io.RawIOBase):
-    """An object as a file that is read once, by few requests."""
+    """An object as a file that is read once, by large requests."""
 
     def __init__(self, fetch: Fetch, size: int, request_bytes: int) -> None:
         super().__init__()

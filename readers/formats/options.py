@@ -1,4 +1,4 @@
-"""The options that several formats share, under the names of Spark's readers and of Databricks'."""
+"""The options that several formats share.  Their names are those of Spark's and Databricks' readers."""
 
 from __future__ import annotations
 
@@ -27,33 +27,35 @@ MostBytes: TypeAlias = Annotated[int, BeforeValidator(parse_most_bytes)]
 
 
 class EncodingOptions(BaseModel):
-    """Of formats that are text.
+    """Options of formats that are text.
 
-    encoding: such as ``ISO-8859-1``; a line feed is one byte in it.
+    encoding: the encoding of the text, such as ``ISO-8859-1``; a line feed must be one byte in it.
     """
 
     encoding: Encoding = UTF_8
 
 
 class DecompressionOptions(BaseModel):
-    """Of formats that decompress blocks or objects as a whole.
+    """Options of formats that decompress blocks or objects as a whole.
 
-    max_decompressed_bytes: the most bytes of a decompressed block of avro, or of an object that is one row of text.
-        Also the most memory of a row of avro as objects, and of decoding an object of parquet or orc beyond 768 MiB.
+    max_decompressed_bytes: the maximum size of a decompressed block of avro, or of an object that is one row of text.
+        It also limits the memory of a row of avro as objects, and the memory beyond 768 MiB for decoding parquet or
+        orc.
     """
 
     max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
 
 
 class RecordOptions(BaseModel):
-    """Of formats whose records have columns.
+    """Options of formats whose records have columns.
 
     event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
-    mode: the policy for records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or ``DROPMALFORMED``.
-    column_name_of_corrupt_record: the column for the text of such a record, with ``mode`` ``PERMISSIVE`` and if the
-        schema has it.
-    rescued_data_column: a column for the values that do not fit the others, as JSON.
-    bad_records_path: a folder, or ``s3://bucket/prefix``, to which bad records are written and not read.
+    mode: the policy for bad records, which cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
+        ``DROPMALFORMED``.
+    column_name_of_corrupt_record: the column for the text of a bad record.  It is filled if ``mode`` is ``PERMISSIVE``
+        and the schema has it.
+    rescued_data_column: a column for values that the other columns lack or cannot hold, as JSON.
+    bad_records_path: a folder, or ``s3://bucket/prefix``.  Bad records are written there instead of being read.
     """
 
     event_time_unit: TimeUnit | None = None
@@ -82,4 +84,4 @@ class RecordOptions(BaseModel):
 
 
 class TypedOptions(RecordOptions, DecompressionOptions):
-    """Of formats whose objects declare the types of their columns."""
+    """Options of formats whose objects declare the types of their columns."""

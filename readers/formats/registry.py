@@ -1,4 +1,4 @@
-"""The registry of formats.  A new format is a folder here, with a factory in this list."""
+"""The registry of formats.  A new format is a folder beside this module, with a factory in this list."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ FACTORIES: Mapping[str, FormatFactory[Any]] = {factory.name: factory for factory
 
 
 class FormatOptions(TypedOptions, CsvOptions, TextOptions, RecordOptions):
-    """The options of all formats; a query may set those of its format."""
+    """The options of all formats; a query may set the options of its format."""
 
 
 def formats_with(option: str) -> list[str]:
-    """Return the names of the formats that have an option; empty: it is no format's."""
+    """Return the names of the formats that have an option; empty: no format has it."""
     return [name for name, factory in FACTORIES.items() if option in factory.options.model_fields]

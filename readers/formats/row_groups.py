@@ -1,4 +1,4 @@
-"""Groups of rows that are read as a whole, for the formats that have them: Parquet's row groups, ORC's stripes."""
+"""Groups of rows that are read as a whole: Parquet's row groups and ORC's stripes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ __all__ = [
 ]
 
 BATCH_BYTES = 8 << 20
-"""The most bytes of a batch, unless a single row is larger."""
+"""The maximum size of a batch, unless a single row is larger."""
 
 CHUNK_BYTES = 64 << 20
-MOST_ROWS = 16_384  # decoded at once; a dictionary of texts may hide the size of a row
-HELD_BYTES = 64 << 20  # a row group up to this is fetched before it is decoded, a larger one meanwhile
+# The number of rows that are decoded at once.  A dictionary of texts may hide the size of a row.
+MOST_ROWS = 16_384
+# A row group up to this size is fetched before it is decoded, and a larger one while it is decoded.
+HELD_BYTES = 64 << 20
 ESTIMATED_ROW_BYTES = 64
 HOLE_BYTES = 256 << 10  # a smaller gap is fetched with the ranges around it
 
@@ -35,8 +37,9 @@ HOLE_BYTES = 256 << 10  # a smaller gap is fetched with the ranges around it
 class RowGroup(NamedTuple):
     """A group that has rows.
 
-    number: its place among all groups of the object.
-    start: its first byte.
+    number: its index among all groups of the object.
+    start: the offset of its first byte.
+    rows: the number of its rows.
     """
 
     number: int
@@ -45,7 +48,7 @@ class RowGroup(NamedTuple):
 
 
 def unseen_surveys(obj: S3Object, column: str | None, chunk_bytes: int) -> list[ChunkSurvey] | None:
-    """Return the chunks of an object that needs no look for an event-time column; None: it needs one."""
+    """Return the chunks of an object that can be surveyed without reading it; None: it has to be read."""
     if not obj.size:
         return []
     if column is None and obj.size <= chunk_bytes:
@@ -56,15 +59,16 @@ def unseen_surveys(obj: S3Object, column: str | None, chunk_bytes: int) -> list[
 def surveys_of(
     groups: Sequence[RowGroup], times: Sequence[tuple[TimeRange | None, int]], size: int, chunk_bytes: int
 ) -> list[ChunkSurvey]:
-    """Return the chunks of an object of ``size`` bytes: neighbouring groups while they stay within ``chunk_bytes``.
+    """Merge successive groups of an object into chunks of at most ``chunk_bytes``; a larger group is a chunk.
 
-    times: of each group, with the number of its rows without a time.
+    times: the range of event times of each group, and the number of its rows without a time.
+    size: the size of the object in bytes.
     """
     ends = [*(group.start for group in groups), size][1:]
     surveys: list[ChunkSurvey] = []
     for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
         last = surveys[-1] if surveys else None
-        # Row groups that overlap start at one byte, so they cannot be split.
+        # Row groups that start at the same byte cannot be in different chunks.
         if last is not None and (end - last.start <= chunk_bytes or group.start == last.start):
             spans = [part for part in (last.times, span) if part is not None]
             merged = (
@@ -77,7 +81,7 @@ def surveys_of(
 
 
 def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges of bytes, end exclusive, in order, with near ones as one."""
+    """Return ranges of bytes in order, end exclusive; ranges with a gap of at most HOLE_BYTES become one."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start - merged[-1][1] <= HOLE_BYTES:
@@ -89,7 +93,7 @@ def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield a batch in parts of at most BATCH_BYTES each, or of one row."""
-    # The size of its buffers is faster to count, and at least as large.
+    # get_total_buffer_size is faster than nbytes, and never less.
     if batch.num_rows <= 1 or batch.get_total_buffer_size() <= BATCH_BYTES or batch.nbytes <= BATCH_BYTES:
         yield batch
         return

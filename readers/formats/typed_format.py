@@ -23,14 +23,14 @@ __all__ = ["TypedFormat"]
 
 @dataclass(frozen=True)
 class TypedFormat(ObjectFormat):
-    """Objects whose columns have types of their own, perhaps others than those that they are read into.
+    """Objects that declare the types of their columns; the schema of a query may name other types.
 
-    store: of the objects.
-    unit: of an event-time column of numbers or texts.
-    chunk_bytes: how large a chunk may be; at least 1.
+    store: has the objects.
+    unit: the unit of an event-time column of numbers or texts.
+    chunk_bytes: the maximum size of a chunk, at least 1.
     bad_records: the policy for rows with values that are not of their columns' types.
     read_times: the event-time column as it is read, if rows are selected by it.  A survey then has the times of the
-        rows that ``read`` yields.  None: it need not be read.
+        rows that ``read`` yields.  None: rows are not selected.
     """
 
     store: ObjectStore
@@ -45,18 +45,18 @@ class TypedFormat(ObjectFormat):
         return self.unit if self.read_times is None else self.read_times.unit
 
     def time_place(self, column: str, fields: Sequence[pa.Field]) -> int | None:
-        """Return the place of the event-time column in an object; None: it is not there."""
+        """Return the index of the event-time column among the fields of an object; None: it is not there."""
         if self.read_times is not None:
             return position_of(self.read_times.field.name, [field.name for field in fields])
         path = path_of(column, fields)
         return None if path is None else path[0]
 
     def may_misfit(self, kind: pa.DataType) -> bool:
-        """Return whether reading a column of this type may change times, so that each row has to be looked at."""
+        """Return whether reading a column of this type may change times, so that a survey has to read each row."""
         return self.read_times is not None and not surely_fits(kind, self.read_times.field.type)
 
     def seen_times(self, obj: S3Object, column: str) -> SeenTimes:
-        """Return the SeenTimes of the rows of an object."""
+        """Return a new SeenTimes, which collects the event times of an object's rows."""
         times = self.read_times
         if times is None:
             return SeenTimes(column, self.unit)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform, conform_each, position_of, surplus_of
 from tidegate.readers.formats.bad_records import ChunkRecords
 
@@ -16,20 +16,20 @@ __all__ = ["fitted"]
 
 
 def fitted(records: ChunkRecords, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    """Return the rows of a batch as a batch of the chunk's schema; columns go by name, as in ``conform``.
+    """Return the rows of a batch as a batch of the chunk's schema; columns match by name, as in ``conform``.
 
-    batch: with all columns that the schema names, and the others if surplus is rescued.
-    offset: of the bytes in the object that the rows are from.
+    batch: has all columns that the schema names, and also the others if surplus is rescued.
+    offset: the offset in the object of the bytes that hold the rows.
 
-    A row with a value that does not fit its column is a bad record; it is shown as a JSON object.
+    A row with a value that does not fit its column is a bad record.  Its text is a JSON object.
 
-    Raises CorruptDataError, which names the column and both types, if the record ends the query.
+    Raises BadRecordError, which names the column and both types, if the record ends the query.
     """
     schema = records.data_schema
     if not records.rescues:
         try:
             return records.batch(conform(batch, schema))
-        except CorruptDataError:
+        except BadRecordError:
             if records.policy.fails:
                 raise
     values, misfits = conform_each(batch, schema)
@@ -67,13 +67,13 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return values that JSON has no type for as texts."""
+    """Return the text of a value that JSON has no type for."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _is_nothing(value: Any) -> bool:
-    """Return whether there is no value in it, at any depth."""
+    """Return whether a value is null, or contains only nulls at any depth."""
     inner = value.values() if isinstance(value, dict) else value
     return value is None or (isinstance(value, dict | list) and all(map(_is_nothing, inner)))

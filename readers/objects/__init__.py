@@ -1,1 +1,1 @@
-"""Objects, and the columns that are not in their bytes, for the driver and the executors."""
+"""Objects and chunks, and the columns that a key or a chunk gives to rows."""

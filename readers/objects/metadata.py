@@ -1,4 +1,4 @@
-"""The column ``_metadata``: the object and the block from which a row comes."""
+"""The column ``_metadata``: the object and the chunk of a row."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ METADATA = pa.field(
         ]
     ),
 )
-"""The column, with the fields of Spark's file sources; a block is a chunk, and sizes are in bytes."""
+"""The column, with the fields of Spark's file sources.  A block is a chunk; starts, lengths and sizes are in bytes."""
 
 
 def metadata_scalar(chunk: Chunk, address: str) -> pa.Scalar:
     """Return the column's value for the rows of a chunk.
 
-    address: the address of the object.  Unlike in Spark, the key has no escapes.
+    address: the address of the object.  Its key has no escapes, unlike in Spark.
     """
     return pa.scalar(
         {

@@ -1,8 +1,8 @@
-"""Reads columns from the key of an object, from folders such as ``country=DE/day=2026-01-31``.
+"""Partition columns: the folders of a key, such as ``country=DE/day=2026-01-31``, name columns and their values.
 
 Names, values and types are the same as in Spark's file source (Spark: PartitioningUtils), with two exceptions.  Escapes
-such as ``%C3%A9`` are read as UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column of nulls
-alone is a string.
+such as ``%C3%A9`` are read as UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column with only
+nulls is a string.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tidegate.readers.formats.json.values import MisfitError, date_of, timestamp
 __all__ = ["NULL_VALUE", "partition_fields", "partition_scalar", "partition_texts"]
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The value that is null."""
+"""The text that stands for null."""
 
-MOST_DIGITS = 38  # digits of a Spark decimal
-INT_DIGITS, LONG_DIGITS = 10, 20  # that Spark gives them among decimals
+MOST_DIGITS = 38  # the maximum precision of a Spark decimal
+INT_DIGITS, LONG_DIGITS = 10, 20  # the precision that Spark gives an int and a long when it widens them to a decimal
 _WHOLE = re.compile("[+-]?[0-9]+")
 _DECIMAL = re.compile("[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _DOUBLE = re.compile(rf"(?:[+-]?(?:NaN|Infinity)|{_DECIMAL.pattern}[fFdD]?)")
@@ -38,8 +38,8 @@ _TIMESTAMP = pa.timestamp("us", "UTC")
 def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
     """Return the values in the folders of a key below a prefix, by column, in their order; None for null.
 
-    The search begins at the last folder, as in Spark: folders below the last ``column=value`` are skipped, and the
-    first other folder above it ends the search.
+    The search goes from the last folder upwards, as in Spark.  It skips folders below the last ``column=value``, and
+    ends at the first other folder above it.
     """
     texts: list[tuple[str, str | None]] = []
     for folder in reversed(key[len(prefix) :].split("/")[:-1]):
@@ -54,8 +54,8 @@ def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
 def partition_fields(folders: Iterable[dict[str, str | None]], *, typed: bool) -> list[pa.Field]:
     """Return the columns of some keys, in the order in which they first occur.
 
-    typed: infer types as Spark does: int, long, decimal without a fraction, double, timestamp, date, else
-        string; False: all are strings.
+    typed: infer types as Spark does: int, long, decimal without a fraction, double, timestamp, date, or string.  False:
+        all columns are strings.
     """
     columns: dict[str, set[str | None]] = {}
     for texts in folders:
@@ -72,7 +72,7 @@ def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scal
 
     address: the address of the object, for errors.
 
-    Raises CorruptDataError for a value that does not have the column's type; then the column must be a string.
+    Raises CorruptDataError for a value that does not fit the column's type, or a null that the column does not allow.
     """
     try:
         value = None if text is None else _value(text, field.type)
@@ -131,7 +131,7 @@ def _fits(text: str, kind: pa.DataType) -> bool:
 
 
 def _value(text: str, kind: pa.DataType) -> Any:  # noqa: C901, PLR0911 - one branch a type
-    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType); raises MisfitError if it does not fit."""
+    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType).  Raises MisfitError for a wrong text."""
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return text
     if kinds.is_signed_integer(kind):

@@ -1,9 +1,9 @@
 """The values of the S3 connector: objects, the chunks they are cut into, and their formats.
 
-A *chunk* is a range of bytes of one version of an object.  It is read whole, by one task, and its event-time range was
-found when it was discovered.  The chunk of a row is the one in which it begins (Hadoop: input splits).  A line belongs
-to the chunk with its first byte, and a Parquet row group to the chunk with the first byte of its first page.  So the
-chunks of an object that cover it without gaps give each row exactly once, whatever the format.
+A *chunk* is a range of bytes of one version of an object.  One task reads the whole chunk.  Discovery determines its
+range of event times.  A row belongs to the chunk in which it begins (Hadoop: input splits).  A line begins with its
+first byte, and a Parquet row group with the first byte of its first page.  So chunks that cover an object without gaps
+give each row exactly once, in any format.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["CHUNK_SCHEMA", "Chunk", "ChunkSurvey", "ObjectFormat", "S3Object", "TimeRange"]
+__all__ = ["CHUNK_SCHEMA", "SKIP_CORRUPT", "Chunk", "ChunkSurvey", "ObjectFormat", "S3Object", "TimeRange"]
+
+
+SKIP_CORRUPT = "set ignoreCorruptFiles to true to go on without it"
+"""What a user can do about a corrupt object, for errors."""
 
 
 class S3Object(NamedTuple):
     """One version of an object, as a listing shows it.
 
-    etag: without quotes; empty where the endpoint gives none.
     size: in bytes.
-    modified_ms: LastModified, in milliseconds since the epoch; of a multipart upload its start.
+    etag: without quotes; empty if the endpoint gives none.
+    modified_ms: LastModified, in ms since the epoch; a multipart upload has the time of its start.
     """
 
     key: str
@@ -33,7 +37,7 @@ class S3Object(NamedTuple):
 
 
 class TimeRange(NamedTuple):
-    """The least and the greatest event time among some rows, in ms since the epoch, both inclusive."""
+    """The earliest and the latest event time of some rows, in ms since the epoch, both inclusive."""
 
     min_ms: int
     max_ms: int
@@ -42,9 +46,10 @@ class TimeRange(NamedTuple):
 class Chunk(NamedTuple):
     """A range of bytes of an object, and the rows and event times in it.
 
-    start, end: the bytes, end exclusive.
-    rows: exact if the format stores it, else an estimate of at least 1; 0 for an empty object.
-    min_ms, max_ms: of its event times; None: none of its rows has one to align by.
+    key, size, etag, modified_ms: the version of the object, see S3Object.
+    start, end: the range in bytes, end exclusive.
+    rows: the number of rows if the format stores it; else an estimate of at least 1.  0 for an empty object.
+    min_ms, max_ms: the range of its event times, see TimeRange; None: no row has a time that planning counts.
     """
 
     key: str
@@ -59,7 +64,7 @@ class Chunk(NamedTuple):
 
     @property
     def source(self) -> S3Object:
-        """The version of the object that it is cut from."""
+        """The version of the object that the chunk is cut from."""
         return S3Object(self.key, self.size, self.etag, self.modified_ms)
 
 
@@ -76,19 +81,20 @@ CHUNK_SCHEMA = pa.schema(
         pa.field("max_ms", pa.int64()),
     ]
 )
-"""The fields of a Chunk as columns, as manifests hold many chunks."""
+"""The fields of a Chunk as columns, for manifests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSurvey:
     """One chunk of an object, as its format describes it.
 
-    times: of the event-time column; None: no row has one, or there is no such column.
-    rows_without_time: the number of rows without a usable time, as far as is known.
-    malformed_rows: the number of further rows without one, because they are malformed (see BadRecordPolicy), as far as
-        is known.
-    exact: whether all rows were looked at, or counted by statistics; else some may be earlier or later, or
-        without a time.
+    start, end, rows: see Chunk.
+    times: the range of the event-time column; None: no row has a time, or there is no such column.
+    rows_without_time: the known number of rows without a usable time.
+    exact: the survey read all rows, or statistics cover them.  False: some rows may be earlier, later or without a
+        time.
+    malformed_rows: the known number of malformed rows, which have no time either (see BadRecordPolicy); not among
+        ``rows_without_time``.
     """
 
     start: int
@@ -101,7 +107,7 @@ class ChunkSurvey:
 
 
 class ObjectFormat(ABC):
-    """Cuts and decodes the objects of one format.  Picklable; made on the driver and on executors."""
+    """Cuts and decodes the objects of one format.  Picklable; the driver and executors use it."""
 
     @abstractmethod
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
@@ -118,32 +124,33 @@ class ObjectFormat(ABC):
             that are too large for one task are surveyed.
 
         Called on the driver once for every new object, by many threads at once.  Raises CorruptDataError, which names
-        the object, if it is not of this format.  Raises ObjectGoneError if it was deleted or overwritten since, and
-        ConnectorError if the other side does not answer.
+        the object, if it is not of this format.  Raises ObjectGoneError if the object was deleted or overwritten, and
+        ConnectorError if the endpoint does not answer.
         """
 
-    def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
+    def survey_together(self, objects: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
         """Return what ``survey`` returns for each of a few objects, if one call for all is cheaper.
 
-        None: survey each by itself.  Called on the driver.  Raises what ``survey`` raises; the caller then surveys each
-        object, to learn which one fails.
+        None: the caller surveys each object by itself.  Called on the driver.  Raises what ``survey`` raises; then,
+        too, the caller surveys each object, to learn which one fails.
         """
-        del founds, column
+        del objects, column
         return None
 
     @abstractmethod
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a chunk, in order, as batches of ``schema`` of a bounded number of bytes.
+        """Yield the rows of a chunk, in order, as batches of ``schema`` with a bounded number of bytes.
 
-        A column of ``schema`` that the object lacks is null; one that ``schema`` lacks is left out.
+        A column of ``schema`` that the object lacks is null.  A column of the object that ``schema`` lacks is left out.
         Called on executors.  Raises what ``survey`` raises.
         """
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
         """Return what ``read`` yields for some small chunks, one after the other, if one call for all is cheaper.
 
-        None: read each by itself, perhaps because one of them cannot be read like this; nothing was logged or written
-        yet.  Called on executors.  Raises what ``survey`` raises; the caller then reads each, to learn which one fails.
+        None: the caller reads each chunk by itself, perhaps because one of them cannot be read like this.  Nothing was
+        logged or written then.  Called on executors.  Raises what ``survey`` raises; then, too, the caller reads each
+        chunk, to learn which one fails.
         """
         del chunks, schema
         return None

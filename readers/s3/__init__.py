@@ -1,1 +1,1 @@
-"""S3: the split reader of executors, and the store of objects that the driver reads from, too."""
+"""S3: the split reader of executors, and the object store that the driver uses, too."""

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 __all__ = ["S3Address", "s3_address"]
 
-_SCHEMES = {"s3", "s3a", "s3n"}  # the latter two are Hadoop's, and mean the same
+_SCHEMES = {"s3", "s3a", "s3n"}  # Hadoop's s3a and s3n mean the same as s3
 
 
 class S3Address(NamedTuple):
     """A place in S3; its text is ``s3://bucket/key``.
 
-    bucket: empty where the address names none.
-    key: without a leading ``/``; of an object, or the prefix of the keys in a folder.
+    bucket: the name of the bucket; empty if the address has none.
+    key: the key of an object, or the prefix of the keys in a folder; without a leading ``/``.
     """
 
     bucket: str
@@ -24,7 +24,7 @@ class S3Address(NamedTuple):
 
 
 def s3_address(text: str) -> S3Address | None:
-    """Parse an address; None: it is no address of S3, but perhaps a path or a URL."""
+    """Parse an address; return None for a text that is not one, such as a path or a URL."""
     # A key may hold a ``?``, which would begin a query in a URL.
     scheme, separator, rest = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:

@@ -13,21 +13,21 @@ from typing import Any
 
 __all__ = ["S3ConnectionConfig", "time_of"]
 
-ATTEMPTS = 3  # boto3's own, for one request; the owner of a Deadline tries on
+ATTEMPTS = 3  # boto3's attempts for one request; the owner of a Deadline sends the request again after them
 FIRST_CONTACT_S = 10.0
-MOST_CONNECTIONS = 64  # boto3's 10 would make the threads that survey objects wait for each other
+MOST_CONNECTIONS = 64  # with boto3's 10, the threads that survey objects would wait for connections
 
 
 @dataclass(frozen=True, slots=True)
 class S3ConnectionConfig:
-    """How to reach the objects; picklable, the same on the driver and the executors.
+    """How to reach an S3 endpoint.  Picklable; the same on the driver and the executors.
 
-    endpoint: a URL, for anything but AWS; None: AWS itself, or what boto3's usual variables name.
-    region: None: by boto3's usual chain.
-    access_key, secret_key, session_token: None: by boto3's usual chain, on each machine, which is better: no secret
-        travels then.  Neither ``repr`` nor any error shows them.
-    anonymous: sign nothing.
-    role: the ARN of a role to assume; None: none.
+    endpoint: the endpoint's URL; None: AWS, or the endpoint that boto3's environment variables name.
+    region: the region of the buckets; None: boto3's default chain finds it.
+    access_key, secret_key, session_token: the credentials.  None: boto3's default chain finds them on each machine.
+        That is safer, since no secret travels then.  Neither ``repr`` nor any error shows them.
+    anonymous: send requests without a signature.
+    role: the ARN of a role to assume; None: no role.
     deadline_s: seconds for one operation, retries included; see ``patience_s``.
     """
 
@@ -43,7 +43,7 @@ class S3ConnectionConfig:
     def patience_s(self) -> float:
         """Return the deadline of an operation in seconds: short until the endpoint has answered once.
 
-        Before the first answer, a wrong address or network is more likely than an endpoint that is away for a while.
+        Before the first answer, a wrong address or network is more likely than an endpoint that is down for a while.
         """
         return self.deadline_s if self._place in _ANSWERED else min(self.deadline_s, FIRST_CONTACT_S)
 
@@ -58,10 +58,9 @@ class S3ConnectionConfig:
     def client(self) -> Any:
         """Return this process's boto3 client of S3, which threads share; nobody closes it.
 
-        It tries a request three times (boto3's retry mode "standard"), and lets a socket be silent for
-        an eighth of ``deadline_s``: three silent attempts leave time to spare.  Its addresses are
-        path-style for any endpoint but AWS.  The credentials of a role, and those that the usual
-        chain gives for a time, are renewed.
+        The client tries a request three times (boto3's retry mode "standard").  Its read time-out is an eighth of
+        ``deadline_s``, so three silent attempts leave time to spare.  Its addresses are path-style for any endpoint
+        but AWS.  It renews temporary credentials, such as those of a role.
 
         Raises botocore's errors, such as PartialCredentialsError or ProfileNotFound.  Sends nothing yet, except to find
         credentials.
@@ -69,20 +68,20 @@ class S3ConnectionConfig:
         return self._shared_client("s3")
 
     def queue_client(self) -> Any:
-        """Return a client of SQS in the same way; ``endpoint`` is that of SQS.  It always signs."""
+        """Return a client of SQS in the same way; ``endpoint`` is the endpoint of SQS, and it signs all requests."""
         return self._shared_client("sqs")
 
     def credentials(self) -> Any:
-        """Return botocore's credentials, those of the client; None: there are none.
+        """Return the credentials of the client, as botocore's object; None: there are none.
 
-        Called before every request: credentials may be renewed.
+        Called before every request, because credentials may be renewed.
         """
         process_id = os.getpid()
         with _creation(process_id):
             return _session(self, process_id).get_credentials()
 
     def trusted(self) -> Any:
-        """Return the certificates that the client trusts, as botocore takes them: a file, a folder, or True."""
+        """Return the certificates that the client trusts: a file, a folder, or True for botocore's own."""
         process_id = os.getpid()
         with _creation(process_id):
             named = _session(self, process_id).get_config_variable("ca_bundle")
@@ -97,7 +96,7 @@ class S3ConnectionConfig:
 _ANSWERED: set[tuple[str | None, str | None]] = set()
 
 
-# A Python worker may be forked while another thread creates, so each process has its own lock and objects.
+# A Python worker may be forked while another thread holds the lock.  So each process has its own lock and clients.
 @functools.cache
 def _creation(_process_id: int) -> threading.Lock:
     return threading.Lock()
@@ -124,10 +123,10 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
     if service == "s3":
         settings = settings.merge(
             Config(
-                # A checksum covers whole objects only, and we ask for ranges.
+                # S3's checksums cover whole objects, and tidegate requests ranges.
                 response_checksum_validation="when_required",
                 request_checksum_calculation="when_required",
-                # Otherwise botocore signs URLs by the old version where endpoints still take it.
+                # By default, botocore signs URLs by signature version 2 for regions that still accept it.
                 signature_version=UNSIGNED if config.anonymous else "s3v4",
             )
         )
@@ -138,7 +137,7 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
 
 @functools.cache
 def _boto3_session(config: S3ConnectionConfig, process_id: int) -> Any:
-    """Return this process's session, for all services: each further one would add what boto3 adds to clients again."""
+    """Return this process's boto3 session for all services: a second one would extend botocore's clients twice."""
     import boto3
 
     return boto3.session.Session(botocore_session=_session(config, process_id), region_name=config.region)
@@ -170,13 +169,13 @@ def _new_session() -> Any:
     from botocore.session import Session
 
     session = Session()
-    # botocore's own takes three quarters of the time of a listing.
+    # botocore's parser takes three quarters of the time of a listing.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=time_of)
     return session
 
 
 def time_of(value: Any) -> datetime:
-    """Parse a time as botocore does, but faster if it has the form of S3's listings: 2026-01-31T12:00:00.000Z."""
+    """Parse a time as botocore does, but faster for the form of S3's listings, such as 2026-01-31T12:00:00.000Z."""
     from botocore.utils import parse_timestamp
 
     if isinstance(value, str) and value.endswith("Z"):

@@ -1,4 +1,4 @@
-"""Translates errors of requests to S3."""
+"""Translates botocore's errors into those of tidegate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.readers.retry import TransientError
 
 __all__ = ["OVERWRITTEN", "s3_error"]
 
-_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds the signature
+_QUERY = re.compile(r"\?[^\s\"']*")  # the query of a signed URL holds the signature, which is a secret
 
 OVERWRITTEN = "was overwritten"
 _DELETED = "was deleted"
@@ -45,16 +45,16 @@ _LOGIN = "set accessKey and secretKey, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCES
 _BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or is the ARN of an access point"
 
 
-def s3_error(problem: Exception, target: str) -> TidegateError:
-    """Return tidegate's error for one of a request: TransientError, ObjectGoneError, OptionError or ConnectorError.
+def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
+    """Translate the error of a request into a TransientError, ObjectGoneError, OptionError or ConnectorError.
 
-    problem: botocore's, or an OSError.
-    target: of the request, such as ``s3://bucket/key``.
+    problem: an error of botocore, or an OSError.
+    operation, target: complete the sentence "cannot ..."; a target contains an address such as ``s3://bucket/key``.
     """
     from botocore import exceptions
 
     if isinstance(problem, exceptions.ClientError):
-        return _refusal(problem.response, target)
+        return _refusal(problem.response, operation, target)
     sentence = _QUERY.sub("", str(problem)).rstrip(".")
     passing = (
         exceptions.ConnectionError,
@@ -70,18 +70,18 @@ def s3_error(problem: Exception, target: str) -> TidegateError:
         return OptionError(f"{target} names no object of S3: {reason}")
     if isinstance(problem, exceptions.NoCredentialsError):
         sentence += f"; {_LOGIN}"
-    return ConnectorError(f"cannot request {target}: {sentence}")
+    return ConnectorError(f"cannot {operation} {target}: {sentence}")
 
 
-def _refusal(response: Any, target: str) -> TidegateError:
+def _refusal(response: Any, operation: str, target: str) -> TidegateError:
     code = response.get("Error", {}).get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _GONE:
         became = _GONE[code]
         return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == OVERWRITTEN)
     if code == "NoSuchBucket":
-        return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
+        return OptionError(f"there is no bucket {target.split('/')[2]!r} for {target}")
     if status >= 500 or status == 429 or code in _PASSING:
         return TransientError(f"the endpoint answered {code or status}")
     hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
-    return ConnectorError(f"the endpoint refused {target}: {code or status}{hint}")
+    return ConnectorError(f"the endpoint refused to {operation} {target}: {code or status}{hint}")

@@ -1,4 +1,4 @@
-"""An object as a file with random access: threads fetch ranges ahead, or a read fetches them."""
+"""An object as a file with random access."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ THREADS = 4
 
 
 class ObjectFile(io.RawIOBase):
-    """The bytes of one version of an object.  Close it, since it may have threads.
+    """The bytes of one version of an object.  Close the file, since it may have threads.
 
-    size: of the object.
+    Threads fetch the ranges that ``hold`` names.  A read fetches any others.
+
+    size: the size of the object in bytes.
     fetch: returns the bytes from a start to an end, exclusive; threads call it, too.  Reading raises its errors.
-    part_bytes: the most bytes of one request when ranges are fetched ahead.
+    part_bytes: the maximum size of one request when ranges are fetched ahead.
     """
 
     def __init__(self, size: int, fetch: Callable[[int, int], bytes], part_bytes: int) -> None:
@@ -47,7 +49,7 @@ class ObjectFile(io.RawIOBase):
             future.cancel()
 
     def close(self) -> None:
-        """Drop everything; waits for the requests that are under way."""
+        """Drop all ranges; waits for the requests that are under way."""
         self._held = {}
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
@@ -72,7 +74,7 @@ class ObjectFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next ``size`` bytes, fewer only at the end; None or less than 0: all that is left."""
+        """Return the next ``size`` bytes, fewer only at the end; None or a negative size: all bytes that are left."""
         start = self._position
         end = self._size if size is None or size < 0 else min(start + size, self._size)
         if start >= end:
@@ -85,14 +87,14 @@ class ObjectFile(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def readinto(self, buffer: object) -> int:
-        """Fill ``buffer`` and return how many bytes it got."""
+        """Fill ``buffer``, and return the number of bytes written to it; fewer than it holds only at the end."""
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # typeshed names the buffer's protocol since 3.12
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def _piece(self, start: int, end: int) -> bytes:
-        """Return bytes from ``start`` on: as many as one held part has of them, or all up to the next held part."""
+        """Return bytes from ``start`` on: up to the end of the held part there, or up to the next held part."""
         after = end
         for (begin, stop), future in self._held.items():
             if begin <= start < stop:

@@ -1,8 +1,7 @@
-"""Sends the GET of a range of an object by obstore: boto3's Python takes 0.6 ms of CPU a request.
+"""Gets a range of an object by obstore, since boto3 takes 0.6 ms of CPU for each request.
 
 boto3's client names the bucket's address, the certificates and the credentials.  obstore (Rust's object_store) signs
-and sends, outside of Python's lock.  It returns an object's bytes or nothing: for any other answer the client sends the
-request again.
+and sends the request, without Python's global lock.  If obstore does not get the bytes, boto3 repeats the request.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["get_range"]
 
-# obstore asks again five minutes before the end; botocore renews credentials that end within ten.
+# obstore requests new credentials five minutes before theirs expire; botocore renews those that expire within ten.
 _CREDENTIALS_FOR = timedelta(minutes=6)
 
 
@@ -31,20 +30,20 @@ def get_range(
 ) -> Iterator[bytes] | None:
     """Send one GET for the bytes of a version of an object, and return them in parts.
 
-    span: start and end, exclusive; not empty.
-    version: its size and its ETag; an empty one is not compared.
-    part_bytes: the least that a part has, but for the last.
+    span: the start and the end of the range in bytes, end exclusive; not empty.
+    version: the size and the ETag of the object; an empty ETag is not compared.
+    part_bytes: the minimum size of a part, except the last.
 
-    Returns None if the bytes cannot be had, for any reason.  Then send the client's own request, which explains errors,
-    and follows a bucket to its region.  An answer that breaks off just ends.  Raises botocore's errors if there are no
-    credentials, or no such address.
+    Returns None if obstore cannot get the bytes, for any reason.  Then repeat the request by boto3's client, which
+    explains errors, and follows a bucket to its region.  If the response breaks off, the parts end early.  Raises
+    botocore's errors if there are no credentials, or no such address.
     """
     import obstore
     from obstore.exceptions import BaseError
 
     process_id = os.getpid()
     if _first_process() != process_id:
-        return None  # a fork does not copy the threads that it needs
+        return None  # a fork does not copy obstore's threads
     store = _store(config, bucket)
     size, etag = version
     options: GetOptions = {"range": span, "if_match": f'"{etag}"'} if etag else {"range": span}
@@ -53,7 +52,7 @@ def get_range(
     except (BaseError, OSError, ValueError):
         return None
     meta = answer.meta
-    # To obstore "/key/" is "key".
+    # obstore requests "key" when it is asked for "/key/".
     if meta["path"] != key or meta["size"] != size or (etag and (meta["e_tag"] or "").strip('"') != etag):
         return None
     config.note_answer()
@@ -82,13 +81,13 @@ def _store(config: S3ConnectionConfig, bucket: str) -> S3Store:
     from obstore.store import S3Store
 
     client = config.client()
-    # By all of boto3's rules for endpoints.
+    # A signed URL shows the address by all of boto3's rules for endpoints.
     url: str = client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "-"})
     address = url.partition("?")[0].removesuffix("/-")
     return S3Store(
         bucket,
         endpoint=address,
-        virtual_hosted_style_request=True,  # the address has the bucket
+        virtual_hosted_style_request=True,  # the address contains the bucket already
         region=client.meta.region_name,
         skip_signature=config.anonymous,
         credential_provider=None if config.anonymous else _provider(config),

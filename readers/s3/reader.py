@@ -1,4 +1,4 @@
-"""Reads the chunks of manifests, on executors."""
+"""Reads chunks of objects, on executors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.metadata import METADATA, metadata_scalar
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
-from tidegate.readers.objects.values import Chunk, ObjectFormat
+from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["S3SplitReader"]
@@ -29,14 +29,15 @@ _LOG = logging.getLogger("tidegate.reader")
 class S3SplitReader(SplitReader):
     """Reads the chunks that the details of a task name, one after the other.
 
-    store: of the objects; small ones are fetched ahead.
-    schema: of the batches.  A column that the folders of a key below ``prefix`` name is taken from there, not
-        from the data.
-    metadata: take the column ``_metadata`` from the chunk.
-    times: keep only rows of these; None: all.
-    time_column: finds the event times of rows; None: those of a chunk have one in common.
-    ignore_missing: skip objects that were deleted since they were found.
-    ignore_overwritten: skip versions that were overwritten since.
+    object_format: decodes the objects.
+    store: has the objects; small ones are fetched ahead.
+    schema: the schema of the batches.
+    prefix: folders of a key below this prefix may name columns.  Their values come from the key, not from the data.
+    metadata: add the column ``_metadata``, which describes the chunk.
+    times: only rows with these event times are kept; None: all rows are.
+    time_column: gives the event times of rows; None: all rows of a chunk have the same.
+    ignore_missing: skip objects that were deleted after discovery.
+    ignore_overwritten: skip versions that were overwritten after discovery.
     ignore_corrupt: skip the rest of an object that cannot be decoded.
     """
 
@@ -94,7 +95,7 @@ class S3SplitReader(SplitReader):
             if batches is not None:
                 yield from batches
                 continue
-            # Some objects were requested in vain and are requested again, but only once in a task.
+            # The objects were perhaps requested in vain.  That may happen once in a task, so no other group is tried.
             together = together and len(group) == 1
             for chunk in group:
                 yield from self._read(chunk, constants)
@@ -103,7 +104,7 @@ class S3SplitReader(SplitReader):
         try:
             batches = self.object_format.read_together(chunks, self._data_schema(constants))
         except (ObjectGoneError, CorruptDataError):
-            return None  # and it is told which
+            return None  # the caller reads each by itself, to report the right one
         return batches and [self._completed(batch, constants) for batch in batches]
 
     def _read(self, chunk: Chunk, constants: Mapping[str, pa.Scalar]) -> Iterator[pa.RecordBatch]:
@@ -115,9 +116,11 @@ class S3SplitReader(SplitReader):
             if not (self.ignore_overwritten if error.overwritten else self.ignore_missing):
                 raise ObjectGoneError(f"{error}; {_remedy(error)}", overwritten=error.overwritten) from error
             _LOG.warning("left out: %s", error)
+        except BadRecordError:
+            raise  # the policy for bad records refuses it, and the object is not damaged
         except CorruptDataError as error:
             if not self.ignore_corrupt:
-                raise
+                raise CorruptDataError(f"{error}; {SKIP_CORRUPT}") from error
             _LOG.warning("left out: %s", error)
         self._set_aside[self._ranges[chunk]] += self.store.take_set_aside()
 
@@ -149,7 +152,7 @@ class S3SplitReader(SplitReader):
 def _groups(
     chunks: Iterable[Chunk], constants: Callable[[Chunk], dict[str, pa.Scalar]]
 ) -> Iterator[tuple[dict[str, pa.Scalar], list[Chunk]]]:
-    """Yield neighbouring chunks that have the same constants, while together they are no larger than a batch."""
+    """Yield groups of successive chunks with the same constants, none larger than a batch unless a chunk is."""
     group: list[Chunk] = []
     size = 0
     shared: dict[str, pa.Scalar] = {}

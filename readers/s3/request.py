@@ -16,12 +16,12 @@ _Answer = TypeVar("_Answer")
 def ask_s3(
     request: Callable[[], _Answer], operation: str, target: str, seconds: float | Callable[[], float]
 ) -> _Answer:
-    """Return the answer to a request that may be sent twice.
+    """Return the answer to a request that may be sent repeatedly.
 
-    operation, target: complete the sentence "cannot ..."; the target is such as ``s3://bucket/key``.
-    seconds: for this request, retries included, as Deadline takes them.
+    operation, target: complete the sentence "cannot ..."; a target is an address such as ``s3://bucket/key``.
+    seconds: the deadline of this request, retries included; see Deadline.
 
-    Raises the errors of ``s3_error``, but DeadlineError for a TransientError that does not pass.
+    Raises the errors of ``s3_error``.  For a TransientError that lasts until the deadline, raises DeadlineError.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -30,7 +30,7 @@ def ask_s3(
         try:
             return request()
         except (BotoCoreError, ClientError, OSError) as problem:
-            error = s3_error(problem, target)
+            error = s3_error(problem, operation, target)
             if not isinstance(error, TransientError):
                 raise error from problem
         deadline.pause(error)

@@ -25,25 +25,25 @@ from tidegate.readers.s3.request import ask_s3
 __all__ = ["SMALL_BYTES", "TAIL_BYTES", "ObjectStore", "s3_object"]
 
 SMALL_BYTES = 8 << 20
-"""Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
+"""Objects up to this size are fetched whole, by one request.  Larger ones are fetched in parts of this size."""
 
 TAIL_BYTES = 64 << 10
-"""The first read at the end of a larger object, if its format has a footer: mostly enough."""
+"""The size of the first read at the end of a larger object whose format has a footer; most footers fit in it."""
 
 AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8
-LEAST_S = 0.001  # the rest of a Deadline that is over
-STEP_BYTES = 256 << 10  # bytes of a slow body between two looks at the deadline
+LEAST_S = 0.001  # the remaining time that a Deadline reports once it is over
+STEP_BYTES = 256 << 10  # the bytes of a body between two checks of the deadline
 
 
 def s3_object(key: str, size: int, answer: Any) -> S3Object:
-    """Return an object from boto3's description, in a listing or of a single request: both give the same."""
-    # A single request gives whole seconds; some endpoints list milliseconds.
+    """Return the object that boto3's answer to a listing or to HEAD describes; both give the same object."""
+    # HEAD gives whole seconds, and some endpoints list milliseconds.
     return S3Object(key, size, answer.get("ETag", "").strip('"'), int(answer["LastModified"].timestamp()) * 1000)
 
 
 class ObjectStore:
-    """The objects of one bucket.  Picklable; opens nothing before it is first asked, and threads may share it."""
+    """The objects of one bucket.  Picklable; connects at the first request, and threads may share it."""
 
     def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
         self.config = config
@@ -55,7 +55,7 @@ class ObjectStore:
         return ObjectStore, (self.config, self.bucket)
 
     def address(self, key: str) -> str:
-        """Return the name of an object in errors: ``s3://bucket/key``."""
+        """Return the address of an object, as errors name it: ``s3://bucket/key``."""
         return f"s3://{self.bucket}/{key}"
 
     def find(self, key: str) -> S3Object | None:
@@ -70,7 +70,7 @@ class ObjectStore:
             return self.config.client().head_object(Bucket=self.bucket, Key=key)
 
         try:
-            answer = ask_s3(ask, "find", self.address(key), self.config.patience_s)
+            answer = ask_s3(ask, "look at", self.address(key), self.config.patience_s)
         except ObjectGoneError:
             return None
         return s3_object(key, answer["ContentLength"], answer)
@@ -78,40 +78,42 @@ class ObjectStore:
     def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
         """Return all bytes of an object from ``start`` to ``end``, exclusive, by one request.
 
-        Raises ObjectGoneError when the object is no longer the one that was found: it was deleted, or
-        its ETag, or its size, is another.  Where the endpoint gives no ETag, only the size tells.
-        Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or
-        is silent for ``deadline_s``, ConnectorError when it refuses.  A request that is under way at the
-        deadline ends by its own time-outs, within less than as long again.
+        Raises ObjectGoneError if the version is gone: the object was deleted, or has another ETag or size now.  Without
+        an ETag from the endpoint, only the size is compared.  Raises OptionError if there is no such bucket,
+        DeadlineError if the endpoint fails or is silent for ``deadline_s``, and ConnectorError if it refuses.  A
+        request that is under way at the deadline ends by its own time-outs, before another ``deadline_s`` has passed.
         """
         ahead = self._ahead
         data = None if ahead is None else ahead.take(obj, start, end)
         return self._fetch(obj, start, end) if data is None else data
 
     def set_aside(self, location: str, name: str, data: bytes, records: int) -> None:
-        """Write a file of so many bad records; ``location``: of a BadRecordFolder.  Raises the errors of its write."""
+        """Write a file of bad records to a BadRecordFolder, and count the records.
+
+        Raises the errors of ``BadRecordFolder.write``.
+        """
         BadRecordFolder(location, self.config).write(name, data)
         self._set_aside[name] = records
 
     def take_set_aside(self) -> int:
-        """Return how many records were set aside since the last call.  A file that was written twice counts once."""
+        """Return the number of records set aside since the last call.  A file that was written twice counts once."""
         records = sum(self._set_aside.values())
         self._set_aside.clear()
         return records
 
     def open(self, obj: S3Object) -> pa.NativeFile:
-        """Return an object as a file that is read by ranges, each pinned to the version that was found.
+        """Return an object as a file; each read requests a range of this very version.
 
-        It sends no request yet, and keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
+        Sends no request yet.  The file keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
         """
         raw = ObjectFile(obj.size, functools.partial(self.fetch, obj), SMALL_BYTES)
         return pa.PythonFile(io.BufferedReader(raw, SMALL_BYTES), mode="r")
 
     @contextmanager
     def reading_ahead(self, chunks: Sequence[Chunk]) -> Iterator[None]:
-        """Fetch the small objects among the chunks ahead; the chunks are read next, in this order.
+        """Fetch small objects ahead, while the caller reads these chunks in this order.
 
-        Threads fetch at most AHEAD_BYTES that nobody has taken yet, and :meth:`fetch` takes them from there.  An object
+        Threads fetch the objects, and hold at most AHEAD_BYTES until :meth:`fetch` takes them.  An object that is read
         out of order is fetched at once.  A store takes one such call at a time.
         """
         wanted = list(dict.fromkeys(chunk.source for chunk in chunks if 0 < chunk.size <= SMALL_BYTES))
@@ -152,13 +154,12 @@ class ObjectStore:
                 self._check(obj, answer, start)
                 return _whole(iter(lambda: body.read(STEP_BYTES), b""), end - start, deadline)
         except (BotoCoreError, ClientError, OSError) as problem:
-            # An OSError comes from a file of certificates or credentials; passed on, it would look like an error of
-            # decoding.
-            raise s3_error(problem, target) from None
+            # An OSError is about a file of certificates or credentials.  Decoders would take it for damaged data.
+            raise s3_error(problem, "read", target) from None
 
     def _check(self, obj: S3Object, answer: Any, start: int) -> None:
         target = self.address(obj.key)
-        # An endpoint that takes a range for the whole object may answer without one, and without a length.
+        # An endpoint may answer the range of a whole object without Content-Range, and even without Content-Length.
         length = answer.get("ContentLength")
         whole = f"bytes 0-/{'*' if length is None else length}"
         span, _, size = answer.get("ContentRange", whole).rpartition("/")
@@ -183,7 +184,7 @@ def _whole(body: Iterator[bytes], length: int, deadline: Deadline) -> bytes:
 
 
 class _Ahead:
-    """Objects that threads fetch in the order in which they will be read."""
+    """Objects that threads fetch in the order in which the caller reads them."""
 
     def __init__(self, store: ObjectStore, wanted: Sequence[S3Object]) -> None:
         self._store = store
@@ -197,7 +198,7 @@ class _Ahead:
         self._fill()
 
     def take(self, obj: S3Object, start: int, end: int) -> bytes | None:
-        """Return a range of an object that was fetched ahead, or was taken last; None for others."""
+        """Return a range of an object that was fetched ahead, or that the last call took; None for any other object."""
         with self._lock:
             if self._taken is None or self._taken[0] != obj:
                 if obj not in self._fetched:
@@ -210,7 +211,7 @@ class _Ahead:
         return data if (start, end) == (0, obj.size) else data[start:end]
 
     def close(self) -> None:
-        """Drop what nobody took; waits for the requests that are under way."""
+        """Drop the objects that nobody took; waits for the requests that are under way."""
         self._threads.shutdown(cancel_futures=True)
 
     def _fill(self) -> None:

@@ -23,10 +23,10 @@ def _endpoint(value: Any) -> Any:
 class S3ConnectionOptions(BaseModel):
     """The connection to the bucket.
 
-    endpoint: a URL, for anything but AWS.
-    region: of the bucket; default: as boto3 finds it.
-    access_key, secret_key, session_token: credentials, never shown; default: as boto3 finds them, on each machine, so
-        that no secret travels.
+    endpoint: the URL of an endpoint other than AWS.
+    region: the region of the bucket; default: the one that boto3 finds.
+    access_key, secret_key, session_token: credentials, never shown.  Default: each machine uses those that boto3
+        finds there, so no secret travels.
     anonymous: sign no request.
     role_arn: a role to assume.
     """

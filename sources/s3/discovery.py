@@ -1,4 +1,4 @@
-"""The options for the objects that are found, and for the memory of them."""
+"""The options for discovering objects, and for remembering and cleaning them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.enumerators.s3.cleaning.cleaner import Archive
 from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.s3.address import s3_address
-from tidegate.sources.options import Duration
+from tidegate.sources.options import Duration, lower_case
 
 __all__ = ["S3DiscoveryOptions", "epoch_ms", "is_listed", "parse_time"]
 
@@ -27,7 +27,7 @@ def _path(value: Any) -> Any:
 
 
 def parse_time(value: Any) -> Any:
-    """Read a time as Spark does: ISO 8601, in UTC without a zone."""
+    """Return a time from a text, as Spark reads it: ISO 8601, in UTC if it names no zone."""
     if isinstance(value, datetime):
         return value
     try:
@@ -51,18 +51,13 @@ def _sure(value: Any) -> Any:
     return value
 
 
-def _lower(value: Any) -> Any:
-    """Read a word as Spark does, in any case."""
-    return value.lower() if isinstance(value, str) else value
-
-
 def _watermark_from(value: str) -> str:
     parse_markers(value)
     return value
 
 
-_BACKFILL_INTERVAL = timedelta(hours=1)  # of incremental listing, unless it is given
-_UNORDERED = ("--x-s3", "--xa-s3")  # how the names of directory buckets end, and of their access points
+_BACKFILL_INTERVAL = timedelta(hours=1)  # the default of incremental listing
+_UNORDERED = ("--x-s3", "--xa-s3")  # suffixes in the names of directory buckets, and of their access points
 
 Path: TypeAlias = Annotated[str, BeforeValidator(_path)]
 QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]
@@ -70,28 +65,28 @@ Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 
 
 class S3DiscoveryOptions(BaseModel):
-    """The objects to read, and the place that remembers those that were found.
+    """The objects to read, and the place that remembers the discovered objects.
 
     path: ``s3://bucket/prefix``: all objects below it.
-    state_location: a folder or ``s3://bucket/prefix``, for the objects that were discovered; a stream needs one of its
-        own, and keeps it as long as its checkpoint.
+    state_location: a folder or ``s3://bucket/prefix`` that remembers the discovered objects.  Each stream needs its
+        own location, and keeps it as long as its checkpoint.
     path_glob_filter: the names to read, such as ``*.parquet``.
-    recursive_file_lookup: look into all folders, not only into those of partitions (``key=value``).
+    recursive_file_lookup: look into all folders, not only into folders of partitions (``key=value``).
     modified_after, modified_before: read only objects with a LastModified between these times, both exclusive.
     include_existing_files: read the objects that exist when the query begins.
     allow_overwrites: read an overwritten object again, and skip a version that waited to be read.
-    max_file_age: how much older than the newest one an object may be and still be found; not when
-        the query begins.
-    queue_url: an SQS queue with S3's notifications of new objects; objects are then listed only when the query begins,
-        and once per ``backfill_interval``, if it is given.
-    use_incremental_listing: list only keys after the known ones, because keys rise with time; list all once per
-        ``backfill_interval``.
-    backfill_interval: the time between two listings of all objects, where new ones are found in another way; default:
-        an hour with ``use_incremental_listing``, and no such listing with ``queue_url``.
-    watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``: the watermark goes by
-        objects that say that their folder is complete.  Streams only.
-    clean_source: for objects that are read and committed as a whole: ``off`` leaves them, ``archive`` moves them to
-        ``source_archive_dir``, under their own keys, ``delete`` deletes them.
+    max_file_age: objects that are older than the newest one by more than this are not discovered, except when the
+        query begins.
+    queue_url: an SQS queue with S3's notifications of new objects.  Objects are then listed when the query begins,
+        and once per ``backfill_interval`` if it is given.
+    use_incremental_listing: list only keys after the known ones, because keys rise with time.  All keys are listed
+        once per ``backfill_interval``.
+    backfill_interval: the time between two listings of all objects.  Default: an hour with
+        ``use_incremental_listing``, and no such listing with ``queue_url``.
+    watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.  The watermark follows
+        marker objects, which say that their folder is complete.  Streams only.
+    clean_source: the fate of an object whose rows are all read and committed.  ``off`` leaves it, ``archive`` moves it
+        to ``source_archive_dir`` under its own key, ``delete`` deletes it.
     source_archive_dir: ``s3://bucket/prefix`` in any bucket, outside of the path; required for ``archive``.
     """
 
@@ -108,7 +103,7 @@ class S3DiscoveryOptions(BaseModel):
     use_incremental_listing: Annotated[bool, BeforeValidator(_sure)] = False
     backfill_interval: Annotated[Duration | None, Field(gt=timedelta(0))] = None
     watermark_from: Annotated[str, AfterValidator(_watermark_from)] | None = None
-    clean_source: Annotated[Literal["off", "archive", "delete"], BeforeValidator(_lower)] = "off"
+    clean_source: Annotated[Literal["off", "archive", "delete"], BeforeValidator(lower_case)] = "off"
     source_archive_dir: Path | None = None
 
     @model_validator(mode="after")
@@ -159,7 +154,7 @@ class S3DiscoveryOptions(BaseModel):
 
     @property
     def backfill_ms(self) -> int | None:
-        """How long after a listing of all objects the next one is due; None: every round lists all, or the first."""
+        """The time from one listing of all objects to the next; None: every round lists all, or only the first."""
         interval = self.backfill_interval or (_BACKFILL_INTERVAL if self.use_incremental_listing else None)
         return None if interval is None else milliseconds(interval)
 

@@ -1,4 +1,4 @@
-"""The event times of a query: of its chunks, and of the rows in a range of times."""
+"""The event times of a query: those of its chunks, and those of the rows in a range of times."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["S3EventTimes"]
 class S3EventTimes:
     """The options for event times.
 
-    origin: of the event times.
-    unit: of a column of numbers or texts.
-    parsed: units of values that the format itself reads into a column of timestamps or dates.
+    origin: the origin of the event times.
+    unit: the unit of a column of numbers or texts.
+    parsed: the units of values that the format itself reads into a column of timestamps or dates.
     wanted: the range of times that is read.
     policy, keeps_malformed: see ObjectTimes.
-    prefix: below it, the folders of a key name columns.
-    columns: the given ones; None: they are inferred.
+    prefix: below this prefix, the folders of a key name columns.
+    columns: the given columns; None: they are inferred.
     """
 
     origin: Origin
@@ -40,7 +40,7 @@ class S3EventTimes:
 
     @property
     def by_column(self) -> RowTimes | None:
-        """The event times of rows, from a column; None: they are not in one."""
+        """The event times of rows, from a column; None: they are not in a column."""
         if not isinstance(self.origin, ColumnTimes):
             return None
         return RowTimes(self.wanted, self.origin.name, self.unit, self.policy, self.parsed)
@@ -62,7 +62,7 @@ class S3EventTimes:
         if times is None:
             return None
         given = None if self.columns is None else times.column_of(self.columns)
-        # A column that is not read only has the type of its text.
+        # A column that is not read has only the type of its text.
         column = given or times.column_of(pa.schema([(times.column, pa.string())]))
         return column and PartitionTimes(column, self.prefix)
 
@@ -75,4 +75,5 @@ class S3EventTimes:
             keeps_malformed=self.keeps_malformed,
             wanted=self.wanted,
             partition=self.by_partition,
+            unit=self.unit,
         )

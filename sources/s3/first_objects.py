@@ -35,11 +35,11 @@ _LOG = logging.getLogger("tidegate.planner")
 class FirstObjects:
     """Some objects, and the options for looking at them.
 
-    path: as the user gave it, for sentences.
-    rules: by which the samples were found.
-    object_format: without given columns.
+    path: the path as the user gave it, for sentences.
+    rules: the rules by which the samples were found.
+    object_format: the format without given columns.
     columns_by: how the format finds columns.
-    has_to_be_timed: raise an error if none of them has an event time.
+    has_to_be_timed: raise an error if no object has an event time.
     """
 
     samples: Samples
@@ -55,11 +55,11 @@ class FirstObjects:
 
         typed: infer types for the columns of folders.
 
-        Raises OptionError if there is no object, or none has the event time.
+        Raises OptionError if there is no object, or if no object has the event time.
         """
         samples, rules = self.samples, self.rules
         if not samples.objects:
-            raise OptionError(f"{nothing_found(self.path, samples)}; to infer no columns, give a schema")
+            raise OptionError(f"{nothing_found(self.path, samples)}; give a schema if the first objects come later")
         data = infer_columns(
             self.object_format, samples.objects, ignore_missing=ignore_missing, ignore_corrupt=ignore_corrupt
         )
@@ -70,11 +70,11 @@ class FirstObjects:
         return columns
 
     def check(self, given: pa.Schema, added: Sequence[str]) -> None:
-        """Compare given columns with the objects; warn of those that none has.
+        """Compare given columns with the objects; warn of columns that no object has.
 
         added: the columns that options add; objects need not have them.
 
-        Raises OptionError if none has the event time.
+        Raises OptionError if no object has the event time.
         """
         if not self.samples.objects:
             _LOG.warning("%s", nothing_found(self.path, self.samples))
@@ -83,7 +83,7 @@ class FirstObjects:
         if self.columns_by == "position":
             schemas = [given]
         elif self.columns_by == "name" and not self.times.wanted.is_bounded:
-            # With a range of times, rows outside of it are not fetched, and RowTimes.check has seen the column.
+            # With a range of times, RowTimes.check has already checked the column.
             wanted = self._names_of_data(given, added)
             schemas = columns_of_each(
                 self.object_format,
@@ -98,7 +98,7 @@ class FirstObjects:
         return [*self.samples.folders, *(obj.key for obj in self.samples.objects)]
 
     def _names_of_data(self, given: pa.Schema, added: Sequence[str]) -> list[str]:
-        """Return the columns that objects should have: those from neither options nor folders."""
+        """Return the columns that objects should have: those that neither options nor folders add."""
         others = {name.lower() for key in self._keys for name in partition_texts(key, self.rules.prefix)}
         others.update(map(str.lower, added))
         return [name for name in given.names if name.lower() not in others]
@@ -108,7 +108,7 @@ class FirstObjects:
         return times is None or any(times.column_of(schema) is not None for schema in schemas)
 
     def _check_event_time(self, schemas: Sequence[pa.Schema]) -> None:
-        """Raise OptionError if none of the objects with these columns has an event time."""
+        """Raise OptionError if none of the schemas of the objects has an event time."""
         if not self.has_to_be_timed:
             return
         times, partition = self.times.by_column, self.times.by_partition

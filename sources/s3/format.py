@@ -13,6 +13,7 @@ from tidegate.readers.formats.factory import INFERRED, FormatFactory, Reading
 from tidegate.readers.formats.registry import FACTORIES, FormatName, FormatOptions, formats_with
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
+from tidegate.sources.options import lower_case
 
 __all__ = ["KEPT_OPTIONS", "S3FormatOptions"]
 
@@ -22,7 +23,7 @@ KEPT_OPTIONS = (
     "event_time_unit",
     *(option for factory in FACTORIES.values() for option in factory.split_options),
 )
-"""The options by which chunks are cut and planned; like the path, they stay from run to run."""
+"""The options that decide how chunks are cut and planned; like the path, they stay from run to run."""
 
 
 def _event_time(value: Any) -> Any:
@@ -30,18 +31,23 @@ def _event_time(value: Any) -> Any:
     return value
 
 
+def _file_format(value: Any) -> Any:
+    """Return the name of a format as it is spelled here: Spark takes it in any case."""
+    return next((name for name in FACTORIES if name.lower() == lower_case(value)), value)
+
+
 class S3FormatOptions(FormatOptions):
     """The format of objects.
 
     file_format: ``parquet``, ``orc``, ``avro``, ``json`` (a JSON value per line), ``csv``, ``text``, or ``binaryFile``
         (each object is a row).
-    event_time: the origin of event times: ``column:NAME``, which may be ``outer.inner``; ``path:TEMPLATE`` such as
-        ``path:dt={yyyy-MM-dd}/hour={HH}``; or ``lastModified``.
+    event_time: the origin of event times: ``column:NAME``, where NAME may be ``outer.inner``; ``path:TEMPLATE``, such
+        as ``path:dt={yyyy-MM-dd}/hour={HH}``; or ``lastModified``.
     ignore_missing_files: skip objects that are gone before they are read.
     ignore_corrupt_files: skip objects, or the rest of them, that cannot be decoded.
     """
 
-    file_format: FormatName = "parquet"
+    file_format: Annotated[FormatName, BeforeValidator(_file_format)] = "parquet"
     event_time: Annotated[str, BeforeValidator(_event_time)] = "lastModified"
     ignore_missing_files: bool = False
     ignore_corrupt_files: bool = False

@@ -46,15 +46,15 @@ Moment: TypeAlias = Annotated[int, BeforeValidator(_moment)]
 class S3RowOptions(RecordOptions):
     """The rows and columns to read.
 
-    columns: the names of inferred columns to read, or a schema.  By default all columns of the first objects, fixed in
-        the state location.  A column that an object lacks is null; one that is not named is left out.
-    starting_timestamp, ending_timestamp: read only rows with event times from the one to the other, the end exclusive;
-        in ms or as a datetime.
-    include_metadata: add the column ``_metadata``: the object and the chunk that a row is from.
+    columns: the names of inferred columns to read, or a schema.  Default: all columns of the first objects, fixed in
+        the state location.  A column that an object lacks is null; a column that is not named is left out.
+    starting_timestamp, ending_timestamp: read only rows with event times from ``starting_timestamp`` (inclusive) to
+        ``ending_timestamp`` (exclusive); each in ms or as a datetime.
+    include_metadata: add the column ``_metadata``: the object and the chunk that a row comes from.
     partition_column_type_inference: infer types for columns in folders ``column=value``; otherwise they are strings.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)  # pyarrow's
+    model_config = ConfigDict(arbitrary_types_allowed=True)  # for pyarrow's schema
 
     columns: Columns | None = None
     starting_timestamp: Moment | None = None
@@ -86,8 +86,8 @@ class S3RowOptions(RecordOptions):
     def selected(self, inferred: pa.Schema) -> pa.Schema:
         """Return the inferred columns that are read.
 
-        Raises OptionError for a name that is not among them, and for a column that an option adds although the objects
-        have it.
+        Raises OptionError for a name that no inferred column has, and for an option that adds a column which the
+        objects already have.
         """
         for field in self.own_columns():
             if position_of(field.name, inferred.names) is not None:

@@ -29,7 +29,7 @@ from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 from tidegate.enumerators.s3.samples.objects import find_samples
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.errors import OptionError
+from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
@@ -50,6 +50,7 @@ from tidegate.sources.s3.rows import S3RowOptions
 __all__ = ["S3Source"]
 
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
+_ISO_8601 = "times are read in ISO 8601; read others as strings"
 _SAMPLES = 16
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
@@ -59,8 +60,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     Its base classes describe their options; its own are:
 
-    max_files_per_trigger: the most objects that one batch reads.
-    max_bytes_per_trigger: about the most bytes that one batch reads, but at least one chunk.
+    max_files_per_trigger: the maximum number of objects in one batch.
+    max_bytes_per_trigger: the approximate maximum of bytes in one batch; a batch reads at least one chunk.
     """
 
     connector: ClassVar[str] = "s3"
@@ -70,6 +71,13 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         "cloudfiles.usenotifications": "set queueUrl",
         "cloudfiles.schemalocation": "the columns are kept in stateLocation",
         "cloudfiles.infercolumntypes": "set inferSchema",
+        "cloudfiles.schemaevolutionmode": "the columns of the first run stay; to read others, give a schema",
+        "cloudfiles.schemahints": "give a schema",
+        "mergeschema": "columns are inferred from the first objects together; to read others, give a schema",
+        "dateformat": _ISO_8601,
+        "timestampformat": _ISO_8601,
+        "timestampntzformat": _ISO_8601,
+        "checkpointlocation": "set it on writeStream",
         "latestfirst": "objects are read in the order of their event times",
         "maxcachedfiles": "a round keeps all objects that it finds in stateLocation",
     }
@@ -98,7 +106,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
-        """Accept Spark's other names of formats' options, too."""
+        """Also accept Spark's other names of the formats' options."""
         for factory in FACTORIES.values():
             for alias, option in factory.aliases.items():
                 if alias in options:
@@ -107,7 +115,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The given columns, or those of the stream's first run, or else those of some objects."""
+        """The given columns, or else those of the stream's first run, or else those of the first objects."""
         if isinstance(self.columns, pa.Schema):
             return self.with_own_columns(self.columns)
         ledger = self._ledger()
@@ -115,7 +123,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return self.selected(self._inferred() if fixed is None else pa.ipc.read_schema(pa.py_buffer(fixed)))
 
     def with_schema(self, schema: StructType) -> Self:
-        """Read these columns, as given or as inferred when the source was loaded."""
+        """Return the source with these columns, which were given or inferred when it was loaded."""
         return self.model_copy(update={"columns": to_arrow_schema(schema, timezone="UTC")})
 
     @property
@@ -130,7 +138,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def has_completeness(self) -> bool:
-        """Whether markers tell the watermark."""
+        """Whether markers define the watermark."""
         return self.watermark_from is not None
 
     @property
@@ -144,8 +152,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return self.path
 
     def as_batch(self) -> Self:
-        """Keep no state, because a batch query has no next run, and list objects, because the queue is the stream's.
+        """Return the source for a batch query: it keeps no state, and lists objects.
 
+        A batch query has no next run, and the queue belongs to the stream.
         Raises OptionError for options that contradict the given columns, or leave a batch query nothing to read.
         """
         if not self.include_existing_files:
@@ -160,9 +169,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
-        """Require a state location, which a restart needs, and fix the columns there.
+        """Return the source for a stream; its state location, which a restart needs, now fixes the columns.
 
-        Raises OptionError also for options that contradict the given columns.
+        Raises OptionError without a state location, and for options that contradict the given columns.
         """
         ledger = self._require_state_location()
         self._check_columns()
@@ -200,7 +209,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def discovery(
         self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
     ) -> ObjectDiscovery:
-        """Return the discovery of new objects, by the pages or ``between`` them, that cuts them into chunks."""
+        """Return the discovery, which finds new objects by listings or ``between`` them, and cuts them into chunks."""
         objects = ObjectDiscovery(
             pages,
             self._format(self._store()),
@@ -227,7 +236,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             times=self._times.of_rows,
             time_column=self._times.by_column,
             ignore_missing=self._ignores_missing,
-            # A later round finds the new version; a batch query has none.
+            # A later round discovers the new version, but a batch query has no later round.
             ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
             ignore_corrupt=self.ignore_corrupt_files,
         )
@@ -248,7 +257,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 times.check(self.columns)
 
     def _check_samples(self) -> None:
-        """Compare the given columns with the first objects; raises OptionError if none has the event time."""
+        """Compare the given columns with the first objects.  Raises OptionError if none has the event time."""
         if isinstance(self.columns, pa.Schema):
             added = [*(field.name for field in self.own_columns()), self.column_name_of_corrupt_record]
             self._first_objects().check(self.columns, added)
@@ -266,11 +275,16 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         )
 
     def _inferred(self) -> pa.Schema:
-        return self._first_objects().columns(
-            typed=self.partition_column_type_inference,
-            ignore_missing=self._ignores_missing,
-            ignore_corrupt=self.ignore_corrupt_files,
-        )
+        try:
+            return self._first_objects().columns(
+                typed=self.partition_column_type_inference,
+                ignore_missing=self._ignores_missing,
+                ignore_corrupt=self.ignore_corrupt_files,
+            )
+        except CorruptDataError as error:
+            if "file_format" in self.model_fields_set:
+                raise
+            raise CorruptDataError(f"{error}; fileFormat is not set, and its default is {self.file_format}") from error
 
     def _store(self) -> ObjectStore:
         return ObjectStore(self.connection, self.bucket)
@@ -311,12 +325,12 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def location_connection(self) -> S3ConnectionConfig:
-        """The connection of the source itself."""
+        """The source's own connection."""
         return self.connection
 
     @property
     def event_time_policy(self) -> EventTimePolicy:
-        """The policy for bad and future event times; times before 1970 count like others."""
+        """The policy for bad and future event times; times before 1970 are as good as others."""
         return replace(super().event_time_policy, earliest_ms=LEAST_MS)
 
     @property

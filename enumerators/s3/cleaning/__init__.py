@@ -1,1 +1,1 @@
-"""Archives or deletes objects that were read for good."""
+"""Archives or deletes objects after all their rows were read and committed."""

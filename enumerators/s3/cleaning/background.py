@@ -1,7 +1,8 @@
-"""Cleans objects that were read for good, in the background (Spark: cleanSource).
+"""Cleans objects in the background after all their rows were read and committed (Spark: cleanSource).
 
-The open work is a range of chunks of each manifest: from those whose objects were cleaned, to those in a stored offset.
-The snapshot holds these ranges.  So a killed run leaves them to the next one, which may clean an object twice.
+The open work is a range of chunks of each manifest: those that a stored offset covers, without those that are already
+cleaned.  The snapshot holds these ranges.  So a killed run leaves them to the next run, which may clean an object
+twice.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ __all__ = ["SourceCleaning"]
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 8
 _CHUNKS_AT_ONCE = 1024
-_MOST_MANIFESTS = 8  # that only cleaning still needs; more are merged
-_PATIENCE_S = 5.0  # at the end, for the rest
+_MOST_MANIFESTS = 8  # more manifests that only cleaning still needs are merged
+_PATIENCE_S = 5.0  # for the rest of the work at the end
 
 
 class SourceCleaning:
-    """Cleans objects when all their chunks are read, in the background.
+    """Cleans objects in the background, when all their chunks are read.
 
-    clean: cleans one object, in any thread; returns False for another version, which it leaves alone.
-    read: returns a manifest by its name, in any thread.
+    clean: cleans one object; returns False for another version, which it leaves alone.  Called in any thread.
+    read: returns a manifest by its name.  Called in any thread.
     state: the last run's snapshot.
 
-    An object that cannot be cleaned is counted and named in the log, and stays: it ends no query.
+    An object that cannot be cleaned stays.  It is counted and named in the log, and does not end the query.
     """
 
     def __init__(
@@ -58,16 +59,16 @@ class SourceCleaning:
         self._run: Future[None] | None = None
 
     def advance(self, manifest: Manifest, end: int) -> None:
-        """Let the objects be cleaned whose last chunk is before a position in a stored offset."""
+        """Allow the cleaning of objects whose last chunk is before ``end``, a position in a stored offset."""
         with self._changed:
             done, before = self._ranges.get(manifest.id, (0, 0))
             self._ranges[manifest.id] = (done, max(before, end))
             self._manifests[manifest.id] = manifest
 
     def go_on(self, live: Collection[SplitId]) -> None:
-        """Go on cleaning, in the background.
+        """Go on cleaning in the background.
 
-        live: the manifests that may still advance; the others are forgotten when they are done.
+        live: the manifests that may still advance; the other manifests are forgotten when they are done.
         """
         with self._changed:
             self._live = {*live}
@@ -92,7 +93,7 @@ class SourceCleaning:
                 _warn_of_lost(split, problem)
         merged = build(left)
         with self._changed:
-            # Objects that were cleaned meanwhile are found clean.
+            # Cleaning an object that was cleaned meanwhile does no harm.
             for split in waiting:
                 self._ranges.pop(split, None)
             self._ranges[merged.id] = (0, len(merged))
@@ -100,17 +101,17 @@ class SourceCleaning:
             self._forget()
 
     def snapshot(self) -> dict[SplitId, list[int]]:
-        """Return for each manifest the number of chunks that are done, and of those that may be cleaned."""
+        """Return for each manifest the number of chunks that are done, and the number that may be cleaned."""
         with self._changed:
             return {split: [*range_] for split, range_ in self._ranges.items()}
 
     def metrics(self) -> dict[str, int]:
-        """Return the number of objects that this run cleaned, and of those that it could not clean."""
+        """Return the number of objects that this run cleaned, and the number that it could not clean."""
         with self._changed:
             return {"numFilesCleaned": self._counts["cleaned"], "numFilesNotCleaned": self._counts["failed"]}
 
     def close(self) -> None:
-        """End soon; the next run does the rest."""
+        """End soon; the next run cleans the rest."""
         if self._run is not None:
             wait([self._run], _PATIENCE_S)
         self._ended.set()
@@ -118,7 +119,7 @@ class SourceCleaning:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _forget(self) -> None:
-        """Forget the manifests that are done; the lock is held."""
+        """Forget the manifests that are done.  The caller holds the lock."""
         for split, (done, end) in [*self._ranges.items()]:
             if done >= end and split not in self._live:
                 del self._ranges[split]

@@ -1,4 +1,4 @@
-"""Archives or deletes an object that was read for good (Spark: cleanSource)."""
+"""Archives or deletes an object after all its rows were read and committed (Spark: cleanSource)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["Archive", "ObjectCleaner"]
 
-MOST_COPIED_BYTES = 5 << 30  # the most that S3 copies by one request
+MOST_COPIED_BYTES = 5 << 30  # S3's limit of one CopyObject request
 PART_BYTES = 1 << 30
 
 
 class Archive(NamedTuple):
     """The target of archived objects.
 
-    prefix: without ``/`` at its end; the object's own key follows it.
+    prefix: a prefix without ``/`` at its end; the object's own key follows it.
     """
 
     bucket: str
     prefix: str
 
     def key(self, key: str) -> str:
-        """Return the key of an object there."""
+        """Return the key of an object in the archive."""
         return f"{self.prefix}/{key}" if self.prefix else key
 
 
 class ObjectCleaner:
     """Cleans objects of a bucket, each in the version that was read.  Thread-safe.
 
-    archive: None: objects are deleted.
+    archive: the target of archived objects; None: objects are deleted.
     """
 
     def __init__(self, store: ObjectStore, archive: Archive | None = None) -> None:
@@ -40,14 +40,14 @@ class ObjectCleaner:
         self._takes_condition = True
 
     def clean(self, obj: S3Object) -> bool:
-        """Archive or delete an object, and return True, also if it is gone; False: another version is there.
+        """Archive or delete an object.  Return True, also if it is gone; False: the key has another version.
 
-        May be called again for the same object, whatever the first call did.  Another version is left alone: the
-        endpoint is asked for the present version, and told which one to delete.  An endpoint that ignores that
-        (``If-Match``) deletes a version that was written between these two requests.
+        May be called again for the same object, whatever the first call did.  It leaves another version alone: it asks
+        the endpoint for the present version, and names the version to delete (``If-Match``).  An endpoint that ignores
+        ``If-Match`` deletes a version that was written between these two requests.
 
-        Raises ConnectorError if the endpoint refuses, DeadlineError if it does not answer in time, OptionError if there
-        is no such bucket.
+        Raises ConnectorError if the endpoint refuses, DeadlineError if it does not answer in time, and OptionError if
+        there is no such bucket.
         """
         try:
             if self._archive is not None:
@@ -101,7 +101,7 @@ class ObjectCleaner:
 
 
 def _is_other(there: S3Object, obj: S3Object) -> bool:
-    """Return whether the present version is another one; one request gives whole seconds, a listing perhaps not."""
+    """Return whether the present version is another one.  HeadObject gives whole seconds; a listing may give more."""
     if there.etag and obj.etag:
         return (there.etag, there.size) != (obj.etag, obj.size)
     return (there.size, there.modified_ms // 1000) != (obj.size, obj.modified_ms // 1000)

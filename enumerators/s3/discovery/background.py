@@ -18,7 +18,7 @@ FoundT = TypeVar("FoundT")
 class BackgroundRounds(Generic[FoundT]):
     """Runs one round at a time, in a thread.
 
-    look: a round, which returns what it found.
+    look: runs a round, and returns its result.
     """
 
     def __init__(self, look: Callable[[], FoundT]) -> None:
@@ -35,7 +35,7 @@ class BackgroundRounds(Generic[FoundT]):
         return self._round
 
     def found(self) -> FoundT | None:
-        """Return what a round found; None: it is still running.  Raises the errors of the round.
+        """Return the result of a round; None: it is still running.  Raises the errors of the round.
 
         The first call waits for its round to end, because a bounded run must read all objects.  A later call waits for
         some seconds, and leaves a longer round to the next calls.

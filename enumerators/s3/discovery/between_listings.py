@@ -29,7 +29,7 @@ class BetweenListings(ABC):
     """
 
     asked_in_all_rounds: ClassVar[bool]
-    """Whether ``pages`` is called in rounds that list all objects, too."""
+    """Whether ``pages`` is also called in rounds that list all objects."""
 
     noted: ClassVar[frozenset[str]] = frozenset({LISTED})
     """The keys that ``settle`` returns."""

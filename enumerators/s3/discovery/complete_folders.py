@@ -32,7 +32,7 @@ _FIRST_MS, _LAST_MS = attrgetter("first_ms"), attrgetter("last_ms")
 
 @dataclass(frozen=True, slots=True)
 class CompleteFolders:
-    """What is known about folders; immutable.
+    """The knowledge about folders; immutable.
 
     template: the template of the markers.
     complete_ms: no folder up to this event time has objects without a marker; None: there was no marker yet.
@@ -117,7 +117,7 @@ class CompleteFolders:
 
 
 def _with_stretch(of_root: _Stretches, new: _Stretch) -> _Stretches:
-    """Return stretches with one more, which takes the place of what it covers and joins neighbours of its kind."""
+    """Return stretches with one more, which replaces those that it covers and joins neighbours of its kind."""
     start = bisect_left(of_root, new.first_ms - 1, key=_LAST_MS)
     end = bisect_right(of_root, new.last_ms + 1, lo=start, key=_FIRST_MS)
     near, others = [new], []
@@ -133,6 +133,6 @@ def _with_stretch(of_root: _Stretches, new: _Stretch) -> _Stretches:
 
 
 def _after(complete_ms: int, of_root: _Stretches) -> _Stretches:
-    """Return what complete stretches have after a time, and the stretches that are not complete."""
+    """Return the parts of complete stretches after a time, and the stretches that are not complete."""
     cut = (s._replace(first_ms=max(s.first_ms, complete_ms + 1)) if s.is_complete else s for s in of_root)
     return tuple(s for s in cut if s.first_ms <= s.last_ms)

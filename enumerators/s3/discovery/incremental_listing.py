@@ -22,7 +22,10 @@ _LOG = logging.getLogger("tidegate.planner")
 _MOST_STORED = 1_100  # characters of JSON; a key of ASCII has at most 1,026
 
 LATE_S = 600
-"""How long after its LastModified, or that of an object with a later key, an object may appear without being missed."""
+"""The longest time after its LastModified, or that of an object with a later key, at which an object may appear.
+
+An object that appears later is missed until the next full listing.
+"""
 
 
 class IncrementalListing(BetweenListings):
@@ -120,6 +123,7 @@ class _KnownKeys:
         self.last = last
         self._last_second = -math.inf  # its LastModified; most endpoints give only seconds
         self._recent: dict[int, str] = {}  # the greatest key of each second
+
         # The age of the youngest object so far by our own clock: the endpoint's clock is behind by at most this.
         self._age_s = math.inf
 
@@ -139,7 +143,7 @@ class _KnownKeys:
                 self.last, self._last_second = key, second
 
     def copy(self) -> _KnownKeys:
-        """Return one of its own with the same content."""
+        """Return a copy."""
         twin = _KnownKeys(self.last)
         twin._last_second, twin._recent, twin._age_s = self._last_second, {**self._recent}, self._age_s
         return twin

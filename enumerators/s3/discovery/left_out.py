@@ -19,8 +19,12 @@ LEFT_OUT = "left-out"
 MOST = 1000  # some 200 KB
 
 Reason: TypeAlias = Literal["overwritten", "corrupt", "gone"]
-"""overwritten: another version was found before, and ``allowOverwrites`` is false.  corrupt: it could not be cut
-into chunks, and ``ignoreCorruptFiles`` is true.  gone: it was deleted, or overwritten, before it could be looked at."""
+"""The reasons why an object is left out.
+
+overwritten: another version was found before, and ``allowOverwrites`` is false.
+corrupt: the object could not be cut into chunks, and ``ignoreCorruptFiles`` is true.
+gone: the object was deleted, or overwritten, before it was surveyed.
+"""
 
 
 class LeftOutObject(NamedTuple):

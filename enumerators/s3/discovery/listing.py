@@ -20,7 +20,7 @@ __all__ = ["ListingRules", "ObjectListing"]
 
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
 MOST_PAGES = 2 * MOST_THREADS  # pages that wait to be taken
-FEW_FOLDERS = MOST_THREADS  # fewer folders cannot keep all threads busy: their subfolders are listed, too
+FEW_FOLDERS = MOST_THREADS  # fewer folders cannot keep all threads busy: their subfolders are also listed
 MANY_FOLDERS = 256  # more folders on one level are listed in stretches, not by a request for each
 MOST_STRETCHES = 4 * MOST_THREADS
 KEYS_PER_PAGE = 1_000  # S3's limit
@@ -184,7 +184,7 @@ class _Listing:
             try:
                 return self._config.client().list_objects_v2(**request)
             except (BotoCoreError, ClientError, OSError) as problem:
-                error = s3_error(problem, self._address)
+                error = s3_error(problem, "list", self._address)
                 if not isinstance(error, TransientError) or self._closed.is_set():
                     raise error from problem
             deadline.pause(error)

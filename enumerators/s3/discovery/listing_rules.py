@@ -28,9 +28,9 @@ class ListingRules:
     modified_after_ms, modified_before_ms: limits of LastModified, both exclusive; None: no limit.
     markers: objects that are not data, but say that a folder is complete; None: there are none.
 
-    As in Spark, a name hides its object or folder if it begins with ``.``, or with ``_`` and holds no ``=``, or ends in
-    ``._COPYING_``.  The folders of the prefix itself may have any name.  Keys that end in ``/``, and others that only
-    mark a folder, are not data.
+    As in Spark, a name hides its object or folder if it begins with ``.``, or ends in ``._COPYING_``.  It also does if
+    it begins with ``_`` and has no ``=``.  The folders of the prefix itself may have any name.  Keys that end in
+    ``/``, and other keys that only mark a folder, are not data.
 
     Raises OptionError for an invalid pattern.
     """

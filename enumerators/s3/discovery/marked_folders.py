@@ -44,7 +44,7 @@ class MarkedFolders:
         return FolderRound(self._markers, self.known, begun_ms - _SETTLED_MS if lists else None)
 
     def end_round(self, done: FolderRound) -> None:
-        """Learn what a round found.  Called only for one that ended well."""
+        """Learn the markers of a round.  Called only for a round that ended well."""
         self.known = done.known()
 
 

@@ -22,8 +22,8 @@ from tidegate.enumerators.s3.discovery.marked_folders import FolderRound, Marked
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.errors import CorruptDataError, ObjectGoneError
-from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
+from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, ChunkSurvey, ObjectFormat, S3Object
 
 __all__ = ["ObjectDiscovery"]
 
@@ -225,9 +225,11 @@ class ObjectDiscovery:
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", obj.key)
             self.left_out.add(obj, "gone", now_ms)
             return None
+        except BadRecordError:
+            raise  # the policy for bad records refuses it, and the object is not damaged
         except CorruptDataError as error:
             if not self._ignore_corrupt:
-                raise
+                raise CorruptDataError(f"{error}; {SKIP_CORRUPT}") from error
             _LOG.warning("left out: %s", error)
             self.left_out.add(obj, "corrupt", now_ms)
             return []

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.objects.values import CHUNK_SCHEMA
 
 __all__ = ["CHUNKS_PER_BATCH", "ChunkSorter", "compressed_batches"]

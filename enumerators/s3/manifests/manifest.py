@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.s3.manifests.chunk_sorter import CHUNKS_PER_BATCH, ChunkSorter, compressed_batches
 from tidegate.errors import CheckpointError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
 __all__ = ["Manifest"]

@@ -1,1 +1,1 @@
-"""New objects by the messages of an SQS queue."""
+"""Discovers new objects by the messages of an SQS queue."""

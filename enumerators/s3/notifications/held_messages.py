@@ -1,8 +1,8 @@
-"""Holds messages that were received and must not be deleted yet: no stored offset holds their objects.
+"""Holds received messages that must not be deleted yet, because no stored offset covers their objects.
 
-A thread keeps them hidden and deletes them in time.  It would be as safe to receive them again, because seen objects
-are known.  But each time counts for the queue's redrive policy, which would put good messages aside during a long
-batch.
+A thread keeps them hidden, and deletes them when their objects are stored.  To receive them again would be as safe,
+because seen objects are known.  But each reception counts for the queue's redrive policy, which would move good
+messages to the dead-letter queue during a long batch.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from tidegate.enumerators.s3.notifications.queue import Message, NotificationQue
 __all__ = ["HIDDEN_S", "HeldMessages"]
 
 HIDDEN_S = 120
-"""How long a message stays hidden without being held; after a kill messages come again so late."""
+"""How long a message stays hidden after it was last hidden (SQS: visibility timeout).
+
+After a kill, messages come again within this time.
+"""
 
 _RENEWED_S = HIDDEN_S / 3
-_PATIENCE_S = 5.0  # at the end, for the last deletions
+_PATIENCE_S = 5.0  # for the last deletions at the end
 
 
 @dataclass(slots=True)
@@ -30,9 +33,9 @@ class _Held:
 
 
 class HeldMessages:
-    """Holds messages until their round is stored; thread-safe.  It does not survive its process.
+    """Holds messages until their round is stored.  Thread-safe.  It does not survive its process.
 
-    A round ends with a number, and is stored when that number, or a greater one, is.
+    A round gets a number when it ends.  It is stored when its number, or a greater one, is stored.
     """
 
     def __init__(self, queue: NotificationQueue) -> None:
@@ -53,7 +56,7 @@ class HeldMessages:
     def begin_round(self) -> None:
         """Begin a round; messages of a failed round come again.
 
-        Raises the error that kept messages from being hidden or deleted (TidegateError).
+        Raises the TidegateError because of which messages could not be hidden or deleted.
         """
         with self._changed:
             if self._problem is not None:
@@ -61,11 +64,11 @@ class HeldMessages:
             self._held = {name: held for name, held in self._held.items() if held.number is not None}
 
     def take(self, messages: Sequence[Message]) -> list[Message]:
-        """Hold messages, and return those that were not held already."""
+        """Hold messages, and return those that were not held before."""
         with self._changed:
             new = [message for message in messages if message.id not in self._held]
             for message in messages:
-                # Only the last receipt deletes for sure.
+                # Only the last receipt deletes reliably.
                 self._held.setdefault(message.id, _Held(message.receipt)).receipt = message.receipt
             if new and self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="tidegate-messages", daemon=True)

@@ -1,7 +1,7 @@
 """Parses the body of a message: the objects that S3 has created.
 
-S3 notifies a queue directly (Amazon S3 User Guide: Event message structure), through a topic of SNS, which wraps the
-text in an envelope, or through EventBridge, whose events have another form.
+S3 notifies a queue directly (Amazon S3 User Guide: Event message structure), through SNS or through EventBridge.
+SNS wraps the text in an envelope.  EventBridge's events have another form.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import orjson
 __all__ = ["CreatedObject", "created_objects"]
 
 _CREATED = "ObjectCreated:"
-_LONGEST_KEY_BYTES = 1024  # of S3
+_LONGEST_KEY_BYTES = 1024  # S3's limit
 
 
 class CreatedObject(NamedTuple):
     """An object that was created, or overwritten.
 
-    The event's other fields (size, ETag, sequencer) are ignored.  Events come late, twice and out of order, so the
-    store is asked for the present object.
+    The event's other fields (size, ETag, sequencer) are ignored.  Events may come late, twice or out of order.  So
+    discovery asks the store for the present object.
     """
 
     bucket: str
@@ -29,10 +29,10 @@ class CreatedObject(NamedTuple):
 
 
 def created_objects(body: str) -> list[CreatedObject]:
-    """Return the objects that a message names as created; none for other events and for tests.
+    """Return the objects that a message names as created; none for other events and for S3's test messages.
 
-    Raises ValueError if it is no notification of S3, or incomplete.  The text completes the sentence "the message ..."
-    and does not show the body.
+    Raises ValueError if the body is no notification of S3, or is incomplete.  The error's text completes the sentence
+    "the message ..." and does not show the body.
     """
     content = _parsed(body)
     if content.get("Type") == "Notification":
@@ -54,7 +54,7 @@ def _parsed(text: str) -> dict[str, Any]:
     except ValueError:
         raise ValueError("is no JSON") from None
     if not isinstance(content, dict):
-        raise ValueError("is no notification of S3")  # noqa: TRY004 - of the text
+        raise ValueError("is no notification of S3")  # noqa: TRY004 - the text is wrong, not the type
     return content
 
 
@@ -62,7 +62,7 @@ def _of_record(record: Any) -> list[CreatedObject]:
     # Other endpoints write the name as in a bucket's configuration, s3:ObjectCreated:Put.
     event = _text(record, "eventName").removeprefix("s3:")
     bucket = _text(record, "s3", "bucket", "name")
-    # As forms are encoded: a space is a plus sign.
+    # S3 encodes keys as forms are encoded: a space is a plus sign.
     key = _text(record, "s3", "object", "key")
     try:
         key = unquote_plus(key, errors="strict")
@@ -75,7 +75,7 @@ def _of_event_bridge(content: dict[str, Any]) -> list[CreatedObject]:
     kind = _text(content, "detail-type")
     if not kind.startswith("Object "):
         raise ValueError("holds no event of an object")  # such as calls of S3 that CloudTrail saw
-    # The key is not encoded here.
+    # EventBridge does not encode the key.
     created = CreatedObject(
         _text(content, "detail", "bucket", "name"), _checked(_text(content, "detail", "object", "key"))
     )

@@ -1,4 +1,4 @@
-"""Finds new objects by S3's notifications in a queue: a round takes all waiting messages."""
+"""Discovers new objects by S3's notifications in a queue: a round takes all waiting messages."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _MOST_KNOWN = 10_000
 
 
 class ObjectNotifications(BetweenListings):
-    """Finds objects by notifications, and holds the messages that must not be deleted yet.
+    """Discovers objects by notifications, and holds the messages that must not be deleted yet.
 
-    store: the bucket, which is asked for each named object: it may have been deleted or overwritten since.
-    rules: as for a listing of it.
+    store: the bucket.  It is asked for each named object, which may have been deleted or overwritten since.
+    rules: the rules for the objects, as for a listing of the bucket.
 
-    A message whose body is malformed is left to the queue's redrive policy.  It is not deleted, and comes again less
-    and less often, so it does not delay the others.
+    A malformed message is left to the queue's redrive policy.  It is not deleted, and comes again less and less
+    often, so it does not delay other messages.
     """
 
-    # Messages that come while a bounded run lists go to nobody else.
+    # While a bounded run lists, nobody else takes the messages that arrive.
     asked_in_all_rounds: ClassVar[bool] = True
 
     def __init__(
@@ -54,9 +54,10 @@ class ObjectNotifications(BetweenListings):
         self._malformed_count = 0
 
     def end_round(self, begun_ms: int) -> int:
-        """Note that a round ended well, and return the time up to which all objects are known.
+        """Note that a round ended well, and return the time in ms up to which all objects are known.
 
-        A message is at most as old as the queue's retention, and the next listing shows objects after the last one.
+        begun_ms: when the round began.
+        A message is at most as old as the queue's retention.  The next listing shows objects since the last listing.
         """
         self._state = self._queue.state()
         listed_ms, told_ms = super().end_round(begun_ms), begun_ms - self._state.retention_ms
@@ -68,14 +69,14 @@ class ObjectNotifications(BetweenListings):
         return super().settle(number)
 
     def stored(self, number: int) -> None:
-        """Let the messages be deleted whose objects a stored offset holds."""
+        """Allow the deletion of messages whose objects a stored offset covers."""
         self.held.stored(number)
 
     def pages(self) -> Generator[list[S3Object], None, None]:
         """Receive messages, and yield their objects as they are now, each once, in any order.
 
-        It ends when the queue is empty, or 100,000 messages are held.  All messages are held until their round is
-        stored.  The iterator's threads end with it.
+        The iterator ends when the queue is empty, or when 100,000 messages are held.  All messages are held until
+        their round is stored.  The iterator's threads end with it.
 
         Raises CancelledError after ``stop``, and the errors of NotificationQueue and ObjectStore.
         """
@@ -90,7 +91,7 @@ class ObjectNotifications(BetweenListings):
             yield [obj for obj in objects if obj is not None and self._rules.finds(obj)]
 
     def metrics(self) -> dict[str, int]:
-        """Return the number of messages that wait, and the number of malformed ones in this run."""
+        """Return the number of waiting messages, and the number of malformed messages in this run."""
         left = {} if self._state is None else {"approximateQueueSize": self._state.messages}
         return {**left, "numMalformedMessages": self._malformed_count}
 
@@ -124,7 +125,7 @@ class ObjectNotifications(BetweenListings):
         return keys
 
     def _receive_some(self) -> list[str] | None:
-        """Return the keys that the messages of one answer name; None: there were no new messages."""
+        """Return the keys in the messages of one response; None: it had no new messages."""
         if self._stopped.is_set():
             raise CancelledError
         messages = self._queue.receive(HIDDEN_S) if len(self.held) < _MOST_HELD else []
@@ -135,7 +136,7 @@ class ObjectNotifications(BetweenListings):
         return [key for message in new for key in named[message] or ()] if new or aside else None
 
     def _keys_of(self, message: Message) -> list[str] | None:
-        """Return the keys below the prefix that a message names; None: it is malformed."""
+        """Return the keys below the prefix that a message names; None: the message is malformed."""
         try:
             created = created_objects(message.body)
         except ValueError as problem:

@@ -19,10 +19,10 @@ from tidegate.readers.s3.errors import s3_error
 __all__ = ["LONGEST_HIDDEN_S", "Message", "NotificationQueue", "QueueState"]
 
 LONGEST_HIDDEN_S = 11 * 3600
-"""SQS hides a message for at most 12 hours, counted from when it was received."""
+"""SQS hides a message for at most 12 hours after its reception."""
 
-_MOST_MESSAGES = 10  # of one request
-_WAIT_S = 1  # without waiting, SQS asks only some of its servers, and may miss messages
+_MOST_MESSAGES = 10  # SQS's limit for one request
+_WAIT_S = 1  # without waiting, SQS asks only some of its servers, and may miss messages (short polling)
 _THREADS = 8
 _REGION = re.compile(
     r"\bsqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\."
@@ -33,11 +33,11 @@ _PASSING = {"RequestThrottled", "KmsThrottled", "KMS.ThrottlingException"}
 
 
 class Message(NamedTuple):
-    """A message that was received.
+    """A received message.
 
-    id: the same for all its receptions.
-    receipt: of this reception; only the last one can delete.
-    received: about how often it was received so far, this time included.
+    id: the same for all receptions of the message.
+    receipt: the receipt handle of this reception; only the last one can delete the message.
+    received: the approximate number of receptions so far, with this one.
     """
 
     id: str
@@ -47,21 +47,21 @@ class Message(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """How long a message is kept at most, and about how many may be received now."""
+    """The retention of a queue, and the approximate number of messages that can be received now."""
 
     retention_ms: int
     messages: int
 
 
 class NotificationQueue:
-    """One queue; opens nothing before the first request; thread-safe.
+    """One queue.  Thread-safe.  It opens nothing before the first request.
 
-    config: of the bucket: its credentials, or role, are also the queue's, but requests are always signed.  The region
-        is that of the URL, if it names one.
-    url: of the queue; requests go to its host.
+    config: the configuration of the bucket.  Its credentials, or its role, are also used for the queue, but requests
+        are always signed.  If the URL names a region, that region is used.
+    url: the URL of the queue; requests go to its host.
 
-    A failed request is repeated until ``deadline_s``, or until ``close``.  All methods raise OptionError if there is no
-    such queue, DeadlineError if it fails or is silent for too long, ConnectorError if it refuses.
+    A failed request is repeated until ``deadline_s``, or until ``close``.  All methods raise OptionError if there is
+    no such queue, DeadlineError if it fails or is silent for too long, and ConnectorError if it refuses.
     """
 
     def __init__(self, config: S3ConnectionConfig, url: str) -> None:
@@ -81,12 +81,13 @@ class NotificationQueue:
         self._closed.set()
 
     def receive(self, hidden_s: int) -> list[Message]:
-        """Return at most ten messages, and hide them for a time; none: there are none, or SQS gives no more.
+        """Return at most ten messages, and hide them for ``hidden_s`` seconds.
 
-        It gives no more while 120,000 are hidden.
+        No messages: the queue is empty, or SQS gives no more because 120,000 messages are hidden.
         """
         answer = self._ask(
             "receive_message",
+            "receive messages of",
             MaxNumberOfMessages=_MOST_MESSAGES,
             WaitTimeSeconds=_WAIT_S,
             VisibilityTimeout=hidden_s,
@@ -103,45 +104,52 @@ class NotificationQueue:
         ]
 
     def hide(self, receipts: Iterable[tuple[str, int]]) -> None:
-        """Hide messages for some seconds from now on; those that are gone are ignored."""
+        """Hide messages for some seconds from now on; messages that are gone are ignored.
+
+        receipts: the receipt of each message, and its seconds.
+        """
         entries = [{"ReceiptHandle": receipt, "VisibilityTimeout": hidden_s} for receipt, hidden_s in receipts]
-        self._ask_for_each("change_message_visibility_batch", entries)
+        self._ask_for_each("change_message_visibility_batch", "hide messages of", entries)
 
     def delete(self, receipts: Iterable[str]) -> None:
-        """Delete messages; those that were received again may come again."""
-        self._ask_for_each("delete_message_batch", [{"ReceiptHandle": receipt} for receipt in receipts])
+        """Delete messages; a message that was received again since may come again."""
+        entries = [{"ReceiptHandle": receipt} for receipt in receipts]
+        self._ask_for_each("delete_message_batch", "delete messages of", entries)
 
     def state(self) -> QueueState:
         """Return the state of the queue."""
         names = ["MessageRetentionPeriod", "ApproximateNumberOfMessages"]
-        attributes = self._ask("get_queue_attributes", AttributeNames=names)["Attributes"]
+        attributes = self._ask("get_queue_attributes", "look at", AttributeNames=names)["Attributes"]
         return QueueState(int(attributes[names[0]]) * 1000, int(attributes[names[1]]))
 
-    def _ask_for_each(self, operation: str, entries: Sequence[dict[str, Any]]) -> None:
+    def _ask_for_each(self, request: str, operation: str, entries: Sequence[dict[str, Any]]) -> None:
         remaining = iter(entries)
         requests = []
         while some := list(islice(remaining, _MOST_MESSAGES)):
             requests.append([{"Id": str(number), **entry} for number, entry in enumerate(some)])
         if requests:
             with DaemonThreads(_THREADS, "tidegate-queue") as pool:
-                list(pool.map(lambda some: self._ask(operation, Entries=some), requests))
+                list(pool.map(lambda some: self._ask(request, operation, Entries=some), requests))
 
-    def _ask(self, operation: str, **request: Any) -> Any:
+    def _ask(self, request: str, operation: str, **parameters: Any) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = Deadline(f"ask the queue {self._url}", self._config.patience_s, sleep=self._rest)
+        deadline = Deadline(f"{operation} {self._target}", self._config.patience_s, sleep=self._rest)
         while True:
             try:
-                return getattr(self._config.queue_client(), operation)(QueueUrl=self._url, **request)
+                return getattr(self._config.queue_client(), request)(QueueUrl=self._url, **parameters)
             except ClientError as problem:
                 code = problem.response.get("Error", {}).get("Code", "")
                 if code == _FULL:
                     return {}
                 if code in _NO_QUEUE:
                     raise OptionError(f"queueUrl is {self._url!r}, and there is no such queue") from None
-                error = TransientError(f"it answered {code}") if code in _PASSING else s3_error(problem, self._target)
+                is_passing = code in _PASSING
+                error = (
+                    TransientError(f"it answered {code}") if is_passing else s3_error(problem, operation, self._target)
+                )
             except (BotoCoreError, OSError) as problem:
-                error = s3_error(problem, self._target)
+                error = s3_error(problem, operation, self._target)
             if not isinstance(error, TransientError) or self._closed.is_set():
                 raise error
             deadline.pause(error)

@@ -1,1 +1,1 @@
-"""The first objects, before any is read: infers columns, and checks options."""
+"""Infers columns from the first objects, and checks options against them, before any object is read."""

@@ -19,11 +19,11 @@ __all__ = ["check_columns", "check_path_times", "check_time_column", "columns_of
 
 _LOG = logging.getLogger("tidegate.planner")
 _PATTERN = frozenset("*?[{")
-_MOST_NAMES = 20  # names that a sentence lists
+_MOST_NAMES = 20  # in one sentence
 
 
 def nothing_found(path: str, samples: Samples) -> str:
-    """Return a sentence that no object with bytes is under a path, with possible reasons."""
+    """Return a sentence which says that a path has no object with bytes, and why that may be."""
     patterns = _PATTERN.intersection(path)
     hint = "; a path takes no pattern: give the folder, and the pattern of names as pathGlobFilter" if patterns else ""
     left_out = "" if samples.left_out is None else f": {samples.left_out}"
@@ -33,9 +33,9 @@ def nothing_found(path: str, samples: Samples) -> str:
 def columns_of_each(
     object_format: ObjectFormat, samples: Iterable[S3Object], enough: Callable[[Sequence[pa.Schema]], bool]
 ) -> list[pa.Schema]:
-    """Return the columns of the samples, in order, until they are enough; a sample that cannot be read has none.
+    """Return the columns of the samples, in order, until they are enough.
 
-    The reader raises the error.
+    A sample that cannot be read has no columns here; the reader raises its error later.
     """
     schemas: list[pa.Schema] = []
     for sample in samples:
@@ -66,7 +66,10 @@ def lacking(wanted: Sequence[str], schemas: Sequence[pa.Schema]) -> list[str]:
 
 
 def check_time_column(times: RowTimes, schemas: Sequence[pa.Schema]) -> None:
-    """Raise OptionError if none of the schemas, at least one, has the event-time column."""
+    """Raise OptionError if no schema has the event-time column.
+
+    schemas: at least one.
+    """
     if schemas and all(times.column_of(schema) is None for schema in schemas):
         names = list(dict.fromkeys(name for schema in schemas for name in _dotted(schema)))
         raise OptionError(
@@ -76,7 +79,10 @@ def check_time_column(times: RowTimes, schemas: Sequence[pa.Schema]) -> None:
 
 
 def check_path_times(times: PathTimes, samples: Sequence[S3Object]) -> None:
-    """Raise OptionError if none of the samples, at least one, names a time in its key."""
+    """Raise OptionError if no sample names a time in its key.
+
+    samples: at least one.
+    """
     if samples and all(times.range_of(sample.key) is None for sample in samples):
         raise OptionError(
             f"eventTime is 'path:{times.template}', but none of the first {len(samples)} objects names such a time, "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 
@@ -21,12 +21,15 @@ def infer_columns(
 ) -> pa.Schema:
     """Return the columns of some objects, in Spark's types.
 
-    ignore_missing, ignore_corrupt: leave out samples that the query would skip, too.  Otherwise these samples, and the
-        lack of others, raise the errors of ``ObjectFormat.infer``.
+    ignore_missing, ignore_corrupt: leave out samples that the query would also skip.
+
+    Raises the errors of ``ObjectFormat.infer`` for a sample that cannot be read, and if no sample is left.
     """
     skipped = [ObjectGoneError] * ignore_missing + [CorruptDataError] * ignore_corrupt
     try:
         return spark_schema(object_format.infer(samples))
+    except BadRecordError:
+        raise  # the query would not skip it either
     except (*skipped,):
         usable = [sample for sample in samples if _is_usable(object_format, sample, skipped)]
         if not usable:
@@ -37,6 +40,8 @@ def infer_columns(
 def _is_usable(object_format: ObjectFormat, sample: S3Object, skipped: Sequence[type[Exception]]) -> bool:
     try:
         object_format.infer([sample])
+    except BadRecordError:
+        raise
     except (*skipped,) as error:
         _LOG.warning("a sample is left out of the inferred columns: %s", error)
         return False

@@ -1,12 +1,14 @@
-"""Finds the objects that columns are inferred from: the first ones in the order of their keys."""
+"""Finds the objects from which columns are inferred: the first ones in the order of their keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
 from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
@@ -18,9 +20,9 @@ __all__ = ["Samples", "find_samples"]
 class Samples(NamedTuple):
     """The samples of a path.
 
-    objects: with bytes.
-    folders: that were seen on the way; each ends in ``/``.
-    left_out: why the first object or folder on the way was left out; None: none was.
+    objects: objects with bytes.
+    folders: the folders on the way; each ends in ``/``.
+    left_out: why the first object or folder on the way was left out, or why there is none; None: nothing explains it.
     """
 
     objects: list[S3Object]
@@ -31,23 +33,26 @@ class Samples(NamedTuple):
 def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, most: int) -> Samples:
     """Return the first objects that are data, in the order of the keys; at most ``most``.
 
-    It asks for one page of each folder on the way, and for more if a folder has no sample yet.
+    The search lists one page of each folder on the way, and more pages of a folder that has no sample yet.
 
-    Raises OptionError if there is no such bucket, DeadlineError if the endpoint fails or is silent for too long,
+    Raises OptionError if there is no such bucket, DeadlineError if the endpoint fails or is silent for too long, and
     ConnectorError if it refuses.
     """
     folders: list[str] = []
     judged = _Judged(rules, bucket)
 
+    def page(request: dict[str, Any]) -> Any:
+        return ask_s3(
+            lambda: config.client().list_objects_v2(Bucket=bucket, **request),
+            "list",
+            f"s3://{bucket}/{request['Prefix']}",
+            config.patience_s,
+        )
+
     def walk(prefix: str) -> Iterator[S3Object]:
-        request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
+        request: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/"}
         while True:
-            answer = ask_s3(
-                lambda: config.client().list_objects_v2(**request),
-                "list",
-                f"s3://{bucket}/{prefix}",
-                config.patience_s,
-            )
+            answer = page(request)
             within = [
                 folder["Prefix"] for folder in answer.get("CommonPrefixes", ()) if judged.enters(folder["Prefix"])
             ]
@@ -64,7 +69,15 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
                 return
             request["ContinuationToken"] = answer["NextContinuationToken"]
 
-    return Samples([*islice(walk(rules.prefix), most)], folders, judged.left_out)
+    objects = [*islice(walk(rules.prefix), most)]
+    left_out, key = judged.left_out, rules.prefix.rstrip("/")
+    if not objects and left_out is None and key:
+        # The key itself is the first key with this prefix.  A query may list its path without the right to list this.
+        with suppress(ConnectorError):
+            first = page({"Prefix": key, "MaxKeys": 1}).get("Contents", ())
+            if [entry["Key"] for entry in first] == [key]:
+                left_out = "the path names an object; give its folder, and its name as pathGlobFilter"
+    return Samples(objects, folders, left_out)
 
 
 class _Judged:

@@ -19,8 +19,8 @@ _PATH = "path"
 def keep_options(ledger: Ledger, options: Mapping[str, object]) -> None:
     """Store the options of a query's first run, and hold later runs to them.
 
-    options: JSON values by name, none of them secret.  ``path`` may become a parent: the objects that were found are
-        below it, too.
+    options: JSON values by name; no value is secret.  ``path`` may become a parent, because the objects that were
+        found are also below it.
 
     Raises CheckpointError, which names the option and both values, for another value than the stored one.
     """

@@ -99,6 +99,8 @@ class Lease:
         self._held: tuple[_Note, str] | None = None
         self._lost_to: _Note | None = None
         self._renewed_at = 0.0
+        self._attempts = 0  # to renew it
+        self._problem: TidegateError | None = None  # of the last attempt
 
     def acquire(self, owner: str) -> None:
         """Take the lease, and keep it until ``release``.
@@ -172,12 +174,18 @@ class Lease:
         self.renew()
 
     def renew(self) -> None:
-        """Renew the lease.  Raises ConnectorError if another run took it, or the folder cannot be used."""
+        """Renew the lease, or wait for an attempt that is under way.
+
+        Raises ConnectorError if another run took it, or the folder cannot be used.
+        """
+        attempts = self._attempts
         with self._writing:
             if self._ended.is_set() or self._held is None:
                 return
-            if self._lost_to is None:
-                self._renew(*self._held)
+            if self._lost_to is None and self._attempts == attempts:
+                self._attempt(*self._held)
+            elif self._problem is not None:  # after a whole deadline; another attempt would take a second one
+                raise self._problem
             if self._lost_to is not None:
                 raise ConnectorError(
                     f"the state location {self._folder.address} was taken over by another run, {self._lost_to.place}; "
@@ -190,7 +198,7 @@ class Lease:
         Raises nothing if the folder cannot be reached: the lease ends by itself.
         """
         self._ended.set()
-        # A hanging renewal is not waited for; if it succeeds, the lease ends by itself, too.
+        # This does not wait for a hanging renewal; even if it succeeds, the lease ends by itself.
         if not self._writing.acquire(timeout=PATIENCE_S):
             return
         try:
@@ -234,6 +242,16 @@ class Lease:
                 f"the state location {self._folder.address} was taken by another query at the same time; "
                 "each query needs its own stateLocation"
             )
+
+    def _attempt(self, note: _Note, version: str) -> None:
+        self._problem = None
+        try:
+            self._renew(note, version)
+        except TidegateError as problem:
+            self._problem = problem
+            raise
+        finally:
+            self._attempts += 1
 
     def _renew(self, note: _Note, version: str) -> None:
         asked_at = self._clocks.monotonic()

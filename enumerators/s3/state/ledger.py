@@ -56,7 +56,7 @@ class Ledger:
         return part
 
     def queries(self) -> dict[str, QueryFiles]:
-        """Return the files of each query, by its owner; also of queries that nobody will go on with."""
+        """Return the files of each query, by its owner; also of abandoned queries."""
         queries = {}
         for owner in self._files.folders():
             files = self._files.within(owner).files().values()

@@ -52,7 +52,7 @@ class SeenRun:
         return PREFIX + _checksum(self._content())
 
     def to_bytes(self) -> bytes:
-        """Return what ``parse`` takes."""
+        """Return the bytes that ``parse`` takes."""
         return b"".join(self._content())
 
     @classmethod

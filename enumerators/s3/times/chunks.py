@@ -1,6 +1,6 @@
-"""Gives a chunk its event-time range: by a column, by its path, or by when the object was modified.
+"""The event-time range of a chunk: from a column, from its path, or from the object's LastModified.
 
-Pure.  A format surveys an object; ``EventTimePolicy`` decides which of its times planning sees.
+Pure logic.  A format surveys an object; ``EventTimePolicy`` decides which of its times planning sees.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange
+from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 
 __all__ = ["ObjectTimes"]
@@ -23,13 +24,14 @@ __all__ = ["ObjectTimes"]
 class ObjectTimes:
     """Takes the event times of chunks from their origin.
 
-    origin: of the event times.
-    policy: decides about those that are bad or in the future; LastModified stands in.
-    keeps_malformed: whether malformed rows are delivered: with ``record-timestamp`` LastModified stands in for them,
-        too.  They never fail, for their own policy lets them through.
-    wanted: the range of times to read: chunks without a time in it are left out, others are planned by their times in
-        it.
+    origin: the origin of the event times.
+    policy: decides about times that are bad or in the future; with ``record-timestamp`` LastModified replaces them.
+    keeps_malformed: whether malformed rows are delivered; with ``record-timestamp`` LastModified is also their time.
+        They never end the query, because their own policy lets them through.
+    wanted: the range of times to read.  Chunks without a time in it are left out; other chunks are planned by their
+        times in it.
     partition: finds the column in folders, which override the data; None: folders do not name columns.
+    unit: the declared unit of the column; None: none is.  Errors name it.
     """
 
     origin: Origin = LAST_MODIFIED
@@ -37,6 +39,7 @@ class ObjectTimes:
     keeps_malformed: bool = False
     wanted: EventTimeRange = ALL_TIMES
     partition: PartitionTimes | None = None
+    unit: TimeUnit | None = None
 
     def column_in(self, obj: S3Object) -> str | None:
         """Return the column of event times in an object's data; None: there is none."""
@@ -45,12 +48,12 @@ class ObjectTimes:
     def chunk(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
         """Return a chunk of an object with the event times for planning; None: no row of it is wanted.
 
-        Raises CorruptDataError, which names the object, if the policy refuses rows of it.
+        Raises CorruptDataError, which names the object, if the policy refuses rows of the chunk.
         """
         times = self._usable(obj, survey, now_ms)
         if self.wanted.is_bounded:
             if self.column_in(obj) is not None and not survey.exact:
-                # Rows that were not looked at may be wanted; the reader selects them.
+                # Rows that the survey did not look at may be wanted; the reader selects them.
                 times = times and self.wanted.narrowed(times)
             else:
                 times = times and self.wanted.common(times)
@@ -84,15 +87,16 @@ class ObjectTimes:
             return times, times is None, " in its path"
         if not isinstance(self.origin, ColumnTimes):
             return TimeRange(obj.modified_ms, obj.modified_ms), False, ""
-        # A chunk without a row, such as one in which no line begins, lacks no time, and neither do malformed rows.
+        # Malformed rows lack no time, nor does a chunk without rows, such as one in which no line begins.
         others = survey.rows > 0 and not survey.malformed_rows
         lacks_some = survey.rows_without_time > 0 or (survey.times is None and others)
         if self.policy.bad == "record-timestamp" and self.keeps_malformed:
             lacks_some = lacks_some or survey.malformed_rows > 0
-        return survey.times, lacks_some, f" in the column {self.origin.name!r}"
+        unit = "" if self.unit is None else f", where eventTimeUnit is {self.unit}"
+        return survey.times, lacks_some, f" in the column {self.origin.name!r}{unit}"
 
     def _counted(self, obj: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
-        """Return the range of the times that count; None: none do.  Raises CorruptDataError for a refused one."""
+        """Return the range of the times that count; None: none do.  Raises CorruptDataError for a refused time."""
         if judged.refused is not None:
             name = f"the object {obj.key!r}" if self.column_in(obj) is None else f"a row of the object {obj.key!r}"
             raise judged.refused.error(name, origin)

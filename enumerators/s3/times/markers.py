@@ -17,8 +17,8 @@ _KIND = "marker"
 class Folder(NamedTuple):
     """A folder that has a marker of its own.
 
-    root: what stands before the time in its key, such as ``orders/region=eu/``.
-    period: of event time that it holds, both ends inclusive.
+    root: the part of its key before the time, such as ``orders/region=eu/``.
+    period: the period of event time in the folder, both ends inclusive.
     """
 
     root: str
@@ -32,8 +32,8 @@ class FolderMarkers:
     template: folders with a time as PathTimes takes it, and after the last ``/`` the name of their marker, such as
         ``dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.
 
-    A marker speaks for the objects of its folder, those in deeper folders included.  In a deeper folder it is none: a
-    job that completes an hour does not complete the day.
+    A marker completes its folder with all deeper folders.  The same name in a deeper folder is no marker: a job that
+    completes an hour does not complete the day.
 
     Raises ValueError, one sentence, for a template without a folder that names a time, or without a name.
     """
@@ -55,20 +55,20 @@ class FolderMarkers:
         object.__setattr__(self, "_markers", PathTimes(self.template))
 
     def are(self, key: str) -> bool:
-        """Return whether a key is that of a marker."""
+        """Return whether a key is the key of a marker."""
         if not key.endswith(f"/{self._name}"):
             return False
         folder, marker = self._folders.place_of(key), self._markers.place_of(key)
         return folder is not None and folder == marker
 
     def folder_of(self, key: str) -> Folder | None:
-        """Return the folder that a key lies in; None: the key names none."""
+        """Return the folder of a key; None: the key names no folder with a time."""
         place = self._folders.place_of(key)
         return None if place is None else Folder(key[: place[0]], place[1])
 
 
 def parse_markers(text: str) -> FolderMarkers:
-    """Read ``marker:TEMPLATE``.
+    """Return the markers of a text ``marker:TEMPLATE``.
 
     Raises ValueError, one sentence, for anything else, and for a template that FolderMarkers does not take.
     """

@@ -25,7 +25,7 @@ LAST_MODIFIED = LastModifiedTimes()
 class ColumnTimes:
     """Each row has the time in a column.
 
-    name: of the column, a dotted path for a nested one.
+    name: the name of the column; a dotted path for a nested column.
     """
 
     name: str
@@ -35,7 +35,7 @@ Origin: TypeAlias = LastModifiedTimes | ColumnTimes | PathTimes
 
 
 def parse_origin(text: str) -> Origin:
-    """Read ``lastModified``, ``column:NAME`` or ``path:TEMPLATE``.
+    """Return the origin of a text ``lastModified``, ``column:NAME`` or ``path:TEMPLATE``.
 
     Raises ValueError, one sentence, for anything else, and for a template that PathTimes does not take.
     """
@@ -46,5 +46,5 @@ def parse_origin(text: str) -> Origin:
         return ColumnTimes(rest)
     if kind == "path" and colon:
         return PathTimes(rest)
-    nearest = did_you_mean(kind, [_LAST_MODIFIED, "column:", "path:"])
+    nearest = "" if kind == "column" else did_you_mean(kind, [_LAST_MODIFIED, "column:", "path:"])
     raise ValueError(f"expected lastModified, column:NAME or path:TEMPLATE{nearest}")

@@ -18,15 +18,15 @@ __all__ = ["PartitionTimes"]
 class PartitionTimes:
     """Takes the event time of all rows of an object from the folder that names the event-time column.
 
-    column: as it is read.
-    prefix: below it, folders name columns.
+    column: the event-time column, as it is read.
+    prefix: below this prefix, folders name columns.
     """
 
     column: TimeColumn
     prefix: str
 
     def names(self, key: str) -> bool:
-        """Return whether a folder of a key names the column, which then overrides one of the data."""
+        """Return whether a folder of a key names the column; the folder then overrides the data."""
         return self._name(key) is not None
 
     def range_of(self, key: str) -> TimeRange | None:

@@ -7,6 +7,7 @@ from calendar import isleap, monthrange
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from tidegate.errors import did_you_mean
@@ -17,11 +18,12 @@ __all__ = ["PathTimes"]
 
 _Token: TypeAlias = Literal["yyyy", "MM", "dd", "HH", "mm", "ss", "s", "ms"]
 
-_CALENDAR: tuple[_Token, ...] = ("yyyy", "MM", "dd", "HH", "mm", "ss")  # each is useless without those before it
+_CALENDAR: tuple[_Token, ...] = ("yyyy", "MM", "dd", "HH", "mm", "ss")  # each needs those before it
+_SHORT: dict[str, _Token] = {"M": "MM", "d": "dd", "H": "HH", "m": "mm"}
 _EPOCH_MS: dict[str, int] = {"s": 1000, "ms": 1}
 _PERIOD_MS: dict[str, int] = {"dd": 86_400_000, "HH": 3_600_000, "mm": 60_000, "ss": 1000}
 _BRACES = re.compile("{([^{}]*)}")
-_RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or the text between such
+_RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or other text
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -29,13 +31,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class PathTimes:
     """Takes the event-time range of an object's rows from its key, in UTC.
 
-    template: literal text, and within braces the parts of a time: ``yyyy``, ``MM``, ``dd``, ``HH``, ``mm`` and ``ss``
-        (of two digits, the year of four), together or apart, such as ``dt={yyyy-MM-dd}/hour={HH}`` or
-        ``{yyyyMMdd}T{HHmmss}``; or alone ``{s}`` or ``{ms}``, which count from the epoch.  A unit needs all the larger
-        ones.
+    template: literal text, with the parts of a time in braces, such as ``dt={yyyy-MM-dd}/hour={HH}`` or
+        ``{yyyyMMdd}T{HHmmss}``.  The parts are ``yyyy`` (four digits), ``MM``, ``dd``, ``HH``, ``mm`` and ``ss`` (two
+        digits), together or apart; each needs all larger units.  ``M``, ``d``, ``H`` and ``m`` have one or two digits,
+        as in the folders that Spark names after numbers, and stand apart.  Or a single ``{s}`` or ``{ms}``, which count
+        from the epoch.
 
-    The template may match anywhere in the key, and the first match that is a real time counts.  If it begins or ends
-    with a time, the number there must be a whole one: ``{yyyy}`` does not find 2026 in 20261.
+    The template may match anywhere in the key, and the first match that is a real time counts.  At the beginning and
+    the end of the template, a number must be whole: ``{yyyy}`` does not find 2026 in 20261.
 
     Raises ValueError, one sentence, for a template that is malformed or names no time.
     """
@@ -46,7 +49,8 @@ class PathTimes:
 
     def __post_init__(self) -> None:
         parts = [*_parts(self.template)]
-        finest = _finest([text for text, is_token in parts if is_token])
+        _require_apart(self.template, parts)
+        finest = _finest([_SHORT.get(text, text) for text, is_token in parts if is_token])
         pattern = "".join(_digits(text) if is_token else re.escape(text) for text, is_token in parts)
         before = "(?<![0-9])" if parts[0][1] else ""
         after = "(?![0-9])" if parts[-1][1] else ""
@@ -54,16 +58,16 @@ class PathTimes:
         object.__setattr__(self, "_finest", finest)
 
     def range_of(self, key: str) -> TimeRange | None:
-        """Return the period that a key names, both ends inclusive; None: it names none.
+        """Return the period that a key names, both ends inclusive; None: the key names none.
 
-        For calendar units it is the whole unit of the finest one (second, minute ... year), to its last millisecond;
-        for ``{s}`` that second, for ``{ms}`` that millisecond.
+        The period is the whole of the finest unit (year, month ... second), to its last millisecond.  For ``{s}`` it
+        is that second, for ``{ms}`` that millisecond.
         """
         place = self.place_of(key)
         return None if place is None else place[1]
 
     def place_of(self, key: str) -> tuple[int, TimeRange] | None:
-        """Return where in a key the template matches, and the period; None: the key names none."""
+        """Return the place in a key where the template matches, and the period; None: the key names none."""
         for match in self._pattern.finditer(key):
             period = self._period(match.groupdict())
             if period is not None:
@@ -84,7 +88,7 @@ class PathTimes:
         except ValueError:  # no such day, hour ... as on 30 February
             return None
         begin_ms = begin.days * 86_400_000 + begin.seconds * 1000
-        # Not from the beginning of the next period: Python ends with the year 9999.
+        # The end is not computed from the next period, because Python's years end at 9999.
         if finest == "yyyy":
             length_ms = (365 + isleap(year)) * 86_400_000
         elif finest == "MM":
@@ -108,7 +112,7 @@ def _parts(template: str) -> Iterator[tuple[str, bool]]:
         for run in _RUN.finditer(braces[1]):
             if run[1] is None:
                 yield run[0], False
-            elif run[0] in _CALENDAR:
+            elif run[0] in _CALENDAR or run[0] in _SHORT:
                 yield run[0], True
             else:
                 nearest = did_you_mean(run[0], _alike(run[0]))
@@ -125,7 +129,7 @@ def _literal(template: str, text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _finest(tokens: list[str]) -> _Token:
-    """Return the finest unit; raises ValueError for units that make no time."""
+    """Return the finest unit.  Raises ValueError for units that make no time."""
     for token in tokens:
         if tokens.count(token) > 1:
             raise ValueError(f"the template has {token!r} twice, and a time has it once")
@@ -148,13 +152,22 @@ def _finest(tokens: list[str]) -> _Token:
     return finest
 
 
+def _require_apart(template: str, parts: list[tuple[str, bool]]) -> None:
+    """Raise ValueError for a part of one or two digits beside another part: nobody could tell where it ends."""
+    for (text, is_token), (after, is_token_after) in pairwise(parts):
+        if is_token and is_token_after and not {text, after}.isdisjoint(_SHORT):
+            raise ValueError(f"the template {template!r} has {text!r} and {after!r} without a text between them")
+
+
 def _digits(token: str) -> str:
+    if token in _SHORT:
+        return f"(?<![0-9])(?P<{_SHORT[token]}>[0-9]{{1,2}})(?![0-9])"
     # 20 digits are more than any time has, and few enough for int().
     return f"(?P<{token}>[0-9]{{1,20}})" if token in _EPOCH_MS else f"(?P<{token}>[0-9]{{{len(token)}}})"
 
 
 def _alike(name: str) -> Iterable[str]:
-    """Return the calendar units, last the one of MM and mm that is in the case of ``name``: did_you_mean folds them."""
+    """Return the calendar units, last that of MM and mm with the case of ``name``: did_you_mean ignores case."""
     return sorted(_CALENDAR, key=lambda token: token.isupper() == name.isupper())
 
 

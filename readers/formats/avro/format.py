@@ -51,9 +51,8 @@ class AvroFormat(TypedFormat):
     most_bytes: the maximum size of a decompressed block, and of a row's values as objects, without the contents of
         texts.
 
-    A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
-    requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,
-    zstandard, bzip2 and xz.
+    A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  Memory holds at most two
+    requests of REQUEST_BYTES, a block and a batch of rows.  Codecs are null, deflate, snappy, zstandard, bzip2 and xz.
     """
 
     most_bytes: int = DEFAULT_MOST_BYTES
@@ -65,13 +64,12 @@ class AvroFormat(TypedFormat):
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into even chunks of at most ``chunk_bytes``.
 
-        Objects up to 256 KiB are looked at whole, in one request: rows and times are exact then.  Of
-        larger ones the blocks that begin in the first and in the last 64 KiB of a chunk are looked at, or
-        the first and the last block where these are longer: the times are right unless a row between is
-        earlier or later than all of these, so always when rows are in order of time.  Rows are
-        estimated by the mean length of these.
+        An object up to 256 KiB is read whole, by one request.  Rows and times are exact then.  In larger objects, the
+        blocks that begin in the first or in the last 64 KiB of a chunk are read.  If blocks are longer, these are the
+        first and the last block.  The times are right unless a row between is earlier or later than all of these.  So
+        they are right if rows are in order of time.  Rows are estimated by the mean length of the rows that were read.
 
-        Without a column nothing is requested, and rows are estimated at 64 bytes each.
+        Without a column, nothing is requested, and rows are estimated at 64 bytes each.
         """
         count = -(-obj.size // self.chunk_bytes)
         cuts = [obj.size * number // count for number in range(count + 1)] if count else []

@@ -34,14 +34,14 @@ from tidegate.readers.formats.avro.memory import (
 
 __all__ = ["AvroRecords"]
 
-BATCH_BYTES = 1 << 20  # of encoded records
-BATCH_MEMORY = 64 << 20  # of decoded records, without the contents of texts
+BATCH_BYTES = 1 << 20  # the size of a batch as encoded records
+BATCH_MEMORY = 64 << 20  # the size of a batch as decoded records, without the contents of texts
 MOST_ROWS = 16_384
-MOST_TYPES = 100_000  # of a schema; a type may be named many times, so a short schema may stand for many
-NEVER_THERE = 2**31 - 1  # bytes of a value that no block contains
-MOST_DIGITS = 38  # of a Spark decimal
-MOST_DECIMAL_BYTES = 64  # without bytes that only repeat the sign; more than a number of MOST_DIGITS needs
-_OUR_DECIMAL = "tidegate-decimal"  # the library's name of a type that it does not know
+MOST_TYPES = 100_000  # a schema names a type repeatedly, so a short schema may have many types
+NEVER_THERE = 2**31 - 1  # a size in bytes for a value that no block contains
+MOST_DIGITS = 38  # the maximum precision of a Spark decimal
+MOST_DECIMAL_BYTES = 64  # a number of MOST_DIGITS needs less, without bytes that only repeat the sign
+_OUR_DECIMAL = "tidegate-decimal"  # a logical type that fastavro does not know
 
 _PRIMITIVE = {
     "null": pa.null(),

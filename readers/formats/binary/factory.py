@@ -16,18 +16,18 @@ __all__ = ["BinaryFactory"]
 
 
 class BinaryFactory(FormatFactory[BaseModel]):
-    """Makes ``binaryFile``, which imports nothing of its own."""
+    """Makes ``binaryFile``."""
 
     name: ClassVar[str] = "binaryFile"
     options = BaseModel
     time_columns: ClassVar[Sequence[str] | None] = (MODIFICATION_TIME,)
 
     def create(self, options: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
+        """See FormatFactory.create."""
         del options, reading
         return BinaryFileFormat(store)
 
     def columns_by(self, options: BaseModel) -> ColumnsBy:
-        """Tell how columns are found: they are those of Spark's own reader."""
+        """Return "format": the columns are fixed."""
         del options
         return "format"

@@ -1,4 +1,4 @@
-"""Reads objects of any content: each is a row (Spark: BinaryFileFormat)."""
+"""Reads objects of any content, each as a row (Spark: BinaryFileFormat)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ BINARY_FILE_SCHEMA = pa.schema(
         ("content", pa.binary()),
     ]
 )
-"""The columns that Spark's own reader has."""
+"""The columns of Spark's reader."""
 
-LARGEST = 2**31 - 1  # bytes that Arrow and Spark hold in a value
+LARGEST = 2**31 - 1  # the maximum size of a value in Arrow and Spark, in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryFileFormat(ObjectFormat):
-    """Reads each object as a row of its path, LastModified, length and content, which stays compressed if it is.
+    """Reads each object as a row of its path, LastModified, length and content; the content is not decompressed.
 
-    store: where the objects are.
+    store: has the objects.
     """
 
     store: ObjectStore
@@ -55,9 +55,9 @@ class BinaryFileFormat(ObjectFormat):
         return [ChunkSurvey(0, obj.size, 1, times)] if obj.size else []
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the object, of at most 2 GiB; its content is fetched only if ``schema`` has it.
+        """Yield the row of an object; its content is fetched only if ``schema`` has it.
 
-        Raises CorruptDataError, which names the object, for a larger one.
+        Raises CorruptDataError, which names the object, for a content of 2 GiB or more.
         """
         obj = chunk.source
         address = self.store.address(obj.key)

@@ -1,4 +1,4 @@
-"""Converts records of CSV to batches of a schema."""
+"""Converts CSV records to batches of a schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.readers.formats.bad_records import ChunkRecords
-from tidegate.readers.formats.csv.columns import column_name, column_position
+from tidegate.readers.formats.csv.columns import column_name, column_position, odd_width
 from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
 from tidegate.readers.formats.csv.values import converter_of
 from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
@@ -20,7 +20,7 @@ __all__ = ["CsvBatches"]
 class CsvBatches:
     """Makes batches from the records of a chunk.
 
-    names: of the values of each record; None: they have none, and a record may have any number.
+    names: the names of a record's values, in their order; None: values have no names, and a record may have any number.
 
     Raises OptionError for a type that CSV cannot be read as.
     """
@@ -28,7 +28,7 @@ class CsvBatches:
     def __init__(self, records: ChunkRecords, names: Sequence[str] | None) -> None:
         self._records = records
         self._names = names
-        # Nulls are checked after reading.
+        # Fields are nullable here, because ChunkRecords checks for nulls once the batch is complete.
         self._fields = [pa.field(field.name, field.type) for field in records.data_schema]
         self._converters = [converter_of(field.name, field.type) for field in self._fields]
         positions = [column_position(field.name, names) for field in self._fields]
@@ -42,22 +42,22 @@ class CsvBatches:
         """Whether there are columns, and none of them is among the names."""
         return bool(self._fields) and all(place is None for place in self._places)
 
-    def of(self, some: CsvRecords) -> Iterator[pa.RecordBatch]:
-        """Yield records, in order; no batch is larger than 8 MiB unless it has a single row.
+    def of(self, csv_records: CsvRecords) -> Iterator[pa.RecordBatch]:
+        """Yield the records as batches, in order; no batch is larger than 8 MiB unless it has a single row.
 
-        Raises CorruptDataError for the first bad record that ends the query.
+        Raises BadRecordError for the first bad record that ends the query.
         """
-        rows = len(some)
-        count = min(1 + (rows * self._row_bytes + len(some.text)) // BATCH_BYTES, rows)
+        rows = len(csv_records)
+        count = min(1 + (rows * self._row_bytes + len(csv_records.text)) // BATCH_BYTES, rows)
         for number in range(count):
-            for texts in some.texts(self._read, rows * number // count, rows * (number + 1) // count):
-                batch = self._batch(some, texts)
+            for texts in csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count):
+                batch = self._batch(csv_records, texts)
                 if batch.num_rows:
                     yield from within_bounds(batch)
 
-    def _batch(self, some: CsvRecords, texts: CsvTexts) -> pa.RecordBatch:
+    def _batch(self, csv_records: CsvRecords, texts: CsvTexts) -> pa.RecordBatch:
         rows = len(texts.widths)
-        reasons, rescued = self._odd_widths(some, texts)
+        reasons, rescued = self._odd_widths(csv_records, texts)
         arrays = []
         for field, place, convert in zip(self._fields, self._places, self._converters, strict=True):
             if place is None:
@@ -82,29 +82,34 @@ class CsvBatches:
             batch_records.good(row - after)
             number = texts.first + row
             reason = reasons.get(row)
-            kept[row] = batch_records.take(some.place(number), some.raw(number), reason, rescued=rescued.get(row))
+            kept[row] = batch_records.take(
+                csv_records.place(number), csv_records.raw(number), reason, rescued=rescued.get(row)
+            )
             after = row + 1
         batch_records.good(rows - after)
         return self._records.batch(values if kept.all() else values.filter(pa.array(kept)), batch_records)
 
-    def _odd_widths(self, some: CsvRecords, texts: CsvTexts) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
-        """Return by row why records with another number of values than names are bad, and their surplus values."""
+    def _odd_widths(self, csv_records: CsvRecords, texts: CsvTexts) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
+        """Return the reason and the surplus values of each record that has more or fewer values than there are names.
+
+        Both are by row.
+        """
         reasons: dict[int, str] = {}
         rescued: dict[int, dict[str, str]] = {}
         if self._names is None:
             return reasons, rescued
         width = len(self._names)
         for row in np.flatnonzero(texts.widths != width).tolist():
-            reasons[row] = f"does not have {width} values, but {texts.widths[row]}"
+            reasons[row] = odd_width(width, texts.widths[row])
             if self._records.rescues and texts.widths[row] > width:
-                values = enumerate(some.values(texts.first + row))
+                values = enumerate(csv_records.values(texts.first + row))
                 rescued[row] = {column_name(at): _json(value) for at, value in values if at >= width and value}
         return reasons, rescued
 
 
 def _batch_of(fields: Sequence[pa.Field], arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
     if not arrays:
-        # Rows without columns keep their number only so.
+        # A batch without columns keeps its number of rows only if it is made from structs.
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -114,5 +119,5 @@ def _json(text: str) -> str:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Return how many bytes a null takes."""
+    """Return the size of a null in bytes."""
     return kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4

@@ -13,18 +13,18 @@ __all__ = ["COMMAS", "CsvDialect"]
 class CsvDialect:
     r"""The dialect of CSV objects; names and defaults are those of Spark's reader.
 
-    Characters are ASCII, no line ends, and differ but for quote and escape.
+    Characters are ASCII, but not line ends.  All characters differ; only quote and escape may be the same.
 
-    sep: between two values.
-    quote: around a value that holds a separator or a quote; empty: there are no quotes.
-    escape: makes a quote within quotes a part of the value.  A doubled quote counts as one only if this is the quote,
-        as in RFC 4180; Spark's default is the backslash.
-    comment: begins lines that are left out; empty: none are.
+    sep: the separator between two values.
+    quote: the quote around a value that holds a separator or a quote; empty: there are no quotes.
+    escape: the character that makes a quote within quotes a part of the value; Spark's default is the backslash.  A
+        doubled quote stands for one quote only if ``escape`` is the quote itself, as in RFC 4180.
+    comment: the character that begins comments, which are left out; empty: there are none.
     header: the first line of each object holds the names of its columns.
     multi_line: quoted values may hold line ends; then an object is one chunk.
     null_value: the text that stands for null, besides an empty value.
-    ignore_leading_white_space, ignore_trailing_white_space: around values that are not quoted.
-    encoding: of the text, by check_encoding.
+    ignore_leading_white_space, ignore_trailing_white_space: leave out blanks around values that are not quoted.
+    encoding: the encoding of the text, by check_encoding.
     """
 
     sep: str = ","

@@ -35,12 +35,12 @@ NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if 
 class CsvOptions(RecordOptions, EncodingOptions):
     r"""The options of CSV.
 
-    sep: between two values; also called ``delimiter``.  A tab may be written as ``\t``.
-    quote: around values that hold separators; empty: there are no quotes.
-    escape: makes a quote a part of a quoted value; the quote itself: quotes are doubled.
-    comment: begins lines that are left out; empty: none are.
+    sep: the separator between two values; Spark also calls it ``delimiter``.  A tab may be written as ``\t``.
+    quote: the quote around values that hold separators; empty: there are no quotes.
+    escape: the character that makes a quote a part of a quoted value; the quote itself: quotes are doubled.
+    comment: the character that begins comments, which are left out; empty: there are none.
     header: the first line of each object names its columns.
-    enforce_schema: columns go by position, whatever a header says.
+    enforce_schema: columns match by position, whatever a header says.
     infer_schema: infer types, too; otherwise all inferred columns are strings.
     multi_line: quoted values may hold line ends.
     null_value: a text that means null, besides an empty value.
@@ -98,7 +98,7 @@ class CsvFactory(FormatFactory[CsvOptions]):
     aliases: ClassVar[Mapping[str, str]] = {"delimiter": "sep"}
 
     def create(self, options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
+        """See FormatFactory.create."""
         from tidegate.readers.formats.csv.format import CsvFormat
 
         return CsvFormat(
@@ -113,10 +113,10 @@ class CsvFactory(FormatFactory[CsvOptions]):
         )
 
     def check_selection(self, options: CsvOptions) -> None:
-        """Raise ValueError for options by which columns cannot be selected by their names."""
+        """Raise ValueError for ``enforceSchema``, since columns have no names then."""
         if options.enforce_schema:
             raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
 
     def columns_by(self, options: CsvOptions) -> ColumnsBy:
-        """Tell how columns are found: by a header, unless there is none or ``enforceSchema`` is set."""
+        """Return "position" if there is no header or ``enforceSchema`` is set, else "name"."""
         return "name" if options.header and not options.enforce_schema else "position"

@@ -1,4 +1,4 @@
-"""Cuts and reads objects of CSV, at any byte unless values may hold line ends."""
+"""CSV objects, cut into chunks at any byte unless values may hold line ends."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, text_times
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.csv.batches import CsvBatches
-from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names
+from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names, odd_width
 from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
 from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
 from tidegate.readers.formats.csv.tokens import CsvTokenizer
@@ -29,7 +30,7 @@ __all__ = ["CsvFormat"]
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
-HEADER_BYTES = 64 << 10  # asked for at once for a header
+HEADER_BYTES = 64 << 10  # the size of a request for a header
 _NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
 
 
@@ -44,20 +45,20 @@ class _Header(NamedTuple):
 class CsvFormat(ObjectFormat):
     r"""Reads CSV as Spark does, plain or compressed.
 
-    store: of the objects.
-    unit: of event times; None: they are texts in ISO 8601.
-    dialect: how the objects are written.
-    columns: of a given schema, which names the values of a record without a header; None: they are called ``_c0``,
-        ``_c1`` and so on.
-    enforce_schema: the schema names them even with a header (Spark's default).
-    infer_schema: types are inferred, too; otherwise all columns are strings.
-    chunk_bytes: how large a chunk may be; at least 1.
+    store: has the objects.
+    unit: the unit of event times; None: they are texts in ISO 8601.
+    dialect: the dialect of the objects.
+    columns: the columns of the user's schema, which name the values of a record without a header.  None: values are
+        named ``_c0``, ``_c1`` and so on.
+    enforce_schema: the schema names the values even if there is a header (Spark's default).
+    infer_schema: infer types, too; False: all inferred columns are strings.
+    chunk_bytes: the maximum size of a chunk, at least 1.
     bad_records: the policy for records with more or fewer values than columns, and for values that do not fit.
-    read_times: the event-time column as it is read, if rows are selected by it; None: it need not be read.
+    read_times: the event-time column as it is read, if rows are selected by it; None: rows are not selected.
 
-    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
-    their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.
-    Lines end with ``\n``, ``\r\n`` or ``\r``; blank ones and comments are skipped.
+    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by
+    their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.  Lines end with
+    ``\n``, ``\r\n`` or ``\r``; blank lines and comments are skipped.
     """
 
     store: ObjectStore
@@ -74,13 +75,13 @@ class CsvFormat(ObjectFormat):
         """Return the columns of the first MiB of every sample, in the order in which they occur.
 
         They are strings, unless types are inferred: bigint, decimal without a fraction, double, date, timestamp,
-        boolean, or string.  Spark infers an int if the samples fit into one; here that is a bigint, because samples do
+        boolean, or string.  Spark infers an int if all values fit into one.  Here that is a bigint, because samples do
         not show all values.
 
-        Raises OptionError when no sample has a line.
+        Raises OptionError if no sample has a line.
         """
         by_name: dict[str, list[pa.StringArray]] = {}
-        names: dict[str, str] = {}  # as first written; to Spark, case makes no difference
+        names: dict[str, str] = {}  # the first spelling of each, since Spark ignores case
         for sample in samples:
             for name, column in self._sampled(sample):
                 names.setdefault(name.lower(), name)
@@ -95,32 +96,33 @@ class CsvFormat(ObjectFormat):
         )
 
     def _sampled(self, sample: S3Object) -> Iterator[tuple[str, pa.StringArray]]:
-        """Yield columns of the first MiB of an object; one may come several times."""
+        """Yield columns of the first MiB of an object; a column may come several times."""
         item = LineObject(self.store, sample)
-        for header, some in self._records(item, 0, min(SAMPLE_BYTES, sample.size), SAMPLE_BYTES):
-            rows = len(some)
-            names = header.names if header else tuple(map(column_name, range(len(some.values(0)) if rows else 0)))
+        for header, csv_records in self._records(item, 0, min(SAMPLE_BYTES, sample.size), SAMPLE_BYTES):
+            rows = len(csv_records)
+            names = (
+                header.names if header else tuple(map(column_name, range(len(csv_records.values(0)) if rows else 0)))
+            )
             yield from ((name, pa.nulls(0, pa.string())) for name in names)
-            for texts in some.texts(range(len(names)), 0, rows) if rows else ():
+            for texts in csv_records.texts(range(len(names)), 0, rows) if rows else ():
                 yield from zip(names, texts.columns, strict=True)
-            if some.block.offset + len(some.block.data) >= SAMPLE_BYTES:
-                break  # the stream of a compressed one goes on
+            if csv_records.block.offset + len(csv_records.block.data) >= SAMPLE_BYTES:
+                break  # a compressed object is streamed beyond the sample
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """Cut an object into chunks, and find their times, as survey_lines does.
+        """See ObjectFormat.survey and survey_lines.
 
-        With ``read_times`` the times are those of the rows that ``read`` yields.
-
-        Raises OptionError if event times are numbers and there is no unit.
+        With ``read_times``, the times are those of the rows that ``read`` yields.  Also raises OptionError if event
+        times are numbers and there is no unit.
         """
         headers: list[_Header | None] = []
 
         def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
             if start and not headers:
                 headers.append(self._header(item))
-            for header, some in self._records(item, start, end, BLOCK_BYTES, *headers):
-                if len(some):
-                    yield self._seen(item.name, some, str(column), self._names(obj.key, header))
+            for header, csv_records in self._records(item, start, end, BLOCK_BYTES, *headers):
+                if len(csv_records):
+                    yield self._seen(item.name, csv_records, str(column), self._names(obj.key, header))
 
         item = LineObject(self.store, obj)
         splits = not self.dialect.multi_line
@@ -129,14 +131,14 @@ class CsvFormat(ObjectFormat):
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's CSV reader reads them into ``schema``.
 
-        Columns go by the names in the header, or else by position.  A time without a zone is UTC.
+        Columns match by the names in the header, or else by position.  A time without a zone is UTC.
 
-        A batch holds at most 8 MiB, unless a single row is larger.  Some 16 MiB of text are in
-        memory at once, or the longest record if that is longer, which may be 256 MiB at most.
+        A batch holds at most 8 MiB, unless a single row is larger.  Memory holds some 16 MiB of text, or the
+        longest record if that is longer; it may have at most 256 MiB.
 
-        Raises CorruptDataError, which names the object and the offset of the record, if a bad record ends the query.  A
-        record is bad if it has another number of values than columns, or does not fit the schema.  Also raises it for a
-        header with none of the columns.  Raises OptionError for a type that CSV cannot be read as.
+        Raises BadRecordError, which names the object and the offset of the record, if a bad record ends the query.  A
+        record is bad if it has more or fewer values than columns, or does not fit the schema.  Raises
+        CorruptDataError for a header with none of the columns, and OptionError for a type that CSV cannot be read as.
         """
         item = LineObject(self.store, chunk.source)
         noun = "record" if self.dialect.multi_line else "line"
@@ -146,20 +148,20 @@ class CsvFormat(ObjectFormat):
             blocks = fetched_ahead(blocks)
         batches: CsvBatches | None = None
         with self.bad_records.of_chunk(self.store, chunk, schema, record=noun) as records:
-            for header, some in blocks:
+            for header, csv_records in blocks:
                 if batches is None:
                     batches = CsvBatches(records, self._names(chunk.key, header))
                     if header and batches.finds_none:
                         raise CorruptDataError(
                             f"{item.name}: its header has none of the columns; with enforceSchema they go by position"
                         )
-                if len(some):
-                    yield from batches.of(some)
+                if len(csv_records):
+                    yield from batches.of(csv_records)
 
     def _records(
         self, item: LineObject, start: int, end: int, block_bytes: int, header: _Header | None = None
     ) -> Iterator[tuple[_Header | None, CsvRecords]]:
-        """Yield the records that begin in a range, without the header, which comes with them.
+        """Yield the header, and the records that begin in a range without it, block by block.
 
         header: required unless the range begins with the object.
         """
@@ -170,14 +172,14 @@ class CsvFormat(ObjectFormat):
             else map(single_line_block, item.blocks(start, end, block_bytes))
         )
         for block in blocks:
-            some = CsvRecords.of(block, tokenizer)
-            if self.dialect.header and len(some):
+            csv_records = CsvRecords.of(block, tokenizer)
+            if self.dialect.header and len(csv_records):
                 if header is None and start == 0:
-                    header = _Header(some.place(0), header_names(some.values(0), self.dialect.null_value))
+                    header = _Header(csv_records.place(0), header_names(csv_records.values(0), self.dialect.null_value))
                 if header and 0 <= header.offset - block.offset < len(block.data):
-                    some = some.without_first()
+                    csv_records = csv_records.without_first()
             if header or not self.dialect.header:
-                yield header, some
+                yield header, csv_records
 
     def _header(self, item: LineObject) -> _Header | None:
         if not self.dialect.header:
@@ -189,30 +191,38 @@ class CsvFormat(ObjectFormat):
         names = None if self.columns is None else self.columns.of(key)
         return names if header is None or (self.enforce_schema and names is not None) else header.names
 
-    def _seen(self, name: str, some: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
-        size = len(some.block.data)
+    def _seen(self, name: str, csv_records: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
+        size = len(csv_records.block.data)
         position = column_position(column, names)
         if position is None:
-            return SeenLines(size, pa.nulls(len(some), pa.int64()))
-        texts = pa.concat_arrays([part.columns[0] for part in some.texts([position], 0, len(some))])
+            return SeenLines(size, pa.nulls(len(csv_records), pa.int64()))
+        parts = [*csv_records.texts([position], 0, len(csv_records))]
+        texts = pa.concat_arrays([part.columns[0] for part in parts])
+        widths = np.concatenate([part.widths for part in parts])
+        odd = np.zeros(len(texts), bool) if names is None else widths != len(names)
+        bad = odd
         if self.read_times is None:
-            return SeenLines(size, self._times(name, texts, column))
-        values, misfits = converter_of(column, self.read_times.type)(texts)
-        times = self.read_times.times(values)
-        if misfits is None or self.bad_records.keeps_misfits:
+            times = self._times(name, texts, column)
+        else:
+            values, misfits = converter_of(column, self.read_times.type)(texts)
+            times = self.read_times.times(values)
+            bad = odd if misfits is None else odd | misfits
+        if self.bad_records.keeps_misfits or not bad.any():
             return SeenLines(size, times)
         if self.bad_records.fails:
-            sentence = f"has no {self.read_times.type} in {column!r}"
+            first = int(bad.argmax())
+            kind = self.read_times and self.read_times.type
+            sentence = odd_width(len(names or ()), widths[first]) if odd[first] else f"has no {kind} in {column!r}"
             noun = "record" if self.dialect.multi_line else "line"
-            raise CorruptDataError(f"{name}: the {noun} at byte {some.place(int(misfits.argmax()))} {sentence}")
-        return SeenLines(size, times.filter(pa.array(~misfits)), int(misfits.sum()))
+            raise BadRecordError(f"{name}: the {noun} at byte {csv_records.place(first)} {sentence}")
+        return SeenLines(size, times.filter(pa.array(~bad)), int(bad.sum()))
 
     def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
         if self.unit is not None and self.unit != "iso8601":
             return text_times(texts, self.unit)
         try:
             return texts.cast(pa.timestamp("ms", "UTC")).view(pa.int64())
-        except pa.ArrowInvalid:  # no time, no zone, finer than milliseconds ...
+        except pa.ArrowInvalid:  # a text is not a time, has no zone, or is finer than milliseconds
             if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():
                 raise OptionError(
                     f"the event-time column {column!r} of {name} holds numbers, so eventTimeUnit must say what they "
@@ -227,5 +237,5 @@ class CsvFormat(ObjectFormat):
 
 @functools.lru_cache(maxsize=8)
 def _tokenizer(dialect: CsvDialect) -> CsvTokenizer:
-    """Return the tokenizer of a dialect; making one takes longer than reading a small object."""
+    """Return the tokenizer of a dialect; a new one takes longer to make than a small object to read."""
     return CsvTokenizer(dialect)

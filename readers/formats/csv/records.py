@@ -1,10 +1,11 @@
-r"""Splits a block of CSV into records, and these into columns of texts.
+r"""Splits a block of CSV into records, and the records into columns of texts.
 
-pyarrow.csv reads plain blocks at once.  Other blocks, and those with records of different widths, are taken record by
-record, by Spark's rules.
+pyarrow.csv reads plain blocks at once (see csv.tokens).  Other blocks, and those with records of different widths, are
+split record by record, by Spark's rules.
 
-Tried: pyarrow.csv 26 refuses a record of fewer values than columns, and has no option for comments.  Python's csv
-module has none either, and returns Python objects.  Neither tells the offset of a record, which errors and chunks need.
+Existing parsers do not suffice.  pyarrow.csv 26 refuses a record with fewer values than columns, and has no option for
+comments.  Python's csv module has none either, and returns Python objects.  Neither reports the offset of a record,
+which errors and chunks need.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.formats.csv.tokens import CsvTokenizer, Positions, Tokens, blank_lines
 from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
 from tidegate.readers.plain_text import unified, utf8
@@ -37,7 +38,7 @@ _BLANKS = "".join(map(chr, range(33)))
 class CsvBlock(NamedTuple):
     r"""Consecutive whole records, and the offset of the first one.
 
-    line_ends: as a regular expression: each is one ``\n`` to the parser.
+    line_ends: the regular expression of the line ends, which the parser sees as ``\n``.
     """
 
     offset: int
@@ -56,14 +57,14 @@ _FEED, _RETURN_FEED, _ANY_END = b"\n", b"\r?\n", b"\r\n|\r|\n"
 
 
 def single_line_block(block: LineBlock) -> CsvBlock:
-    """Return lines as records; a lone carriage return ends one, too (Hadoop: LineReader)."""
+    """Return a block whose records are lines; a lone carriage return ends a line, too (Hadoop: LineReader)."""
     return CsvBlock(*block, _ANY_END)
 
 
 def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenizer) -> Iterator[CsvBlock]:
-    """Yield all records of a text that comes in pieces, about a piece at a time; values may hold line ends.
+    """Yield all records of a text that arrives in pieces, about a piece at a time; values may hold line ends.
 
-    The first line end in the text counts for all lines (uniVocity: LineSeparatorDetector).
+    The first line end in the text decides what ends all lines (uniVocity: LineSeparatorDetector).
 
     Raises CorruptDataError for a record of more than 256 MiB; errors of ``pieces`` pass.
     """
@@ -85,18 +86,18 @@ def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenize
 
 
 def _line_ends_of(data: bytes) -> bytes | None:
-    """Return the line end; None: no line has ended so far."""
+    """Return the line end of a text, by its first line; None: no line ends in it."""
     first = re.search(b"\r\n|\n|\r(?=.)", data, re.DOTALL)
     return first and {b"\n": _FEED, b"\r\n": _RETURN_FEED, b"\r": _ANY_END}[first.group()]
 
 
 def _whole_records(block: CsvBlock, tokenizer: CsvTokenizer) -> int:
-    """Return how many bytes of the data are whole records, whatever follows."""
+    """Return how many bytes at the start of the data are whole records, whatever follows."""
     text = block.text
     ended = tokenizer.whole_records(text)
     if len(text) == len(block.data):
         return ended
-    # The data has as many line ends before it.
+    # The text and the data have the same number of line ends up to there.
     before = islice(re.finditer(block.line_ends, block.data), text.count(b"\n", 0, ended))
     last = deque(before, maxlen=1)
     return last[0].end() if last else 0
@@ -105,9 +106,9 @@ def _whole_records(block: CsvBlock, tokenizer: CsvTokenizer) -> int:
 class CsvTexts(NamedTuple):
     """The values of some consecutive records.
 
-    first: the index of the first one in the block.
-    columns: a text for each record; null: there is no value, or the text that stands for null.
-    widths: how many values each record has.
+    first: the index in the block of the first record.
+    columns: the text of each record in a column; null: the record has no value there, or the text that stands for null.
+    widths: the number of values of each record.
     """
 
     first: int
@@ -117,11 +118,11 @@ class CsvTexts(NamedTuple):
 
 @dataclass(frozen=True)
 class CsvRecords:
-    r"""The records of a block that are no comments, and not empty.
+    r"""The records of a block, without comments and empty records.
 
-    text: UTF-8 with ``\n`` as line ends.
-    starts, ends: of the records in the text, in bytes; ends exclusive.
-    tokens: the values, if they were needed to find the records.
+    text: the block in UTF-8, with ``\n`` as line ends.
+    starts, ends: the offsets of the records in the text, in bytes; ends exclusive.
+    tokens: the values of the records, if finding the records gave them; None: it did not.
     """
 
     block: CsvBlock
@@ -148,7 +149,7 @@ class CsvRecords:
         return len(self.starts)
 
     def without_first(self) -> CsvRecords:
-        """Return them without the first one."""
+        """Return the records without the first one."""
         tokens = None if self.tokens is None else self.tokens[1:]
         return CsvRecords(self.block, self.tokenizer, self.text, self.starts[1:], self.ends[1:], tokens)
 
@@ -183,14 +184,15 @@ class CsvRecords:
     def _quick(self, positions: Sequence[int], first: int, last: int) -> CsvTexts | None:
         """Return the values as pyarrow.csv reads them; None: Spark might read other values."""
         starts, ends = self.starts[first:last], self.ends[first:last]
-        # Arrow takes an empty last value for a quoted one unless a line end follows.
+        # At the end of the text, Arrow reads an empty value as a quoted one.  So a line end must follow.
         if (starts[1:] == ends[:-1] + 1).all():
             data = self.text[starts[0] : ends[-1] + 1]
             if ends[-1] == len(self.text):
                 data += b"\n"
         else:
             data = b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
-        if not self.tokenizer.is_plain(data) or data.startswith(_BYTE_ORDER_MARK):  # which would be left out
+        # Arrow leaves out a byte order mark, but here the mark is a part of a value.
+        if not self.tokenizer.is_plain(data) or data.startswith(_BYTE_ORDER_MARK):
             return None
         width = len(self._tokens(first))
         read = {str(position) for position in positions if position < width} or {"0"}
@@ -216,10 +218,10 @@ class CsvRecords:
                     quoted_strings_can_be_null=dialect.null_value == "",
                 ),
             )
-        except pa.ArrowInvalid:  # not as many values in each record
+        except pa.ArrowInvalid:  # records have different numbers of values
             return None
         rows = last - first
-        if table.num_rows != rows:  # a line end was taken for a part of a value
+        if table.num_rows != rows:  # Arrow took a line end for a part of a value
             return None
         columns = [
             self._cleared(table[str(position)].combine_chunks()) if position < width else pa.nulls(rows, pa.string())
@@ -236,7 +238,10 @@ class CsvRecords:
         return CsvTexts(first, [self._nulled(column) for column in columns], np.array([*map(len, records)], np.int64))
 
     def _cleared(self, texts: pa.StringArray) -> pa.StringArray:
-        """Return values without the blanks around; in plain records these values are not quoted."""
+        """Return values without the blanks around them.
+
+        No value is quoted here: the tokenizer calls no text with quotes plain if blanks are left out.
+        """
         dialect = self.tokenizer.dialect
         if dialect.ignore_leading_white_space:
             texts = pc.utf8_ltrim(texts, _BLANKS)
@@ -258,18 +263,18 @@ class CsvRecords:
 
     @cached_property
     def _raw_lines(self) -> tuple[Positions, Positions, Positions]:
-        """Return the line feeds in the text, and begin and end of each in the data."""
+        """Return the line feeds in the text, and the start and the end of each line end in the data."""
         feeds = np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord("\n"))
         spans = [match.span() for match in re.finditer(self.block.line_ends, self.block.data)]
         begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
         return feeds, begins, ends
 
     def _raw_span(self, number: int) -> tuple[int, int]:
-        """Return begin and end of a record in the data."""
+        """Return the start and the end of a record in the data."""
         start, end = int(self.starts[number]), int(self.ends[number])
         if self.text is self.block.data:  # equal lengths alone may be a coincidence
             return start, end
-        # In any encoding, and with any line ends, the same number of lines is before it.
+        # The text and the data have the same number of lines before a record, in any encoding and with any line ends.
         feeds, begins, ends = self._raw_lines
         before, within = np.searchsorted(feeds, (start, end))
         return (
@@ -284,7 +289,7 @@ def _value(tokens: Tokens, position: int) -> bytes | None:
 
 
 def _lines(text: bytes, comment: bytes) -> tuple[Positions, Positions]:
-    """Return begins and ends of lines, without comments and blank lines (Spark: filterCommentAndEmpty)."""
+    """Return the starts and the ends of lines, without comments and blank lines (Spark: filterCommentAndEmpty)."""
     feeds = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
     out = blank_lines(text, starts, ends)

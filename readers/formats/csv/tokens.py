@@ -1,8 +1,8 @@
 r"""Splits CSV records into values as Spark's parser does (uniVocity: CsvParser), and finds the records that need it.
 
-Texts are bytes with line ends `` ``.  Most texts are *plain*: quotes enclose whole values, which hold no quotes but
-doubled ones.  All parsers read these alike, so pyarrow.csv may read them.  If an escape follows a closing quote, Spark
-loses a separator; here the escape is a character like any other.
+Texts are bytes with line ends ``\n``.  Most texts are *plain*: quotes enclose whole values, and inside values there are
+only doubled quotes.  All parsers read plain texts alike, so pyarrow.csv may read them.  If an escape follows a closing
+quote, Spark loses a separator; here the escape is a character like any other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class CsvTokenizer:
         self._trims = dialect.ignore_leading_white_space or dialect.ignore_trailing_white_space
 
     def is_plain(self, data: bytes) -> bool:
-        """Return whether all parsers that find the same number of records find the same values in whole records."""
+        """Return whether whole records are plain.
+
+        Parsers that read the same number of plain records also read the same values.
+        """
         dialect = self.dialect
         quote, escape = dialect.quote.encode(), dialect.escape.encode()
         if dialect.multi_line and (b"\r" in data or self._may_have_comments(data)):
@@ -50,7 +53,7 @@ class CsvTokenizer:
         return self._is_quoted_plainly(np.frombuffer(data, np.uint8))
 
     def _is_quoted_plainly(self, text: npt.NDArray[np.uint8]) -> bool:
-        """Return whether each quote opens or closes a value, or is one of two that stand for one."""
+        """Return whether each quote opens or closes a value, or is one of two quotes that stand for one."""
         dialect = self.dialect
         quote = ord(dialect.quote)
         quotes = np.flatnonzero(text == quote)
@@ -63,7 +66,7 @@ class CsvTokenizer:
         return bool(beside[text[before]].all() and beside[text[after]].all())
 
     def plain_records(self, data: bytes) -> tuple[Positions, Positions] | None:
-        """Return begins and ends of plain records, without empty ones; None: they are not plain."""
+        """Return the starts and the ends of plain records, without empty ones; None: the records are not plain."""
         if not self.is_plain(data):
             return None
         feeds = self._ends(data)
@@ -72,7 +75,7 @@ class CsvTokenizer:
         return starts[~out], ends[~out]
 
     def whole_records(self, data: bytes) -> int:
-        """Return how many bytes are whole records, whatever follows; records may hold line ends."""
+        """Return how many bytes at the start are whole records, whatever follows; values may hold line ends."""
         feeds = self._ends(data)
         if len(feeds) and self.is_plain(data[: feeds[-1] + 1]):
             return int(feeds[-1]) + 1
@@ -83,9 +86,9 @@ class CsvTokenizer:
         return whole
 
     def records(self, text: str) -> Iterator[tuple[int, int, Tokens]]:
-        """Yield begin, end and values of each record, without empty ones and comments.
+        """Yield the start, the end and the values of each record, without empty records and comments.
 
-        text: the rest, bytes as Latin-1.
+        text: the bytes of the records, as Latin-1.
         """
         for start, behind, tokens, ended in self._scanned(text):
             if tokens:
@@ -103,7 +106,7 @@ class CsvTokenizer:
                 yield start, at, tokens, ended
 
     def _ends(self, data: bytes) -> Positions:
-        """Return the line feeds that end records, if the records are plain."""
+        """Return the positions of the line feeds that end records, if the records are plain."""
         text = np.frombuffer(data, np.uint8)
         feeds = np.flatnonzero(text == _NEWLINE)
         if not self.dialect.quote or self.dialect.quote.encode() not in data:
@@ -117,9 +120,9 @@ class CsvTokenizer:
         return bool(comment) and (data.startswith(comment) or b"\n" + comment in data)
 
     def record(self, text: str, at: int) -> tuple[Tokens, int, bool]:
-        """Return the values of the record at a position, the begin of the next one, and whether the record ended.
+        """Return the values of the record at a position, the start of the next one, and whether a line feed ended it.
 
-        text: bytes as Latin-1.  A record that has not ended may end with the text, or go on after it.
+        text: the bytes of records, as Latin-1.  A record without a line feed ends with the text, or goes on after it.
         """
         tokens: Tokens = []
         leading, trailing = self.dialect.ignore_leading_white_space, self.dialect.ignore_trailing_white_space
@@ -147,7 +150,10 @@ class CsvTokenizer:
                 return tokens, at, True
 
     def _quoted(self, text: str, at: int) -> tuple[str, int]:
-        """Return the value that the quote at a position opens, and the position of its separator or line end."""
+        """Return the value that a quote opens, and the position of the separator or line end after the value.
+
+        at: the position of the quote.
+        """
         quote, escape, sep = self._quote, self._escape, self._sep
         parts: list[str] = []
         length = len(text)
@@ -181,7 +187,7 @@ class CsvTokenizer:
         return ("".join(parts) if parts or before else quote), length
 
     def _closed(self, text: str, at: int, parts: list[str]) -> tuple[str, int]:
-        """Return the value whose closing quote is before a position, without the blanks after it."""
+        """Return the value that the quote before a position closes; blanks after the quote are left out."""
         behind = at
         while behind < len(text) and text[behind] <= _BLANK and text[behind] not in (self._sep, "\n"):
             behind += 1
@@ -190,7 +196,7 @@ class CsvTokenizer:
         return self._unescaped(text, at, parts)
 
     def _unescaped(self, text: str, at: int, parts: list[str]) -> tuple[str, int]:
-        """Return the value that goes on after its closing quote: all up to the separator, quotes included."""
+        """Return a value that goes on after its closing quote: all text up to the separator, quotes included."""
         match = self._value_end.search(text, at)
         end = match.start() if match else len(text)
         value = "".join([self._quote, *parts, self._quote, text[at:end]])
@@ -205,7 +211,7 @@ def _without_trailing_blanks(value: str) -> str:
 
 
 def blank_lines(data: bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.bool_]:
-    """Tell which lines hold only blanks (Java: String.trim)."""
+    """Return which lines hold only blanks (Java: String.trim)."""
     text = np.frombuffer(data + b"\n", np.uint8)
     blank: npt.NDArray[np.bool_] = text[starts] <= ord(_BLANK)
     for line in np.flatnonzero(blank):

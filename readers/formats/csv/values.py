@@ -13,22 +13,22 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import OptionError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.text_values import LONG_FRACTION, date_of, decimal_of, timestamp_of, timestamps
 
 __all__ = ["Converter", "converter_of", "inferred_type"]
 
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
-"""Returns texts as values, with null for misfits, and the rows of the misfits; None: all fit."""
+"""Casts texts; returns the values, with null for misfits, and whether each row is a misfit (None: no row is)."""
 
 _LONG_FRACTION = re.compile(LONG_FRACTION.encode())
 _WHOLE = re.compile("[+-]?[0-9]{1,99}")
 _REAL = re.compile("[+-]?(?:NaN|Infinity|(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
 _INFINITE = {"Inf": float("inf"), "-Inf": float("-inf")}  # Spark: positiveInf, negativeInf
 _BLANKS = "".join(map(chr, range(33)))
-_INT64_DIGITS = 18  # that fit, whatever they are
+_INT64_DIGITS = 18  # any number with so many digits fits
 _LARGEST_DECIMAL = 38
 
 
@@ -74,7 +74,7 @@ def _converted(
 
 
 def _cast(kind: pa.DataType, differing: bytes, texts: pa.StringArray) -> pa.Array:
-    """Cast at once; raises ArrowInvalid for texts that Arrow does not take, and for ``differing`` characters."""
+    """Cast a whole column; raises ArrowInvalid for texts that Arrow refuses, and for ``differing`` characters."""
     held = texts.buffers()[2].to_pybytes()
     if any(bytes([character]) in held for character in differing):
         raise pa.ArrowInvalid("Spark might read another value")
@@ -82,7 +82,7 @@ def _cast(kind: pa.DataType, differing: bytes, texts: pa.StringArray) -> pa.Arra
 
 
 def _cast_decimals(kind: pa.DataType, texts: pa.StringArray) -> pa.Array:
-    """Cast at once; raises ArrowInvalid as ``_cast`` does, and for texts that may crash Arrow."""
+    """Cast a whole column; raises ArrowInvalid as ``_cast`` does, and for texts that may crash Arrow."""
     if _LONG_FRACTION.search(texts.buffers()[2].to_pybytes()):
         raise pa.ArrowInvalid("it might crash Arrow")
     return _cast(kind, b"xX", texts)
@@ -110,10 +110,10 @@ def _boolean(text: str) -> bool | None:
 
 
 def inferred_type(columns: Sequence[pa.StringArray]) -> pa.DataType:
-    """Return the first type that takes all values of a column, else string.
+    """Return the first type that all values of a column fit.
 
-    In turn bigint, decimal without a fraction, double, date, timestamp, boolean.  Dates mixed with times are strings,
-    as in Spark.
+    The types are bigint, decimal without a fraction, double, date, timestamp, boolean and string, in this order.
+    Dates mixed with times are strings, as in Spark.
     """
     texts = pa.chunked_array(columns, pa.string()).drop_null().combine_chunks()
     texts = texts.filter(pc.not_equal(texts, ""))

@@ -1,6 +1,6 @@
-"""Runs in a decoder process: calls formats whose libraries may end it.
+"""The program of a decoder process, which calls formats whose libraries may end it.
 
-It opens no connection: the process that started it reads and writes for the format.
+It opens no connection.  Its parent reads and writes for the format.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["OUT_OF_MEMORY", "main"]
 
-IDLE_S = 60.0  # without a call, after which it ends as Spark's own idle workers do
+IDLE_S = 60.0  # after this time without a call, the process ends, as idle workers of Spark do
 
 WATCH_MS = 50
-ASKED_FOR = 8  # times the memory that may be used may be reserved
+ASKED_FOR = 8  # a process may reserve so many times the memory that it may use
 OUT_OF_MEMORY = 83
-"""The status of a process that took too much."""
+"""The exit code of a process that took too much memory."""
 
 
 def main(calls: int, others: Sequence[int]) -> None:
-    """Perform calls until the other process is gone.
+    """Perform calls until the parent is gone.
 
-    calls: the descriptor of the socket by which they come.
-    others: the descriptors of the sockets by which other threads ask for bytes.
+    calls: the descriptor of the socket for calls.
+    others: the descriptors of the sockets over which other threads request bytes.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the other process decides when this one ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C in a terminal, the parent decides when this process ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.meta_path.insert(0, _NoPandas())
     watch = _MemoryGuard(calls)
@@ -72,7 +72,7 @@ def main(calls: int, others: Sequence[int]) -> None:
     with contextlib.suppress(EOFError, OSError):
         while channel.arrives(IDLE_S):
             head, ahead = channel.receive()
-            # Of the process that started this one.
+            # The parent made the pickle.
             number, bucket, pickled, most_bytes, busy_s, method, looks = pickle.loads(head)  # noqa: S301
             watch.most_bytes = most_bytes
             _limit(resource.RLIMIT_DATA, ASKED_FOR * most_bytes)
@@ -82,7 +82,7 @@ def main(calls: int, others: Sequence[int]) -> None:
 
 
 class _NoPandas(MetaPathFinder):
-    """Keeps Arrow from importing pandas, which takes 50 MB and longer than everything else."""
+    """Keeps Arrow from importing pandas, which takes 50 MB, and longer than all other imports."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         del path, target
@@ -91,7 +91,10 @@ class _NoPandas(MetaPathFinder):
 
 
 class _Asking:
-    """Messages and questions of a call to the other process, with the call's number: threads may outlive the call."""
+    """Sends the messages and the requests of a call to the parent.
+
+    They have the number of the call, since threads may outlive it.
+    """
 
     def __init__(self, channel: Channel, spare: queue.LifoQueue[Channel], number: int, busy_s: float) -> None:
         self._channel, self._spare, self._number, self._busy_s = channel, spare, number, busy_s
@@ -115,24 +118,24 @@ class _Asking:
         return answer
 
     def grant_time(self) -> None:
-        """Let this process be busy for some time from now on; the system ends it after that."""
+        """Grant this process ``busy_s`` more seconds of CPU; the system ends it after that."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + self._busy_s))
 
 
 class _AskedStore(ObjectStore):
-    """A store with the bytes of one object that came with a call; the other process reads other bytes, and writes.
+    """A store with the bytes of one object that came with a call; the parent reads all other bytes, and writes.
 
-    number: of the look, which names the object.
+    number: the index of the look among those of the call.
     """
 
     def __init__(self, asking: _Asking, bucket: str, number: int, look: Look, ahead: bytes) -> None:
-        super().__init__(None, bucket)  # type: ignore[arg-type]  # it asks no endpoint
+        super().__init__(None, bucket)  # type: ignore[arg-type]  # it connects to no endpoint
         self._asking, self._number, self._look, self._bytes = asking, number, look, ahead
 
     def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
         if obj != self._look.obj:
-            raise ValueError(f"{obj.key!r} is asked for in a look at {self._look.obj.key!r}")
+            raise ValueError(f"a call for {self._look.obj.key!r} requests {obj.key!r}")
         begin, ahead = self._look.begin, self._bytes
         if begin <= start and end <= begin + len(ahead):
             return ahead if (start, end) == (begin, begin + len(ahead)) else ahead[start - begin : end - begin]
@@ -144,7 +147,7 @@ class _AskedStore(ObjectStore):
 
 @functools.lru_cache(maxsize=16)
 def _format(pickled: bytes) -> Any:
-    return pickle.loads(pickled)  # noqa: S301 - of the process that started this one
+    return pickle.loads(pickled)  # noqa: S301 - the parent made the pickle
 
 
 def _made(
@@ -173,15 +176,15 @@ def _outcome(asking: _Asking, outputs: Iterator[Any]) -> bytes:
             else:
                 results.append(output)
         return packed(RETURNS, results)
-    except Exception as problem:  # noqa: BLE001 - whoever asked raises it
+    except Exception as problem:  # noqa: BLE001 - the parent raises it
         return packed(RAISES, *packed_error(problem))
 
 
 class _MemoryGuard(threading.Thread):
-    """Ends this process when the other one is gone, or when it has more memory than a call may take.
+    """Ends this process when its parent is gone, or when it takes more memory than a call may.
 
-    Some libraries crash when memory is refused, and to reserve much and use little of it is harmless.  So the resident
-    memory counts.
+    Some libraries crash if memory is refused, and reserved memory that is not used is harmless.  So the resident memory
+    counts.
     """
 
     def __init__(self, calls: int) -> None:
@@ -199,7 +202,7 @@ class _MemoryGuard(threading.Thread):
 
 
 def _resident_bytes() -> int:
-    """Return the memory of this process in bytes; 0 if it is not known."""
+    """Return the memory of this process in bytes; 0: unknown."""
     try:
         _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_text().split())
     except OSError:
@@ -208,7 +211,7 @@ def _resident_bytes() -> int:
 
 
 def _limit(resource_number: int, wanted: int) -> None:
-    """Limit a resource; not every system enforces it."""
+    """Limit a resource; not every system enforces the limit."""
     _, most = resource.getrlimit(resource_number)
     wanted = min(wanted, sys.maxsize if most < 0 else most)
     with contextlib.suppress(ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Runs a format in a decoder process, so that an object that ends the process is an error like any other."""
+"""Runs a format in a decoder process, so that an object that ends this process is an error like any other."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
 __all__ = ["GuardedFormat"]
 
-OWN_BYTES = 768 << 20  # for bytes that were fetched ahead, and a page of each column: more than most objects ever take
+OWN_BYTES = 768 << 20  # memory for fetched bytes and a page of each column; most objects take less
 
 
 @dataclass(frozen=True)
 class GuardedFormat(ObjectFormat):
-    """Reads what another format reads.
+    """Reads objects by another format, in a decoder process.
 
     An object that ends a decoder process, keeps it busy forever, or takes too much memory is corrupt.
 
-    inner: reads the end of an object first, as far as TAIL_BYTES, or all of one that it reads within SMALL_BYTES.
-    most_bytes: the memory that decoding an object may take beyond OWN_BYTES: maxDecompressedBytes.
+    inner: the other format.  Its first request is for at most the last TAIL_BYTES of an object.  Or it is for the whole
+        object, if that is read and has at most SMALL_BYTES.
+    most_bytes: the memory beyond OWN_BYTES that decoding an object may take, in bytes: maxDecompressedBytes.
     """
 
     inner: TypedFormat
@@ -50,15 +51,15 @@ class GuardedFormat(ObjectFormat):
         surveys = unseen_surveys(obj, column, self.inner.chunk_bytes)
         return self._looked_at("survey", [(obj, obj, column)])[0] if surveys is None else surveys
 
-    def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
+    def survey_together(self, objects: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
         """See ObjectFormat.survey_together."""
-        if any(unseen_surveys(obj, column, self.inner.chunk_bytes) is not None for obj in founds):
+        if any(unseen_surveys(obj, column, self.inner.chunk_bytes) is not None for obj in objects):
             return None
-        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(obj, obj, column) for obj in founds])
+        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(obj, obj, column) for obj in objects])
         return surveys
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read; OptionError for a column of ``schema`` that no message holds."""
+        """See ObjectFormat.read; raises OptionError for a schema with too many nested levels for a message."""
         check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
         ahead = self.inner.store.fetch(chunk.source, begin, chunk.size)
@@ -77,7 +78,7 @@ class GuardedFormat(ObjectFormat):
         try:
             batches = [*self._run("read", looks, b"".join(wholes), in_turn=False)]
         except ConnectorError:
-            return None  # and it is told which one it is
+            return None  # the caller reads each by itself, to report the right one
         return [self._batch(batch, schema, chunks[0]) for batch in batches]
 
     def without_writing(self) -> GuardedFormat:
@@ -122,7 +123,7 @@ class GuardedFormat(ObjectFormat):
         for fresh in (False, True):
             try:
                 with decoder(fresh=fresh, in_turn=in_turn) as process, closing(process.run(call)) as steps:
-                    for _ in range(ended):  # the same again
+                    for _ in range(ended):  # the caller has these batches already
                         next(steps, None)
                     while True:
                         try:
@@ -132,8 +133,8 @@ class GuardedFormat(ObjectFormat):
                             return results
                         ended += 1
                         yield batch
-            except DecoderEndedError as end:  # noqa: PERF203 - once or twice
-                # An earlier call may have damaged its memory, or somebody may have killed it.
+            except DecoderEndedError as end:  # noqa: PERF203 - the loop runs twice at most
+                # An earlier call may have damaged the memory of the process, or somebody may have killed it.
                 if fresh or (end.is_first and end.kind != "killed"):
                     raise self._error(end, address) from None
             except MemoryError:

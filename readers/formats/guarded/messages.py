@@ -1,4 +1,7 @@
-"""The messages of a decoder process to its parent, as JSON: a process that decodes hostile bytes may send anything."""
+"""The messages of a decoder process to its parent.
+
+They are JSON and are checked, because a process that decodes hostile bytes may send anything.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
 from tidegate.readers.formats.guarded.channel import MalformedMessageError
 from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
 
@@ -39,7 +42,7 @@ GIVEN, IN_VAIN = b"given", b"in vain"
 _SHAPES: dict[str, tuple[type, ...]] = {
     READY: (),
     FETCH: (int, int, int, int),  # the numbers of the call and of the look, and the range
-    WRITE: (int, str, str, int),  # the number of the call, the folder, the file, and how many records
+    WRITE: (int, str, str, int),  # the number of the call, the folder, the file, and the number of records
     BATCH: (),
     RETURNS: (list,),
     RAISES: (str, str),
@@ -47,11 +50,11 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 
 
 class Look(NamedTuple):
-    """The object, or the part of one, that a call looks at.
+    """An object that a call reads, and the part of it that the parent sends with the call.
 
-    arguments: of the method.
-    begin: a position in the object.
-    size: how many bytes of it come with the call from there on.
+    arguments: the arguments of the method.
+    begin: the offset of the part in the object.
+    size: the size of the part in bytes.
     """
 
     obj: S3Object
@@ -61,11 +64,11 @@ class Look(NamedTuple):
 
 
 class AskedInVain(RuntimeError):  # noqa: N818 - it never leaves these two processes
-    """The other process could not fetch or write, and has the reason."""
+    """The parent could not fetch or write; it knows the reason."""
 
 
-_ERRORS = (CorruptDataError, OptionError, ConnectorError, MemoryError, pa.ArrowException)
-"""The classes of errors that are passed on, the first that fits; of other errors only the sentence is."""
+_ERRORS = (BadRecordError, CorruptDataError, OptionError, ConnectorError, MemoryError, pa.ArrowException)
+"""The classes of errors that reach the parent; the first that fits counts.  Of other errors, only the text does."""
 
 
 def packed(kind: str, *rest: Any) -> bytes:
@@ -79,20 +82,20 @@ def unpacked(data: bytes) -> tuple[Any, ...]:
         kind, *rest = json.loads(data, object_hook=_unpacked)
         shape = _SHAPES[kind]
     except Exception as problem:  # noqa: BLE001 - whatever the bytes lead to
-        raise MalformedMessageError(f"it tells no message: {type(problem).__name__}") from None
+        raise MalformedMessageError(f"it sends no message: {type(problem).__name__}") from None
     if tuple(map(type, rest)) != shape:
-        raise MalformedMessageError(f"it tells something else than belongs to {kind!r}")
+        raise MalformedMessageError(f"it sends other values than belong to {kind!r}")
     return kind, *rest
 
 
 def packed_error(problem: Exception) -> tuple[str, str]:
-    """Return an error as the message RAISES holds it."""
+    """Return the values of the message RAISES for an error."""
     name = next((kind.__name__ for kind in _ERRORS if isinstance(problem, kind)), "")
     return name, str(problem) if name else f"{type(problem).__name__}: {problem}"
 
 
 def error_of(name: str, sentence: str) -> Exception:
-    """Return the error in a message RAISES; a RuntimeError for one of an unexpected class."""
+    """Return the error in a message RAISES; a RuntimeError if its class is not in ``_ERRORS``."""
     return next((kind for kind in _ERRORS if kind.__name__ == name), RuntimeError)(sentence)
 
 

@@ -1,8 +1,8 @@
 """Decoder processes: children that run formats whose libraries may end the process.
 
-Arrow's readers of Parquet and ORC trust what they read.  Some damaged objects end the process, some ask for gigabytes,
+Arrow's readers of Parquet and ORC trust their input.  Some damaged objects end the process, some reserve gigabytes, and
 some keep the process busy forever.  A child is started by exec when it is first needed, and reused.  Python's
-ProcessPoolExecutor bounds neither memory nor time of a call, and unpickles anything that a child sends.
+ProcessPoolExecutor limits neither the memory nor the time of a call, and unpickles anything that a child sends.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["DecoderCall", "DecoderEndedError", "DecoderProcess", "decoder"]
 
-START_S = 120.0  # until a process is ready
-BUSY_S = 120.0  # of CPU, so that a slow machine does not count: a process that takes more without an answer is stuck
-SILENT_S = 600.0  # without CPU and without waiting for bytes: the process sleeps forever, or the machine does
-MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))  # for callers who wait for their turn
-END_S = 5.0  # until a process that hung up has ended
-SAID_BYTES = 4096  # of a process's output: the last bytes that are looked at
+START_S = 120.0  # the maximum time of a start
+
+# A process that takes so much CPU without an answer is stuck.  A slow machine does not count, as it would in wall time.
+BUSY_S = 120.0
+
+SILENT_S = 600.0  # a process that neither answers nor waits for bytes for so long sleeps forever
+MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))  # the number of processes for callers who wait for their turn
+END_S = 5.0  # the maximum time from the end of the connection to the end of the process
+SAID_BYTES = 4096  # the size of the end of the output that is searched for a reason
 _PROGRAM = "import sys; sys.path[:] = {}; from tidegate.readers.formats.guarded.child import main; main({}, {})"
 _KILLED = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
@@ -55,11 +58,11 @@ EndKind: TypeAlias = Literal["crash", "killed", "memory", "busy", "silent"]
 
 
 class DecoderEndedError(Exception):
-    """A decoder process did not outlive a call.
+    """A decoder process ended during a call.
 
-    cause: such as ``signal SIGSEGV``.
-    kind: killed: by somebody else.  memory: there was not enough.  busy: it took BUSY_S without an answer.  silent: it
-        gave no answer for SILENT_S.  crash: anything else.
+    cause: a clause such as ``signal SIGSEGV``.
+    kind: how it ended.  "killed": somebody else ended it.  "memory": there was not enough memory.  "busy": it took
+        BUSY_S of CPU without an answer.  "silent": it gave no answer for SILENT_S.  "crash": any other reason.
     is_first: the call was the first one of its process, so no earlier call can be the reason.
     """
 
@@ -69,12 +72,14 @@ class DecoderEndedError(Exception):
 
 
 class DecoderCall(NamedTuple):
-    """A call of a format's method, for one or several consecutive objects.
+    """A call of a format's method, for one or several objects.
 
     store: reads and writes for the method, also in other threads.
     pickled: the format, without its store.
-    most_bytes: of memory that the process may take.
-    ahead: the bytes that come with the call, of consecutive objects.
+    most_bytes: the maximum memory of the process, in bytes.
+    method: the name of the method.
+    looks: the objects, each with the arguments of the method.
+    ahead: the parts of the objects that come with the call, one after the other.
     """
 
     store: ObjectStore
@@ -89,8 +94,8 @@ class DecoderCall(NamedTuple):
 class _Running:
     """A call that is under way.
 
-    number: among those of its process.
-    problem: why its process asked in vain.
+    number: the number of the call among those of its process.
+    problem: the error of the last fetch or write that failed.
     """
 
     call: DecoderCall
@@ -99,11 +104,11 @@ class _Running:
 
 
 class DecoderProcess:
-    """A child that makes one call at a time.
+    """A child that performs one call at a time.
 
-    is_usable: an attribute: it waits for a call, as far as known.
+    is_usable: whether the child waits for a call, as far as known; an attribute.
 
-    Raises ConnectorError if it does not start.
+    Raises ConnectorError if the child does not start.
     """
 
     _said: IO[bytes]
@@ -134,7 +139,8 @@ class DecoderProcess:
         self._said = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
         with ExitStack() as theirs:
             ends = []
-            for patience_s in (SILENT_S, *[None] * THREADS):  # silence ends the waits of threads, too
+            # Threads need no patience: when a silent process is ended, their connections close.
+            for patience_s in (SILENT_S, *[None] * THREADS):
                 own, other = socket.socketpair()
                 self._channels.append(Channel(self._held.enter_context(own), patience_s))
                 ends.append(theirs.enter_context(other).fileno())
@@ -152,14 +158,14 @@ class DecoderProcess:
 
     @property
     def has_ended(self) -> bool:
-        """True if the child is gone, such as one that was idle for long."""
+        """True if the child is gone, perhaps because it was idle for long."""
         return self._process.poll() is not None
 
     def run(self, call: DecoderCall) -> Generator[bytes, None, list[Any]]:
-        """Make a call: yield its batches, as messages of Arrow, and return its result for each object.
+        """Perform a call: yield its batches, as messages of Arrow, and return its result for each object.
 
-        Raises the errors of the method and of the store, and DecoderEndedError.  Errors that are not tidegate's change
-        their class: to pa.ArrowException for Arrow's own, to RuntimeError for others.
+        Raises DecoderEndedError, the errors of the store, and the errors of the method.  The method's errors that are
+        not tidegate's change their class: Arrow's become pa.ArrowException, and others RuntimeError.
         """
         self._calls += 1
         running = self._running = _Running(call, self._calls)
@@ -186,16 +192,16 @@ class DecoderProcess:
         if kind == RETURNS:
             results: list[Any] = rest[0]
             return results
-        # The error of the store; a library may have turned it into its own.
+        # A library may have turned the error of the store into one of its own.
         raise running.problem or error_of(*rest)
 
     def close(self) -> None:
-        """End it; nobody waits for its call."""
+        """End the child; a call that is under way is lost."""
         self.is_usable = False
         self._held.close()
 
     def disown(self) -> None:
-        """Let go of it in a forked process: it is a child of the parent, and ends when the parent lets go, too."""
+        """Close the connections of a forked process to the child, which belongs to the process that was forked."""
         for channel in self._channels:
             channel.close()
         self._said.close()
@@ -215,16 +221,16 @@ class DecoderProcess:
     def _serve(self, channel: Channel) -> None:
         with suppress(EOFError, OSError, MalformedMessageError):
             while True:
-                head, data = channel.receive(0)  # only the thread that makes calls writes
+                head, data = channel.receive(0)  # only the thread that performs calls sends bytes, to write them
                 channel.send(*self._answer(unpacked(head), data))
 
     def _answer(self, question: tuple[Any, ...], data: bytes) -> tuple[bytes, bytes]:
         kind, *rest = question
         if kind not in {FETCH, WRITE}:
-            raise MalformedMessageError(f"it tells {kind!r} in the midst of a call")
+            raise MalformedMessageError(f"it sends {kind!r} during a call")
         number, *about = rest
         running = self._running
-        if running is None or running.number != number:  # of a thread that outlived its call
+        if running is None or running.number != number:  # the thread has outlived its call
             return IN_VAIN, b""
         if kind == FETCH and about[0] not in range(len(running.call.looks)):
             raise MalformedMessageError("it asks for bytes of no object of its call")
@@ -232,7 +238,7 @@ class DecoderProcess:
             self._asking += 1
         try:
             return GIVEN, _asked(running.call, kind, about, data)
-        except Exception as problem:  # noqa: BLE001 - whoever made the call raises it
+        except Exception as problem:  # noqa: BLE001 - the call raises it
             running.problem = problem
             return IN_VAIN, b""
         finally:
@@ -251,7 +257,7 @@ class DecoderProcess:
         output = os.pread(self._said.fileno(), SAID_BYTES, max(self._said_before, end - SAID_BYTES))
         said = output.decode(errors="replace").strip()
         why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
-        # The runtime of C++ writes so of an uncaught exception, Python in its last line.
+        # The runtime of C++ writes "what():" and the text of an uncaught exception.  Python's text is in the last line.
         _, is_uncaught, cause = said.rpartition("what():")
         lines = (cause.strip() if is_uncaught else said if status > 0 else "").splitlines()
         if lines:
@@ -265,7 +271,7 @@ class DecoderProcess:
         return DecoderEndedError(cause, kind, is_first=self._calls <= 1)
 
     def _status(self) -> int:
-        """Return how the process ended, once it has hung up."""
+        """Return the exit status of the process, whose connection has ended; kill it if it does not end in time."""
         try:
             return self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -286,12 +292,12 @@ def _asked(call: DecoderCall, kind: str, about: Sequence[Any], data: bytes) -> b
 
 @contextmanager
 def decoder(*, fresh: bool = False, in_turn: bool = False) -> Iterator[DecoderProcess]:
-    """Lend a decoder process, which is kept for the next call unless it ended meanwhile.
+    """Lend a decoder process.  It is kept for the next caller, unless it has ended.
 
-    fresh: one that was never lent before.
-    in_turn: wait while MOST_AT_ONCE are lent like this.
+    fresh: start a new process.
+    in_turn: wait while MOST_AT_ONCE processes are lent to such callers.
 
-    Raises ConnectorError if none can be started.
+    Raises ConnectorError if no process can be started.
     """
     process = _DECODERS.take(fresh=fresh, in_turn=in_turn)
     try:
@@ -349,7 +355,7 @@ class _Decoders:
             process.close()
 
     def forget(self) -> None:
-        """Start again in a forked process: its threads are gone, and the children are its parent's."""
+        """Begin anew in a forked process: its threads are gone, and the children belong to its parent."""
         for process in self._idle:
             process.disown()
         self._begin()

@@ -1,1 +1,1 @@
-"""JSON: an object per line."""
+"""JSON lines: each line is a JSON object."""

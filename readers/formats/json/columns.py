@@ -1,4 +1,4 @@
-"""Converts lines of flat JSON objects to Arrow columns, at memory speed; it leaves all other lines to JsonLines."""
+"""Converts lines of flat JSON objects to Arrow columns by compiled loops; JsonLines reads all other lines."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FlatLines"]
 
-MOST_DIGITS = 18  # of a number that surely is an int64
-MOST_EXACT = 2**53  # up to here all integers are exact as doubles
-POWERS = 10.0 ** np.arange(23)  # all powers that are exact as doubles
+MOST_DIGITS = 18  # any number with so many digits is an int64
+MOST_EXACT = 2**53  # up to this, all integers are exact as doubles
+POWERS = 10.0 ** np.arange(23)  # all powers of ten that are exact as doubles
 SIMPLE_ESCAPES = np.zeros(256, np.uint8)
 SIMPLE_ESCAPES[np.frombuffer(b'"\\/bfnrt', np.uint8)] = np.frombuffer(b'"\\/\b\f\n\r\t', np.uint8)
-LOST = -1  # status of a loop for a broken text
+LOST = -1  # the status of a loop that met a broken text
 
 
 class FlatLines:
     """Makes tables of a schema from lines.
 
-    schema: of columns that it ``takes``.
-    surplus: do not read lines with a name that is no column.
+    schema: the columns, of types that ``takes`` allows.
+    surplus: refuse lines with a name that is no column.
     """
 
     def __init__(self, schema: pa.Schema, *, surplus: bool) -> None:
@@ -56,13 +56,13 @@ class FlatLines:
 
     @staticmethod
     def takes(schema: pa.Schema) -> bool:
-        """Return whether there are columns, and all are integers, doubles, texts or booleans."""
+        """Return whether a schema has columns, and all are integers, doubles, strings or booleans."""
         return bool(schema.names) and all(field.type in _TYPES for field in schema)
 
     def table(self, data: bytes) -> pa.Table | None:
-        r"""Return a row for each line that is not blank; None: a line or a value is odd, though perhaps valid.
+        r"""Return a row for each line that is not blank; None: JsonLines has to read the lines, which may be valid.
 
-        data: UTF-8; ends with ``\n``; less than 2 GiB.
+        data: lines in UTF-8, the last with ``\n``; less than 2 GiB.
         """
         text = np.frombuffer(data, np.uint8)
         tokens = self._tokenizer.tokens(text)
@@ -77,7 +77,10 @@ class FlatLines:
 
 
 class _Column(NamedTuple):
-    """The tokens of one column, by row; see Tokens.  seen: a bit for each kind that occurs."""
+    """The tokens of one column, by row; see Tokens.
+
+    seen: a bit for each kind that occurs.
+    """
 
     kinds: Bytes
     starts: Ints
@@ -126,7 +129,7 @@ def _texts(text: Bytes, column: _Column) -> list[pa.Buffer]:
 
 
 def _gathered(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints) -> list[pa.Buffer]:
-    """Return ends and bytes of texts as Arrow has them."""
+    """Return the buffers of an Arrow string array: the offsets and the bytes of texts."""
     ends = np.zeros(len(kinds) + 1, np.int32)
     gathered = np.empty(lengths.sum(), np.uint8)  # escapes are longer than their characters
     size = _gather(text, kinds, starts, lengths, ends, gathered)
@@ -142,12 +145,12 @@ _TYPES: Mapping[pa.DataType, tuple[tuple[int, ...], _Read, pa.DataType]] = {
     pa.string(): ((TEXT, ESCAPED), _texts, pa.string()),
     pa.bool_(): ((TRUE, FALSE), _booleans, pa.bool_()),
 }
-"""By type: the tokens of its values, the loop that makes Arrow's buffers, and the type of these."""
+"""By type: the tokens of its values, the loop that makes Arrow's buffers, and the type of the buffers."""
 
 
 @compiled
 def _unsigned(text: Bytes, start: int, length: int) -> tuple[int, int, bool]:
-    """Return begin and end of a number's digits, and whether it is negative."""
+    """Return the start and the end of a number's digits, and whether the number is negative."""
     negative = text[start] == MINUS
     return start + negative, start + length, negative
 
@@ -162,7 +165,7 @@ def _read_integers(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, value
                 return False
             for index in range(at, stop):
                 value = value * 10 + (np.int64(text[index]) - ZERO)
-            if value < 0:  # one more digit overflows once, to a negative number
+            if value < 0:  # a number of MOST_DIGITS + 1 digits overflows once at most, to a negative number
                 return False
             if negative:
                 value = -value
@@ -174,10 +177,10 @@ def _read_integers(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, value
 def _read_doubles(
     text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, values: npt.NDArray[np.float64], hard: Ints
 ) -> int:
-    """Fill in the doubles that follow from two exact ones, and in ``hard`` the other rows; return the number of these.
+    """Fill in ``values`` where a double is the quotient of two exact ones.
 
-    One product or quotient of two exact doubles is rounded correctly (Clinger, How to read floating point numbers
-    accurately, 1990).
+    Fills in the other rows in ``hard``, and returns their number.  A quotient of two exact doubles is rounded correctly
+    (Clinger, How to read floating point numbers accurately, 1990).
     """
     count = 0
     for row in range(len(kinds)):
@@ -210,11 +213,12 @@ def _read_doubles(
 
 @compiled
 def _gather(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, ends: Ints, gathered: Bytes) -> int:
-    """Copy texts one after the other, without their escapes; return their size, or LOST."""
+    """Copy texts one after the other, and replace their escapes; return their size, or LOST."""
     at = 0
     for row in range(len(kinds)):
         if kinds[row] == TEXT:
-            # Unsigned: an index that cannot count from the end lets the compiler copy sixteen bytes at a time.
+            # A negative index would count from the end.  With unsigned ones, the compiler copies sixteen bytes at a
+            # time.
             source, target = np.uintp(starts[row]), np.uintp(at)
             for index in range(np.uintp(lengths[row])):
                 gathered[target + index] = text[source + index]
@@ -229,7 +233,7 @@ def _gather(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, ends: Ints, 
 
 @compiled
 def _unescape(text: Bytes, start: int, stop: int, gathered: Bytes, at: int) -> int:
-    """Copy a text without its escapes; return its end, or LOST for half of a surrogate pair."""
+    """Copy a text, and replace its escapes; return the end of the copy, or LOST for half of a surrogate pair."""
     while start < stop:
         byte = text[start]
         start += 1
@@ -267,7 +271,7 @@ def _code_unit(text: Bytes, at: int) -> int:
 
 @compiled
 def _encode(point: int, gathered: Bytes, at: int) -> int:
-    """Write a code point as UTF-8 and return its end."""
+    """Write a code point as UTF-8, and return the position after it."""
     if point < 0x80:
         gathered[at] = point
         return at + 1

@@ -14,14 +14,14 @@ __all__ = ["JsonFactory"]
 
 
 class JsonFactory(FormatFactory[RecordOptions]):
-    """Makes ``json``: a JSON value per line.  In a column of timestamps, a number counts seconds."""
+    """Makes ``json``: a JSON object per line.  In a column of timestamps, a number counts seconds."""
 
     name: ClassVar[str] = "json"
     options = RecordOptions
     parsed_units: ClassVar[tuple[TimeUnit, ...]] = ("iso8601", "s")
 
     def create(self, options: RecordOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
+        """See FormatFactory.create."""
         from tidegate.readers.formats.json.format import JsonFormat
 
         return JsonFormat(

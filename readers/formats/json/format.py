@@ -1,4 +1,4 @@
-"""Cuts and reads objects of JSON lines, at any byte."""
+"""Objects of JSON lines, cut into chunks at any byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import orjson
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, value_times
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
@@ -33,23 +33,23 @@ __all__ = ["JsonFormat"]
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
-INT64_DIGITS = 19  # from here on, a number may be too large
-LARGEST_DECIMAL = 38  # digits
+INT64_DIGITS = 19  # a number with so many digits may be larger than an int64
+LARGEST_DECIMAL = 38  # the maximum number of digits
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(ObjectFormat):
     r"""Reads JSON lines (https://jsonlines.org) in UTF-8, plain or compressed.
 
-    store: of the objects.
-    unit: of event times; None: they are texts in ISO 8601.
-    chunk_bytes: how large a chunk may be; at least 1.
+    store: has the objects.
+    unit: the unit of event times; None: they are texts in ISO 8601.
+    chunk_bytes: the maximum size of a chunk, at least 1.
     bad_records: the policy for lines that are no JSON object, and for values that do not fit.
-    read_times: the event-time column as it is read, if rows are selected by it; None: it need not be read.
+    read_times: the event-time column as it is read, if rows are selected by it; None: rows are not selected.
 
-    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.
-    Compressed ones (by their suffix: .gz, .zst, .bz2, .lz4) are one chunk each.  Lines end with
-    ``\n`` or ``\r\n``; blank ones are skipped; every other one should be a whole JSON object.
+    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by
+    their suffix: .gz, .zst, .bz2, .lz4) are one chunk each.  Lines end with ``\n`` or ``\r\n``.  Blank lines are
+    skipped, and every other line should be a whole JSON object.
     """
 
     store: ObjectStore
@@ -61,9 +61,10 @@ class JsonFormat(ObjectFormat):
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, with types that Spark has.
 
-        Integers are int64, and greater ones decimals.  Numbers with a fraction or an exponent are doubles.  Dates and
-        times stay strings, and so do columns of several types and columns of nulls.  The columns are in alphabetical
-        order, also nested ones, as in Spark.  If malformed lines are kept, the column of corrupt records is among them.
+        Integers are int64, and larger ones decimals.  Numbers with a fraction or an exponent are doubles.  Dates and
+        times stay strings.  Columns of several types are strings, and so are columns of nulls.  The columns are in
+        alphabetical order, also nested ones, as in Spark.  If malformed lines are kept, the column of corrupt records
+        is among them.
         """
         shape = _Shape()
         policy = self.bad_records
@@ -75,20 +76,18 @@ class JsonFormat(ObjectFormat):
                         shape.add(json_object(line))
                     except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                         if policy.fails:
-                            raise _corrupt(item.name, offset, problem) from None
+                            raise _bad(item.name, offset, problem) from None
                         if policy.keeps_corrupt:
                             shape.add({policy.corrupt_column: ""})
                 if block.offset + len(block.data) >= SAMPLE_BYTES:
-                    break  # the stream of a compressed one goes on
+                    break  # a compressed object is streamed beyond the sample
         return pa.schema(shape.fields())
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """Cut an object into chunks, and find their times, as survey_lines does.
+        """See ObjectFormat.survey and survey_lines.
 
-        Malformed lines that do not end the query need no time.  With ``read_times`` the times are those of the rows
-        that ``read`` yields.
-
-        Raises OptionError if event times are numbers and there is no unit.
+        Malformed lines that do not end the query need no time.  With ``read_times``, the times are those of the rows
+        that ``read`` yields.  Also raises OptionError if event times are numbers and there is no unit.
         """
 
         def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
@@ -104,14 +103,14 @@ class JsonFormat(ObjectFormat):
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
 
-        Strings are parsed for columns of timestamps, dates, decimals and binary (Base64); a time without a zone is UTC,
-        and a number counts seconds.  A string column takes any other JSON as its text.  If a key comes twice, the last
-        one counts.
+        Columns of timestamps, dates, decimals and binary (Base64) parse strings.  A time without a zone is UTC, and a
+        number counts seconds.  A string column takes any other JSON as its text.  If a key comes twice, the last value
+        counts.
 
-        A batch holds at most 16 MiB, unless a single row is larger.  Some 16 MiB of text are in
-        memory at once, or the longest line if that is longer, which may be 256 MiB at most.
+        A batch holds at most 16 MiB, unless a single row is larger.  Memory holds some 16 MiB of text, or the longest
+        line if that is longer; it may have at most 256 MiB.
 
-        Raises CorruptDataError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
+        Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
         with self.bad_records.of_chunk(self.store, chunk, schema) as records:
@@ -123,9 +122,9 @@ class JsonFormat(ObjectFormat):
                 yield from lines.batches(records, block)
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
-        """See ObjectFormat.read_together: all lines are one text to pyarrow.json, if none of them is odd.
+        """See ObjectFormat.read_together: all lines are read as one text, unless some have to be read one by one.
 
-        For an object of 10 KB, to begin reading takes four times as long as to read.
+        For an object of 10 KB, the start of a read takes four times as long as the read itself.
         """
         texts: list[bytes] = []
         size = 0
@@ -150,18 +149,18 @@ def _ended(text: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def _lines_into(schema: pa.Schema, surplus: bool) -> JsonLines:
-    """Return the JsonLines of a schema; making one takes longer than reading a small object."""
+    """Return the JsonLines of a schema; a new one takes longer to make than a small object to read."""
     return JsonLines(schema, surplus=surplus)
 
 
-def _corrupt(name: str, offset: int, problem: MalformedError) -> CorruptDataError:
-    return CorruptDataError(f"{name}: the line at byte {offset} {problem}")
+def _bad(name: str, offset: int, problem: MalformedError | str) -> BadRecordError:
+    return BadRecordError(f"{name}: the line at byte {offset} {problem}")
 
 
 class _Probe:
-    """Finds the event times of lines.
+    """Reads the event times of lines.
 
-    fails: whether a malformed line ends the query; otherwise it is a row that needs no time.
+    fails: a malformed line ends the query.  False: it is a row that needs no time.
     """
 
     def __init__(self, name: str, column: str, unit: TimeUnit | None, *, fails: bool) -> None:
@@ -179,7 +178,7 @@ class _Probe:
                 values.append(None if isinstance(node, bool) else plain_value(node))
             except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                 if self._fails:
-                    raise _corrupt(self._name, offset, problem) from None
+                    raise _bad(self._name, offset, problem) from None
                 malformed += 1
         if self._unit is None and any(isinstance(value, int | float) for value in values):
             raise OptionError(
@@ -190,7 +189,7 @@ class _Probe:
 
 
 class _ReadProbe:
-    """Finds the event times of lines as they are read into rows."""
+    """Reads the event times of lines as a read of their rows gives them."""
 
     def __init__(self, name: str, column: TimeColumn, policy: BadRecordPolicy) -> None:
         self._name, self._column, self._policy = name, column, policy
@@ -203,21 +202,21 @@ class _ReadProbe:
                 values.append(_inner(self._convert(self._record(line)), self._column.names))
             except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                 if self._policy.fails:
-                    raise _corrupt(self._name, offset, problem) from None
+                    raise _bad(self._name, offset, problem) from None
                 bad += 1
             except MisfitError as misfit:
                 if self._policy.keeps_misfits:
                     values.append(_inner(misfit.partial, self._column.names))
                 elif self._policy.fails:
                     sentence = f"has no {self._column.field.type} in {self._column.field.name!r}"
-                    raise CorruptDataError(f"{self._name}: the line at byte {offset} {sentence}") from None
+                    raise _bad(self._name, offset, sentence) from None
                 else:
                     bad += 1
         return SeenLines(len(block.data), self._column.times(pa.array(values, self._column.type)), bad)
 
     def _record(self, line: bytes) -> dict[str, object]:
-        """Return the result of json_object, or faster only a single column of it."""
-        if len(self._column.names) > 1:  # values beside the times may not fit
+        """Return the result of json_object; for a column that is not nested only this column, which is faster."""
+        if len(self._column.names) > 1:  # other values in the same struct may be misfits
             return json_object(line)
         node = _node(line, self._column.names)
         if type(node) is int:
@@ -228,11 +227,11 @@ class _ReadProbe:
 
 
 def _node(line: bytes, path: Sequence[str]) -> object:
-    """Return the value at a path in a line, as orjson or json_object returns it; None: there is none."""
+    """Return the value at a path in a line, as orjson or json_object returns it; None: the line has none."""
     node: object
     try:
         node = orjson.loads(line)
-    except orjson.JSONDecodeError:  # perhaps only because of NaN, which Spark takes, too
+    except orjson.JSONDecodeError:  # the line may still be valid to Spark, which takes NaN
         node = None
     if isinstance(node, dict):
         require_shallow(line, node)
@@ -250,18 +249,18 @@ def _inner(node: object, path: Sequence[str]) -> object:
 
 
 def _times(values: list[object], unit: TimeUnit) -> pa.Int64Array:
-    """Return times in milliseconds, rounded down; null for values that are no time."""
+    """Return times in ms since the epoch, rounded down; null for values that are no time."""
     if unit == "iso8601":
         try:
             times = pa.array(values, pa.string()).cast(pa.timestamp("ms", "UTC"))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # no text, no zone, finer than milliseconds ...
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a value is no text, has no zone, or is finer than milliseconds
             return value_times(values, unit)
         return times.view(pa.int64())
     return value_times(values, unit)
 
 
 class _Shape:
-    """The types of a value in all places where it was seen."""
+    """The types that the values of a column have had so far."""
 
     def __init__(self) -> None:
         self._kinds: set[type] = set()
@@ -288,7 +287,7 @@ class _Shape:
                 self._item.add(value)
 
     def fields(self) -> list[pa.Field]:
-        """Return the columns of an object; those that are empty objects everywhere are left out."""
+        """Return the columns of an object; columns that hold only empty objects are left out."""
         types = [(name, shape._type()) for name, shape in sorted(self._columns.items())]  # noqa: SLF001 - its own class
         return [pa.field(name, kind) for name, kind in types if kind is not None]
 

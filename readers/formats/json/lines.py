@@ -1,7 +1,7 @@
 """Converts lines of JSON to Arrow batches of a schema.
 
-Most lines are read a block at once: flat objects by loops of our own, nested ones by pyarrow.json.  Lines that these
-cannot read, or would not read as Spark does, are read one by one, to the same values.
+Most lines are read a block at once: flat objects by FlatLines, nested ones by pyarrow.json.  Lines that both cannot
+read, or would not read as Spark does, are read one by one.  The values are the same in any case.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords
 from tidegate.readers.formats.json.values import (
@@ -34,8 +34,9 @@ __all__ = ["BATCH_BYTES", "JsonLines"]
 
 BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
-_LARGE_BYTES = 2 << 20  # of text from which on it pays to import Numba, 0.3 s
-# It must be a whole value, perhaps in quotes or with escapes, not a part of an identifier such as a UUID with 1e-20.
+_LARGE_BYTES = 2 << 20  # from this size on, FlatLines saves more than the import of Numba takes (0.3 s)
+
+# The number must be a whole value, perhaps in quotes or with escapes.  An identifier may contain 1e-20, too.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
@@ -43,13 +44,14 @@ _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 class JsonLines:
     """Makes batches of the columns of a schema from lines.
 
+    schema: the schema of the columns.
     surplus: report values that are in no column of the schema, for the rescued-data column.
 
     Raises OptionError for a type that JSON cannot be read as.
     """
 
     def __init__(self, schema: pa.Schema, *, surplus: bool = False) -> None:
-        # Nulls are checked after reading.
+        # Fields are nullable here, because ChunkRecords checks for nulls once the batch is complete.
         self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
         self._convert = record_converter(schema, surplus=surplus)
         self._row_bytes = sum(_width(field.type) for field in self._fields)
@@ -62,7 +64,7 @@ class JsonLines:
     def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES unless it has a single row.
 
-        records: of the chunk that the block is from.
+        records: the records of the chunk that the block is from.
         """
         for part in self._parts(block):
             for batch in self._rows(records, part):
@@ -70,7 +72,7 @@ class JsonLines:
                     yield from _bounded(batch)
 
     def plain_batches(self, records: ChunkRecords, data: bytes) -> list[pa.RecordBatch] | None:
-        """Return the rows of whole lines as ``batches`` yields them; None: some have to be read one by one."""
+        """Return the rows of whole lines as ``batches`` yields them; None: some lines have to be read one by one."""
         batches: list[pa.RecordBatch] = []
         for part in self._parts(LineBlock(0, data)):
             batch = self._plain(part)
@@ -78,12 +80,12 @@ class JsonLines:
                 return None
             try:
                 batches += _bounded(records.batch(batch))
-            except CorruptDataError:
+            except BadRecordError:
                 return None
         return batches
 
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
-        # As if all columns were missing: then very short lines make many bytes.
+        # Very short lines may lack all columns.  Then the rows take more bytes than the text.
         rows = block.data.count(b"\n") + 1
         return _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES)
 
@@ -101,11 +103,11 @@ class JsonLines:
 
     def _plain(self, block: LineBlock) -> pa.RecordBatch | None:
         batch = self._quick(block.data)
-        # There may be only blank lines, or blanks around.
+        # Perhaps only blank lines, or blanks around lines, hindered the quick way.
         return self._quick(b"\n".join(line for _, line in lines_of(block))) if batch is None else batch
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
-        """Return the rows as whole columns; None: some lines have to be read one by one."""
+        """Return the rows, read as whole columns; None: some lines have to be read one by one."""
         if self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
         try:
@@ -117,13 +119,13 @@ class JsonLines:
             columns = [column.combine_chunks() for column in table.columns]
             arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
             batch = self._batch_of(arrays, table.num_rows)
-            batch.validate(full=True)  # to pyarrow.json, 10000 is a decimal(6, 2)
+            batch.validate(full=True)  # pyarrow.json reads 10000 as a decimal(6, 2), which it does not fit
         except pa.ArrowInvalid:
             return None
         return batch
 
     def _flat(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
-        """Return the rows as FlatLines reads them; None: it cannot, or there are too few to pay for its start."""
+        """Return the rows as FlatLines reads them; None: it cannot, or its import would take longer than it saves."""
         if len(data) < _LARGE_BYTES or not data.endswith(b"\n"):
             return None
         from tidegate.readers.formats.json.columns import FlatLines
@@ -135,7 +137,7 @@ class JsonLines:
         return self._flat_lines.table(data)
 
     def _nested(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
-        """Return the rows as pyarrow.json reads them; None: it cannot, or may not read one row from each line."""
+        """Return the rows as pyarrow.json reads them; None: it might read more or less than one row from a line."""
         lines = _objects(data)
         if not lines:
             return None
@@ -149,7 +151,7 @@ class JsonLines:
         return table if table.num_rows == lines else None
 
     def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
-        """Return the rows, read line by line; raises CorruptDataError for the first bad line that ends the query."""
+        """Return the rows, read line by line; raises BadRecordError for the first bad line that ends the query."""
         batch_records = records.begin_batch()
         rows: list[dict[str, object]] = []
         for offset, line in lines_of(block):
@@ -169,13 +171,13 @@ class JsonLines:
         return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), batch_records)
 
     def _reason(self, misfit: MisfitError) -> str | None:
-        """Return the column that a line does not fit; None: it only has surplus."""
+        """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""
         bad = next((field for field in self._fields if field.name in misfit.rest), None)
         return bad and f"has no {bad.type} in {bad.name!r}"
 
     def _batch_of(self, arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
         if not arrays:
-            # Rows without columns keep their number only so.
+            # A batch without columns keeps its number of rows only if it is made from structs.
             return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))
 
@@ -183,9 +185,9 @@ class JsonLines:
 def _objects(data: bytes) -> int:
     """Return the number of lines if each begins with ``{`` and ends with ``}``, else 0.
 
-    JSON has a comma between ``}`` and ``{``, so no value goes on in the next line.  So as many rows as lines mean one
-    row a line.  pyarrow.json also takes several values in a line, and one in several lines.  It crashes where the first
-    value is null (apache/arrow#47409).
+    pyarrow.json also takes several values in a line, or one value in several lines.  But in JSON, a comma stands
+    between ``}`` and ``{``, so no value goes on after a line that ends with ``}``.  Then as many rows as lines mean
+    one row a line.  pyarrow.json crashes if the first value is null (apache/arrow#47409).
     """
     text = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(text == _NEWLINE)
@@ -193,7 +195,7 @@ def _objects(data: bytes) -> int:
     ends = np.concatenate((breaks, [len(data)]))
     if data.endswith(b"\n"):
         begins, ends = begins[:-1], ends[:-1]
-    # A blank line has neither; for one at the very beginning, index -1 is the last byte of all.
+    # A blank line has no ``{``.  If the first line is blank, index -1 is the last byte of the text, which is harmless.
     if not data or (text[begins] != _OPENING).any():
         return 0
     last = text[ends - 1]
@@ -202,7 +204,7 @@ def _objects(data: bytes) -> int:
 
 
 def _parts(block: LineBlock, count: int) -> Iterator[LineBlock]:
-    """Cut a block into parts of whole lines, about ``count`` and about equal."""
+    """Cut a block into about ``count`` parts of whole lines and of about equal size."""
     offset, data = block
     begin = 0
     for number in range(1, count + 1):
@@ -249,14 +251,14 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Return how many bytes a null takes."""
+    """Return the size of a null in bytes, with a byte for its validity."""
     if pa.types.is_struct(kind):
         return 1 + sum(_width(field.type) for field in kind)
     return 1 + (kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4)
 
 
 def _raw(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type as which pyarrow.json reads a column of ``kind``; None: it cannot."""
+    """Return the type by which pyarrow.json reads a column of ``kind``; None: it cannot read such a column."""
     if pa.types.is_struct(kind):
         raw = [(field.name, _raw(field.type)) for field in kind]
         return None if any(inner is None for _, inner in raw) else pa.struct(raw)
@@ -265,12 +267,12 @@ def _raw(kind: pa.DataType) -> pa.DataType | None:
         return inner and pa.list_(pa.field(kind.value_field.name, inner))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_binary(kind):
         return pa.string()
-    # To Spark any value of a null column is null, to Arrow none is.
+    # Spark reads any value of a null column as null, and Arrow refuses all values.
     return None if pa.types.is_map(kind) or pa.types.is_null(kind) else kind
 
 
 def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column of the raw type as one of the type; raises ArrowInvalid for a text that does not fit."""
+    """Convert a column from its raw type to ``kind``; raises ArrowInvalid for a text that does not fit."""
     if column.type == kind:
         return column
     if pa.types.is_struct(kind):

@@ -1,10 +1,11 @@
 """Cuts lines of JSON into tokens: the kinds and the positions of the values of some columns.
 
-A compiled loop walks over lines that hold one flat object each, by the grammar of RFC 8259.  It gives up at anything
-else, valid or not.
+A compiled loop walks over lines that hold one flat object each, by the grammar of RFC 8259.  It gives up at any other
+line, valid or not.
 
-Tried: pyarrow.json 26 refuses a number for a column of strings, and a key that comes twice.  One bad line fails the
-whole block.  It tells no positions of values in the text, which Spark's rules for strings need.
+pyarrow.json 26 does not suffice.  It refuses a number for a column of strings, and a key that comes twice.  One bad
+line fails the whole block.  Spark's rules for strings need the positions of values in the text, which it does not
+report.
 """
 
 from __future__ import annotations
@@ -45,11 +46,14 @@ Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Ints: TypeAlias = "npt.NDArray[np.int32]"
 
 NONE, WHOLE, NUMBER, TEXT, ESCAPED, TRUE, FALSE = range(7)
-"""Kinds of tokens: null or nothing; an integer, any other number; a text without escapes, and with; true, false."""
+"""Kinds of tokens.
 
-ODD = -1  # status of a loop that gave up
-UNKNOWN, UNSEEN = -1, -2  # no column, no name
-MOST_NAMES = 1024  # of a line; their columns are remembered
+NONE is null, or no value; WHOLE is an integer, and NUMBER any other number.  TEXT has no escapes, and ESCAPED has some.
+"""
+
+ODD = -1  # the status of a loop that gave up
+UNKNOWN, UNSEEN = -1, -2  # columns: the name is no column's; no line before had a name at this place
+MOST_NAMES = 1024  # the number of names of a line whose columns are remembered for the next line
 TAB, RETURN, SPACE, QUOTE, PLUS, COMMA, MINUS, POINT, ZERO, NINE, COLON = b'\t\r "+,-.09:'
 OPENING, CLOSING, BACKSLASH, NEWLINE, LETTER_U, LETTER_E = b"{}\\\nue"
 
@@ -57,7 +61,8 @@ OPENING, CLOSING, BACKSLASH, NEWLINE, LETTER_U, LETTER_E = b"{}\\\nue"
 class Tokens(NamedTuple):
     """The kinds and positions of the values of columns.
 
-    kinds, starts, lengths: by column and row; a text's without its quotes, meaningless for NONE.
+    kinds: the kind of each value, by column and row.
+    starts, lengths: the position of each value in the text, in bytes, without the quotes of a text; undefined for NONE.
     seen: by column, a bit for each kind that occurs.
     """
 
@@ -70,8 +75,8 @@ class Tokens(NamedTuple):
 class Tokenizer:
     """Finds the values of columns.
 
-    names: of the columns, as lines name them.
-    surplus: give up at a line with another name.
+    names: the names of the columns in lines.
+    surplus: give up at a line with any other name.
     """
 
     def __init__(self, names: Sequence[str], *, surplus: bool) -> None:
@@ -81,9 +86,9 @@ class Tokenizer:
         self._surplus = surplus
 
     def tokens(self, text: Bytes) -> Tokens | None:
-        r"""Return the values of lines; None: they are not all flat objects, one a line, each name at most once.
+        r"""Return the values of lines; None: some line is not one flat object in which each name comes once.
 
-        text: ends with `` ``; less than 2 GiB.  Not checked to be UTF-8.
+        text: the lines, the last with ``\n``; less than 2 GiB.  Whether they are UTF-8 is not checked.
         """
         columns, rows = len(self._ends) - 1, int(np.count_nonzero(text == NEWLINE))
         kinds = np.zeros((columns, rows), np.uint8)
@@ -94,7 +99,7 @@ class Tokenizer:
 
 
 @compiled
-def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions, and gives nothing back by references
+def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes arguments by position, and has no references
     text: Bytes,
     names: Bytes,
     name_ends: Ints,
@@ -104,11 +109,11 @@ def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions,
     lengths: Ints,
     seen: Ints,
 ) -> int:
-    """Fill in the tokens and return how many objects there are, or ODD.
+    """Fill in the tokens, and return the number of objects, or ODD.
 
-    Only the loop over lines steps past a line's end, so other loops need not look for an end.
+    Only the loop over lines steps past the end of a line, so other loops need not check for the end of the text.
     """
-    layout = np.empty((MOST_NAMES, 3), np.int32)  # of the line before: start, length and column of each name
+    layout = np.empty((MOST_NAMES, 3), np.int32)  # start, length and column of each name in the line before
     layout[:, 2] = UNSEEN
     last_row = np.full(len(name_ends), -1, np.int32)
     at = row = 0
@@ -168,9 +173,12 @@ def _after_blanks(text: Bytes, at: int) -> int:
 
 @compiled
 def _name(text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, member: int) -> tuple[int, int]:
-    """Return the column of a name, or UNKNOWN, and the place of its closing quote; ODD without one, or with escapes."""
+    """Return the column of a name, or UNKNOWN, and the position of its closing quote.
+
+    The position is ODD if there is no closing quote, or if the name has escapes.
+    """
     if member < MOST_NAMES:
-        # Mostly it is the name at the same place in the line before.
+        # Most lines have the same names in the same order as the line before.
         length, column = layout[member, 1], layout[member, 2]
         if column != UNSEEN and _same(text, start, text, layout[member, 0], length) and text[start + length] == QUOTE:
             return column, start + length
@@ -200,7 +208,7 @@ def _same(left: Bytes, start: int, other: Bytes, begin: int, length: int) -> boo
 
 @compiled
 def _value(text: Bytes, at: int) -> tuple[int, int, int, int]:
-    """Return the kind of the value that begins here, its start and end, and the place after it; ODD is a kind, too."""
+    """Return the kind of the value at a position, or ODD, its start and its end, and the position after it."""
     first = text[at]
     if first == QUOTE:
         end, escaped = _text_end(text, at + 1)
@@ -210,7 +218,7 @@ def _value(text: Bytes, at: int) -> tuple[int, int, int, int]:
         end, whole = _number_end(text, at)
         kind = ODD if end == ODD else WHOLE if whole else NUMBER
         return kind, at, end, end
-    # No word contains a line's end, so nothing is compared beyond it.
+    # No word contains a line feed, so the comparison stops at the end of the line.
     if _same(text, at, _NULL, 0, len(_NULL)):
         return NONE, at, at, at + len(_NULL)
     if _same(text, at, _TRUE, 0, len(_TRUE)):
@@ -225,7 +233,7 @@ _NULL, _TRUE, _FALSE = (np.frombuffer(word, np.uint8) for word in (b"null", b"tr
 
 @compiled
 def _text_end(text: Bytes, at: int) -> tuple[int, bool]:
-    """Return the position of a text's closing quote, and whether it holds escapes; ODD if it is no text."""
+    """Return the position of a text's closing quote, or ODD if it is no text, and whether the text has escapes."""
     escaped = False
     while text[at] != QUOTE:
         if text[at] < SPACE:
@@ -258,7 +266,7 @@ def hex_digit(byte: int) -> int:
 
 @compiled
 def _number_end(text: Bytes, at: int) -> tuple[int, bool]:
-    """Return the end of a number, and whether it is an integer; ODD if it is no number."""
+    """Return the end of a number, or ODD if it is no number, and whether it is an integer."""
     if text[at] == MINUS:
         at += 1
     whole = True
@@ -272,7 +280,7 @@ def _number_end(text: Bytes, at: int) -> tuple[int, bool]:
         at = _after_digits(text, begin)
         if at == begin:
             return ODD, whole
-    if text[at] | 0x20 == LETTER_E:  # or E
+    if text[at] | 0x20 == LETTER_E:  # in either case
         whole = False
         begin = at + 1
         if text[begin] == PLUS or text[begin] == MINUS:

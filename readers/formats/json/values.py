@@ -30,8 +30,8 @@ __all__ = [
     "timestamp_of",
 ]
 
-_LONGEST_INT64 = 20  # characters
-DEEPEST = 200  # levels; recursion then stays within Python's limit
+_LONGEST_INT64 = 20  # characters, sign included
+DEEPEST = 200  # the maximum number of nested levels, so that recursion stays within Python's limit
 _TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
@@ -40,25 +40,25 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 
 class Whole(str):
-    """A number without fraction and exponent, as it is written."""
+    """A number without a fraction and an exponent, as it is written."""
 
     __slots__ = ()
 
 
 class Real(str):
-    """Any other number, also NaN and the infinities."""
+    """Any other number as it is written, also NaN and the infinities."""
 
     __slots__ = ()
 
 
 class MalformedError(ValueError):
-    """A line is no JSON object; the message tells why, without the line's content."""
+    """A line is no JSON object; the message gives the reason, without the line's content."""
 
 
 class MisfitError(ValueError):
-    """A value that a column's type does not take.
+    """A value does not fit the type of its column.
 
-    partial: the part that fits; None: none.
+    partial: the part of the value that fits; None: no part does.
     rest: the part that does not fit; None: the whole value.
     """
 
@@ -87,7 +87,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def require_shallow(line: bytes, node: Any) -> None:
-    """Raise MalformedError if ``node`` of a line is nested more than DEEPEST deep."""
+    """Raise MalformedError if the value of a line has more than DEEPEST nested levels."""
     if line.count(b"{") + line.count(b"[") <= DEEPEST:
         return
     level = [node]
@@ -100,7 +100,7 @@ def require_shallow(line: bytes, node: Any) -> None:
 
 
 def plain_value(node: object) -> object:
-    """Return a value of json_object, with a number as int, or as float if it is large or has a fraction."""
+    """Return a value of json_object, with a number as int, or as float if it is large or not an integer."""
     if isinstance(node, Whole) and len(node) <= _LONGEST_INT64:
         return int(node)
     return float(node) if isinstance(node, Whole | Real) else node
@@ -109,10 +109,10 @@ def plain_value(node: object) -> object:
 def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
     """Return the function that converts a value of json_object to one that Arrow takes for a struct of ``schema``.
 
-    It raises MisfitError for values that do not fit, with the fitting part as its partial value.  With ``surplus`` it
-    also raises it for a key that is no column, or no field of a nested struct.  Its rest is by column.  As in Spark,
-    only the values that do not fit are null.  If an element of an array or a map does not fit, the whole array or map
-    is null.
+    The function raises MisfitError for values that do not fit.  With ``surplus``, it also raises MisfitError for a key
+    that is no column, or no field of a nested struct.  ``partial`` has the values that fit, and ``rest`` the others, by
+    column.  As in Spark, only the values that do not fit are null.  If an element of an array or a map does not fit,
+    the whole array or map is null.
 
     Raises OptionError for a type that JSON cannot be read as.
     """
@@ -218,7 +218,7 @@ def _text(value: Any) -> str:
     text = str(value) if isinstance(value, str) else json_text(value)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not: replaced as in Java
+    except UnicodeEncodeError:  # JSON allows half a surrogate pair, and UTF-8 does not; Java replaces it
         return text.encode(errors="replace").decode()
     return text
 
@@ -233,34 +233,34 @@ def json_text(node: Any) -> str:
 
 
 def _decimal(kind: pa.DataType, value: Any) -> Decimal:
-    return _found(text_values.decimal_of(value, kind) if isinstance(value, str) else None)
+    return _fitting(text_values.decimal_of(value, kind) if isinstance(value, str) else None)
 
 
 def date_of(value: Any) -> int:
-    """Return the date of a text by Spark's rules; raises MisfitError for anything else."""
-    return _found(text_values.date_of(value) if type(value) is str else None)
+    """Return the date of a text by Spark's rules, in days since the epoch; raises MisfitError for any other value."""
+    return _fitting(text_values.date_of(value) if type(value) is str else None)
 
 
 def timestamp_of(has_zone: bool, value: Any) -> int:
     """Return the time of a text by Spark's rules, in microseconds since the epoch; a JSON number counts seconds.
 
-    has_zone: whether the type has a zone: then a time without one is UTC; otherwise a time with one does not fit.
+    has_zone: the type has a zone, so a time without one is UTC.  False: a time with a zone does not fit.
 
-    Raises MisfitError for anything else.
+    Raises MisfitError for any other value.
     """
     if isinstance(value, Whole) and has_zone:
         return _whole(64, Whole(value + "000000"))
-    return _found(text_values.timestamp_of(value, has_zone=has_zone) if type(value) is str else None)
+    return _fitting(text_values.timestamp_of(value, has_zone=has_zone) if type(value) is str else None)
 
 
-def _found(value: T | None) -> T:
+def _fitting(value: T | None) -> T:
     if value is None:
         raise MisfitError
     return value
 
 
 def binary_of(value: Any) -> bytes:
-    """Return the bytes of a Base64 text; raises MisfitError for anything else."""
+    """Return the bytes of a Base64 text; raises MisfitError for any other value."""
     try:
         return base64.b64decode(_expect(str, value), validate=True)
     except ValueError:

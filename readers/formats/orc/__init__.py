@@ -1,1 +1,1 @@
-"""ORC: objects of stripes."""
+"""ORC objects, which consist of stripes."""

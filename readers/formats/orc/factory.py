@@ -1,4 +1,4 @@
-"""The factory of ORC, which decodes in a process of its own: some damaged objects end it."""
+"""The factory of ORC.  Damaged objects may end the process that decodes, so ORC has a process of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OrcFactory(FormatFactory[TypedOptions]):
     options = TypedOptions
 
     def create(self, options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
+        """See FormatFactory.create."""
         from tidegate.readers.formats.guarded.format import GuardedFormat
         from tidegate.readers.formats.orc.format import OrcFormat
 

@@ -1,4 +1,4 @@
-"""Cuts ORC objects at stripes, takes times from their statistics, and reads them by ranges of bytes."""
+"""ORC objects, cut at stripes.  Times come from statistics, and columns are read by ranges of bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["OrcFormat"]
 class _Opened:
     """An object whose tail was read.
 
-    fields: the columns as the library has them, with their attributes.
+    fields: the columns as Arrow has them, with their attributes.
     """
 
     obj: S3Object
@@ -60,12 +60,11 @@ class _Opened:
 class OrcFormat(TypedFormat):
     """Objects of Apache ORC.
 
-    Neighbouring stripes are one chunk while they stay within ``chunk_bytes``; a larger stripe is a chunk
-    of its own.
+    A chunk has successive stripes with at most ``chunk_bytes`` together; a larger stripe is a chunk of its own.
 
-    An object of up to SMALL_BYTES is read by one request.  Of a larger one only the requested columns are fetched.  At
-    most HELD_BYTES of a stripe and as much of the next are held as fetched, and at most MOST_ROWS rows as decoded.
-    Timestamps have to lie between the years 1678 and 2261.
+    An object of up to SMALL_BYTES is read by one request.  From a larger one, only the requested columns are fetched.
+    Memory holds at most HELD_BYTES of a stripe and as much of the next one, and at most MOST_ROWS decoded rows.
+    Timestamps have to be between the years 1678 and 2261.
     """
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
@@ -76,7 +75,7 @@ class OrcFormat(TypedFormat):
         """See ObjectFormat.survey.
 
         The times come from the statistics of the stripes.  The column is read if it has no usable statistics, as for
-        texts, or if reading changes its values.  Without a column, an object within ``chunk_bytes`` is not looked at.
+        texts, or if reading changes its values.  Without a column, an object up to ``chunk_bytes`` is not read.
         """
         surveys = unseen_surveys(obj, column, self.chunk_bytes)
         if surveys is not None:
@@ -106,7 +105,7 @@ class OrcFormat(TypedFormat):
     def _decoded(
         self, opened: _Opened, stripes: Sequence[RowGroup], places: Sequence[int]
     ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
-        """Yield rows of some stripes, with the columns at some places, in Spark's types."""
+        """Yield the rows of some stripes, with the columns at some places, in Spark's types."""
         if not places:
             for stripe in stripes:
                 for start in range(0, stripe.rows, MOST_ROWS):
@@ -144,7 +143,7 @@ class OrcFormat(TypedFormat):
         field = functools.reduce(lambda outer, place: outer.type.field(place), path[1:], opened.fields[path[0]])
         check_time_type(column, spark_type(field), self.time_unit)
         by_stripe = tail.statistics(tail.column_at(path))
-        # A writer has one zone for all its stripes.
+        # All stripes of an object have the zone of its writer.
         zone = tail.footer(opened.fetch, tail.stripes[0]).zone if is_wall_clock(field.type) else "UTC"
         times = []
         for stripe in tail.stripes:
@@ -156,7 +155,7 @@ class OrcFormat(TypedFormat):
     def _bounded(
         self, tail: OrcTail, field: pa.Field, zone: str, stripe: RowGroup, statistics: ColumnStatistics
     ) -> tuple[TimeRange | None, int] | None:
-        """Return the times of a stripe by its statistics, and the number of rows without one; None: unknown."""
+        """Return the times of a stripe by its statistics, and the number of its rows without one; None: unknown."""
         if not statistics.values:
             return None, stripe.rows
         if statistics.bounds is None:
@@ -173,7 +172,7 @@ class OrcFormat(TypedFormat):
 
     @contextmanager
     def _opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[_Opened]:
-        """Read the tail of an object, and let errors of decoding name the object; ``whole``: read all of it."""
+        """Read the tail of an object, and add its address to errors of decoding; ``whole``: read all of it."""
         failures: list[Exception] = []
         ask = functools.partial(self.store.fetch, obj)
 
@@ -191,7 +190,7 @@ class OrcFormat(TypedFormat):
                     fields = list(orc.ORCFile(pa.PythonFile(source, mode="r")).schema)
                 yield _Opened(obj, tail, fields, fetch)
             except (pa.ArrowException, OSError, UnicodeDecodeError):
-                if failures:  # ORC's own library turned it into a text
+                if failures:  # the ORC library keeps only the text of an error of ``fetch``
                     raise failures[0] from None
                 raise
 
@@ -199,7 +198,7 @@ class OrcFormat(TypedFormat):
 def _batches(
     source: ObjectFile, tail: OrcTail, footer: StripeFooter, places: Sequence[int], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a stripe as the library decodes them, from a file with this stripe alone."""
+    """Yield the rows of a stripe as Arrow decodes them, from a file with this stripe alone."""
     fetch, added = _ranges_of(source), tail.stripe_alone(footer)
 
     def fetch_alone(start: int, end: int) -> bytes:

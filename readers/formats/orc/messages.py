@@ -1,8 +1,8 @@
 """Reads and writes the messages of an ORC object: Protocol Buffers, compressed in blocks.
 
-Only a few fields are understood.  All others are kept as they are, so that a message can be written with some fields
-changed (Protocol Buffers: encoding; ORC specification v1: compression).  The runtime of Protocol Buffers would be a
-dependency for two of these functions, ``message`` and ``encoded``.
+The functions know only a few fields.  They keep all others as they are, so that a message can be written with some
+fields changed (Protocol Buffers: encoding; ORC specification v1: compression).  The runtime of Protocol Buffers could
+replace only ``message`` and ``encoded``, so it is not worth a dependency.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ Message: TypeAlias = "list[tuple[int, int | bytes]]"
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}
-HEADER_BYTES = 3  # before each block
-MOST_BYTES = 1 << 22  # of a block that is written: the header has 23 bits for the length
-LARGEST_BLOCK = 1 << 23  # bytes of a block: the header has no bits for more
+HEADER_BYTES = 3  # the size of the header before each block
+MOST_BYTES = 1 << 22  # the maximum size of a written block, since a header has 23 bits for the length
+
+# The maximum size of a block that is read.
+LARGEST_BLOCK = 1 << 23
 
 
 def message(data: bytes) -> Message:
-    """Return the fields of a message; raises CorruptDataError for bytes that are no message."""
+    """Return the fields of a message.
+
+    Raises CorruptDataError for bytes that are no message.
+    """
     fields: Message = []
     at = 0
     while at < len(data):
@@ -46,7 +51,7 @@ def message(data: bytes) -> Message:
 
 
 def encoded(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
-    """Return a message as bytes; none of its values may have been of a fixed length."""
+    """Return a message as bytes; it may not have values of a fixed length (FIXED32 and FIXED64)."""
     data = bytearray()
     for field, value in fields:
         if isinstance(value, int):
@@ -96,15 +101,15 @@ def numbers_in(fields: Message, number: int) -> list[int]:
 class Blocks(NamedTuple):
     """The compression of an object.
 
-    kind: of orc_proto.CompressionKind.
-    size: the most bytes that a block may hold.
+    kind: a number of orc_proto.CompressionKind.
+    size: the maximum size of a decompressed block in bytes.
     """
 
     kind: int
     size: int
 
     def decompressed(self, data: bytes) -> bytes:
-        """Decompress blocks; raises CorruptDataError for blocks that cannot be decompressed, or not on this machine."""
+        """Decompress blocks; raises CorruptDataError for blocks that are damaged, or have an unknown codec."""
         if self.kind == 0:
             return data
         if self.size > LARGEST_BLOCK:
@@ -124,7 +129,7 @@ class Blocks(NamedTuple):
         return b"".join(parts)
 
     def stored(self, data: bytes) -> bytes:
-        """Return blocks that hold these bytes uncompressed."""
+        """Return blocks that hold these bytes without compression."""
         if self.kind == 0:
             return data
         most = min(self.size, MOST_BYTES)

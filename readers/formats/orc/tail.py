@@ -2,9 +2,9 @@
 
 Numbers of fields are those of orc_proto.proto (ORC specification v1: file tail, stripe footer).
 
-We tried pyarrow 26, which shows the number of stripes, but neither their statistics nor their positions.  pyorc 0.12
-shows both, but writes no tail, and its rows are Python objects.  Arrow needs a tail to decode a stripe alone, with
-names and a zone of our choice (``stripe_alone``).
+Existing libraries do not suffice.  From pyarrow 26 we get the number of stripes, but neither their statistics nor
+their positions.  With pyorc 0.12 we get both, but rows are Python objects.  Neither writes the tail that Arrow needs to
+decode a single stripe, with other names and another zone (``stripe_alone``).
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from tidegate.readers.s3.store import TAIL_BYTES
 
 __all__ = ["ColumnStatistics", "OrcTail", "OrcType", "StripeFooter", "read_tail"]
 
-BLOCK_BYTES = 256 << 10  # of a block, if the tail does not tell it
-_INDEX_STREAMS = (6, 7, 8)  # row index and Bloom filters
+BLOCK_BYTES = 256 << 10  # the size of a block if the tail has none
+_INDEX_STREAMS = (6, 7, 8)  # the row index and Bloom filters
 _PS_FOOTER, _PS_COMPRESSION, _PS_BLOCK, _PS_METADATA, _PS_MAGIC = 1, 2, 3, 5, 8000
 _STRIPES, _TYPES, _ROWS, _STATISTICS, _ENCRYPTION, _CALENDAR = 3, 4, 6, 7, 10, 11
 _OFFSET, _INDEX, _DATA, _FOOTER, _STRIPE_ROWS = 1, 2, 3, 4, 5
-_NAMES = 3  # of a struct's fields
+_NAMES = 3  # the names of a struct's fields
 _ZONE = 3
 _TIMESTAMP_KINDS = (9, 18)
-_FARTHEST_MS = 9_223_286_400_000  # a day within the range of nanoseconds, since a zone may be added
+_FARTHEST_MS = 9_223_286_400_000  # the range of nanoseconds without its last day, since a zone may be added
 _INTEGERS, _STRINGS, _DATES, _BINARIES, _TIMESTAMPS = 2, 3, 7, 8, 9
-_LEAST, _GREATEST = 3, 4  # of timestamps, in UTC
-_FINER = (5, 6)  # of the least and the greatest timestamp: nanoseconds within the ms, and one more
+_LEAST, _GREATEST = 3, 4  # the least and the greatest timestamp, in UTC
+_FINER = (5, 6)  # the nanoseconds of the same two within their ms, plus one
 
 
 class OrcType(NamedTuple):
-    """A type of the tree; its place in the list of all types is the column that streams and statistics name.
+    """A type of the tree; its index in the list of all types is the column that streams and statistics name.
 
-    kind: of orc_proto.Type.Kind.  children: columns.
+    kind: a number of orc_proto.Type.Kind.
+    children: the columns of the nested types.
     """
 
     kind: int
@@ -59,8 +60,8 @@ class ColumnStatistics(NamedTuple):
     """The statistics of a column in one stripe.
 
     values: the number of values that are not null.
-    bounds: the minimum and the maximum; None: unknown.  Dates are in days, timestamps in ms, rounded down, and those
-        without a zone are wall clocks in UTC.
+    bounds: the minimum and the maximum; None: unknown.  Dates are in days since the epoch.  Timestamps are in ms since
+        the epoch, rounded down; those without a zone are wall-clock times read as UTC.
     """
 
     values: int
@@ -71,8 +72,9 @@ class ColumnStatistics(NamedTuple):
 class StripeFooter:
     """The footer of a stripe.
 
-    end: of the stripe's values: the first byte of this footer.
-    zone: of the writer; timestamps without a zone are in it.
+    end: the end of the stripe's values, which is the first byte of this footer.
+    zone: the writer's zone; timestamps without a zone are in it.
+    fields: all fields of the footer.
     """
 
     stripe: RowGroup
@@ -81,7 +83,7 @@ class StripeFooter:
     fields: Message
 
     def ranges(self, columns: set[int]) -> list[tuple[int, int]]:
-        """Return the bytes of the values of some columns, in order, end exclusive; near ones are merged."""
+        """Return the ranges of bytes of some columns' values, in order, end exclusive; near ranges are merged."""
         ranges = []
         at = self.stripe.start
         for raw in parts_of(self.fields, 1):
@@ -97,8 +99,10 @@ class StripeFooter:
 class OrcTail:
     """The end of an object.
 
-    start: the first byte of ``data``, which holds at least everything after the stripes.
-    stripes: those with rows, in order; their numbers count all stripes.
+    start: the offset of ``data`` in the object.
+    data: the bytes from there to the end of the object; they contain at least all that follows the stripes.
+    stripes: the stripes with rows, in order; their numbers count all stripes.
+    types: the tree of types; the first is the row.
     """
 
     start: int
@@ -110,7 +114,7 @@ class OrcTail:
     _metadata: bytes
 
     def columns_below(self, tops: Iterable[int]) -> set[int]:
-        """Return the columns of the row and of some of its fields, given by their places, with all nested ones."""
+        """Return the columns of the row, of the fields at some places, and of all types nested in these fields."""
         columns = {0}
         waiting = [self.types[0].children[top] for top in tops]
         while waiting:
@@ -120,14 +124,14 @@ class OrcTail:
         return columns
 
     def column_at(self, path: Sequence[int]) -> int:
-        """Return the column at nested places of fields."""
+        """Return the column at a path, which has the index of a field for each level."""
         column = 0
         for place in path:
             column = self.types[column].children[place]
         return column
 
     def row_bytes(self, columns: Iterable[int]) -> int:
-        """Estimate the bytes of a decoded row of some columns, by the statistics of the whole object."""
+        """Estimate the size of a decoded row of some columns in bytes, by the statistics of the whole object."""
         statistics = parts_of(self._footer, _STATISTICS)
         rows = max(sum(stripe.rows for stripe in self.stripes), 1)
         total = 0
@@ -140,7 +144,7 @@ class OrcTail:
         return max(total // rows, 1)
 
     def holds_far_times(self, columns: Iterable[int]) -> bool:
-        """Return whether some timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
+        """Return whether a timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
         statistics = parts_of(self._footer, _STATISTICS)
         timestamps = [
             _statistics(message(statistics[column])).bounds
@@ -161,7 +165,7 @@ class OrcTail:
         return by_stripe
 
     def footer_range(self, stripe: RowGroup) -> tuple[int, int]:
-        """Return the bytes of the footer of a stripe, end exclusive."""
+        """Return the range of bytes of a stripe's footer, end exclusive."""
         stripe_fields = message(parts_of(self._footer, _STRIPES)[stripe.number])
         start = stripe.start + number_in(stripe_fields, _INDEX) + number_in(stripe_fields, _DATA)
         return start, start + number_in(stripe_fields, _FOOTER)
@@ -175,9 +179,9 @@ class OrcTail:
     def stripe_alone(self, footer: StripeFooter) -> bytes:
         """Return the bytes that follow the values of a stripe in an object with this stripe alone.
 
-        Columns are named by their places, "0", "1" and so on, because the library takes a dot in a name for a path.
-        The writer's zone is set to UTC.  So timestamps without a zone are off by a constant, and an hour that a clock
-        shows twice stays unambiguous (see zone_shift_s).
+        The columns are named "0", "1" and so on, because Arrow takes a dot in a name for a path.  The writer's zone is
+        set to UTC.  So timestamps without a zone are off by a constant, and an hour that a clock shows twice stays
+        unambiguous (see zone_shift_s).
         """
         blocks = self._blocks
         stripe_footer = blocks.stored(encoded([*_without(footer.fields, _ZONE), (_ZONE, b"UTC")]))
@@ -204,7 +208,7 @@ class OrcTail:
 
 
 def read_tail(fetch: Fetch, size: int, *, whole: bool = False) -> OrcTail:
-    """Return the tail of an object of ``size`` bytes, by one request, or two; ``whole``: with all the rest.
+    """Return the tail of an object of ``size`` bytes, by one or two requests; ``whole``: with the rest of the object.
 
     Raises CorruptDataError for an object without ORC's tail; errors of ``fetch`` pass.
     """
@@ -239,7 +243,7 @@ def _stripes(footer: Message, end: int) -> list[RowGroup]:
         start, rows = number_in(fields, _OFFSET), number_in(fields, _STRIPE_ROWS)
         stop = start + number_in(fields, _INDEX) + number_in(fields, _DATA) + number_in(fields, _FOOTER)
         if start < at or stop > end:
-            raise CorruptDataError(f"its footer tells of stripes beyond their {end} bytes")
+            raise CorruptDataError(f"its footer names stripes beyond their {end} bytes")
         at = stop
         if rows:
             stripes.append(RowGroup(number, start, rows))
@@ -266,14 +270,14 @@ def _statistics(statistics: Message) -> ColumnStatistics:
 
 
 def _rounded_up(timestamps: Message) -> tuple[int, int]:
-    """Return by how many ms the least and the greatest of some timestamps are too late.
+    """Return by how many ms the least and the greatest timestamp are too late.
 
-    Before 1970 some writers, such as Arrow's, round up, and parts of a ms are then negative.  If a writer does not
-    store these parts, its least time may be rounded up.
+    Before 1970, some writers, such as Arrow's, round up, and the parts of a ms are negative then.  If a writer does not
+    store these parts, its least timestamp may be rounded up.
     """
     parts = dict(timestamps)
     if not parts.keys() & set(_FINER):
         return int((signed_in(timestamps, _LEAST) or 0) <= 0), 0
-    # One more than a negative number is 0, or as a varint at least 1 << 63.
+    # A negative number plus one is 0, or a varint of at least 1 << 63.
     least, greatest = (int(not 0 < number_in(timestamps, field) < 1 << 63 and field in parts) for field in _FINER)
     return least, greatest

@@ -1,8 +1,8 @@
-"""Converts the values of ORC as Spark's own reader does (OrcUtils, OrcFileFormat).
+"""Converts the values of ORC as Spark's reader does (OrcUtils, OrcFileFormat).
 
-A timestamp without a zone is the time of a clock in the writer's zone: Spark takes it for an instant.  Spark writes a
+A timestamp without a zone is a wall-clock time in the writer's zone, and Spark reads it as an instant.  Spark writes a
 TimestampNTZ as an integer, which the type's attributes mark.  Dates and times before 1582-10-15 are in the Julian
-calendar, unless the file names the other one.
+calendar, unless the object declares the Gregorian one.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import mask_of, offsets_of
 
 __all__ = ["OrcValues", "bounds_of", "is_wall_clock", "spark_type", "zone_shift_s"]
 
 _ATTRIBUTE = b"spark.sql.catalyst.type"
-_ORC_EPOCH = datetime(2015, 1, 1)  # noqa: DTZ001 - of any zone: timestamps count from there
+_ORC_EPOCH = datetime(2015, 1, 1)  # noqa: DTZ001 - timestamps count from this time in the writer's zone
 _ONE_MS = 999_999  # in nanoseconds
 _FIRST_GREGORIAN_DAY = -141_427
-_JULIAN_DAY = 2_440_588  # of 1970-01-01
+_JULIAN_DAY = 2_440_588  # the Julian day number of 1970-01-01
 
 
 def zone_shift_s(zone: str) -> int:
-    """Return by how many seconds timestamps of a zone are off when they are read as UTC.
+    """Return the seconds to add to timestamps of a zone that were read as UTC.
 
     Raises CorruptDataError for a zone that this machine does not know.
     """
@@ -42,17 +42,17 @@ def zone_shift_s(zone: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OrcValues:
-    """Converts values that the library decodes to Spark's.
+    """Converts values as Arrow decodes them to Spark's values.
 
-    shift_s: is added to timestamps without a zone; see zone_shift_s.
-    julian: whether dates before 1582-10-15 are in the Julian calendar.
+    shift_s: the seconds to add to timestamps without a zone; see zone_shift_s.
+    julian: dates before 1582-10-15 are in the Julian calendar.
     """
 
     shift_s: int
     julian: bool
 
     def converted(self, values: pa.Array, field: pa.Field) -> pa.Array:
-        """Return values of a field in Spark's type; the field's type holds the attributes of nested ones."""
+        """Return values of a field in Spark's type; the fields in its type have the attributes of nested types."""
         if not self._concerns(field):
             return values
         stored, wanted = field.type, spark_type(field)
@@ -78,7 +78,7 @@ class OrcValues:
         if not self.shift_s or clock.type.tz is not None:
             return clock
         seconds, nanos = np.divmod(clock.view(pa.int64()).fill_null(0).to_numpy(), 10**9)
-        # Before 1970 the seconds are one less if there is more than a millisecond (ORC-763).
+        # Before 1970, the seconds are one less if the fraction is more than a millisecond (ORC-763).
         late = nanos > _ONE_MS
         seconds += late & (seconds < 0)
         seconds += self.shift_s
@@ -92,7 +92,7 @@ class OrcValues:
 
 
 def spark_type(field: pa.Field) -> pa.DataType:
-    """Return Spark's type of a field, where attributes or ORC's own rules change it."""
+    """Return Spark's type of a field, which attributes or ORC's own rules may change."""
     kind = field.type
     if kinds.is_struct(kind):
         return pa.struct([_as_spark(child) for child in kind])
@@ -107,14 +107,14 @@ def spark_type(field: pa.Field) -> pa.DataType:
 
 
 def is_wall_clock(kind: pa.DataType) -> bool:
-    """Return whether values are times of a clock in the writer's zone."""
+    """Return whether values are wall-clock times in the writer's zone."""
     return bool(kinds.is_timestamp(kind)) and kind.tz is None
 
 
 def bounds_of(bounds: tuple[int, int], field: pa.Field, zone: str, *, julian: bool) -> pa.Array:
     """Return the least and the greatest value of a field by its statistics, in Spark's type.
 
-    If the writer's clock showed an hour twice, they are as far apart as possible.
+    If the writer's clock showed the time of a bound twice, the bounds are as far apart as possible.
     """
     kind = field.type
     if kinds.is_timestamp(kind):
@@ -134,7 +134,7 @@ def _as_spark(field: pa.Field) -> pa.Field:
 
 
 def _gregorian(dates: pa.Array) -> pa.Array:
-    """Return the days that have the same dates in the Gregorian calendar as old ones have in the Julian one."""
+    """Return the days whose Gregorian dates are the Julian dates of these days; days since 1582-10-15 stay."""
     days = dates.view(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
     old = days < _FIRST_GREGORIAN_DAY
     if not old.any():

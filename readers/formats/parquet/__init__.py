@@ -1,1 +1,1 @@
-"""Parquet: objects of row groups."""
+"""Parquet objects, which consist of row groups."""

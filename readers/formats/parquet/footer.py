@@ -27,15 +27,16 @@ __all__ = [
 ]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # the least bytes of a decoded value; others: 8
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # the minimum size of a decoded value; else 8 bytes
 
 
 def row_groups(metadata: Any, size: int) -> list[RowGroup]:
-    """Return the row groups with rows of an object of ``size`` bytes, in order; if they overlap, all start at 0.
+    """Return the row groups with rows of an object of ``size`` bytes, in order.
 
-    Each starts at the first page of its first column, as in parquet-mr.
+    A row group starts at the first page of its first column, as in parquet-mr.  If their starts are not distinct and in
+    order, all groups start at 0.
 
-    Raises CorruptDataError for one that lies outside the object.
+    Raises CorruptDataError for a row group outside the object.
     """
     groups = []
     for index in range(metadata.num_row_groups):
@@ -43,7 +44,7 @@ def row_groups(metadata: Any, size: int) -> list[RowGroup]:
         if group.num_rows:
             groups.append(RowGroup(index, _first_byte(group.column(0)), group.num_rows))
     if any(not 0 <= group.start < size for group in groups):
-        raise CorruptDataError(f"its footer tells of row groups beyond its {size} bytes")
+        raise CorruptDataError(f"its footer names row groups beyond its {size} bytes")
     starts = [group.start for group in groups]
     if starts != sorted(set(starts)):
         return [group._replace(start=0) for group in groups]
@@ -56,7 +57,7 @@ def _first_byte(column: Any) -> int:
 
 
 def column_ranges(metadata: Any, group: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the bytes, end exclusive, of some columns of a row group, in order; near ones are merged."""
+    """Return the ranges of bytes of some columns of a row group, in order, end exclusive; near ranges are merged."""
     columns = [metadata.row_group(group).column(leaf) for leaf in leaves]
     starts = [_first_byte(column) for column in columns]
     return merged_ranges(
@@ -65,9 +66,9 @@ def column_ranges(metadata: Any, group: int, leaves: Iterable[int]) -> list[tupl
 
 
 def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
-    """Estimate the bytes of a decoded row of some columns; texts in dictionaries may take more.
+    """Estimate the size of a decoded row in bytes; texts in dictionaries may take more.
 
-    leaves: None: all of them; the estimate is then rather high.
+    leaves: the columns; None: all columns, and the estimate is rather high then.
     """
     row_group = metadata.row_group(group)
     if leaves is None:
@@ -82,9 +83,9 @@ def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
 
 
 def leaf_of(metadata: Any, column: str) -> int | None:
-    """Return the index of the leaf that a dotted path names, exactly or but for case; None if there is none.
+    """Return the index of the leaf at a dotted path, by position_of; None: there is no such path.
 
-    Raises OptionError if it names no single value per row.
+    Raises OptionError for a path that does not have exactly one value in each row.
     """
     schema = metadata.schema
     paths = [schema.column(leaf).path for leaf in range(metadata.num_columns)]
@@ -112,7 +113,7 @@ def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def schema_as_spark_reads_it(schema: pa.Schema, metadata: Any) -> pa.Schema:
-    """Return a file's Arrow schema with Spark's exceptions: INT96 is an instant, an ENUM is a text."""
+    """Return a file's Arrow schema with Spark's types: INT96 is an instant, and ENUM is a string."""
     leaves = iter([metadata.schema.column(leaf) for leaf in range(metadata.num_columns)])
     return pa.schema([pa.field(field.name, _as_spark(field.type, leaves)) for field in schema])
 
@@ -135,10 +136,10 @@ def _as_spark(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
 def statistics_times(
     metadata: Any, group: int, leaf: int, unit: TimeUnit | None
 ) -> tuple[TimeRange | None, int] | None:
-    """Return the times of a row group by its statistics, and the number of rows without one; None: unknown.
+    """Return the times of a row group by its statistics, and the number of its rows without one; None: unknown.
 
-    Only statistics of numbers, dates and timestamps count.  Texts are not in the order of their times, and a number
-    that is not a time is not a bound.  If nulls are not counted, there may be some (Parquet: Statistics.null_count).
+    Only statistics of numbers, dates and timestamps count, since texts do not sort by their times.  Times are also
+    unknown if a bound is not a time, or if nulls are possible and not counted (Parquet: Statistics.null_count).
     """
     row_group = metadata.row_group(group)
     statistics = row_group.column(leaf).statistics
@@ -159,7 +160,7 @@ def statistics_times(
 
 
 def _bounds(column: Any, raw: list[int]) -> pa.Array | None:
-    """Return raw statistics as values of their type; Arrow's own conversion makes slow Python objects."""
+    """Return raw statistics as values of their type; Arrow's own conversion is slow, since it makes Python objects."""
     logical = json.loads(column.logical_type.to_json())
     name = logical["Type"]
     if name == "Timestamp":

@@ -1,4 +1,4 @@
-"""Cuts Parquet objects at row groups, takes times from their statistics, and reads them by ranges of bytes."""
+"""Parquet objects, cut at row groups.  Times come from statistics, and columns are read by ranges of bytes."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
 __all__ = ["ParquetFormat"]
 
-STREAMED_BYTES = 64 << 20  # of a larger one, for all its columns together
-LEAST_REQUEST, MOST_REQUEST = 256 << 10, 8 << 20  # of one column of a larger one
+# A row group of more than HELD_BYTES is fetched while it is decoded.  Each column then has a buffer within the two
+# request sizes, and STREAMED_BYTES is the goal for the buffers of all columns.
+STREAMED_BYTES = 64 << 20
+LEAST_REQUEST, MOST_REQUEST = 256 << 10, 8 << 20
 TRAILER_BYTES = 8  # the footer's length and the magic
 
 
@@ -51,7 +53,7 @@ TRAILER_BYTES = 8  # the footer's length and the magic
 class _Opened:
     """An object whose footer was read.
 
-    whole: all of it, if it was fetched with its footer.
+    whole: the file, if all its bytes were fetched with the footer.
     """
 
     obj: S3Object
@@ -63,11 +65,10 @@ class _Opened:
 class ParquetFormat(TypedFormat):
     """Objects of Apache Parquet.
 
-    Neighbouring row groups are one chunk while they stay within ``chunk_bytes``; a larger row group is a
-    chunk of its own.
+    A chunk has successive row groups with at most ``chunk_bytes`` together; a larger row group is a chunk of its own.
 
-    An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the requested columns are fetched.  At
-    most HELD_BYTES of a row group and as much of the next are held as fetched, and at most MOST_ROWS rows as decoded.
+    An object of up to SMALL_BYTES is read by one request.  From a larger one, only the requested columns are fetched.
+    Memory holds at most HELD_BYTES of a row group and as much of the next one, and at most MOST_ROWS decoded rows.
     INT96 is an instant, as in Spark.
     """
 
@@ -79,8 +80,8 @@ class ParquetFormat(TypedFormat):
         """See ObjectFormat.survey.
 
         The times come from the statistics of the row groups.  The column is read if it has no usable statistics, as for
-        texts and INT96, or if reading changes its values.  Without a column, an object within ``chunk_bytes`` is not
-        looked at.
+        texts and INT96, or if reading changes its values.  Without a column, an object up to ``chunk_bytes`` is not
+        read.
         """
         surveys = unseen_surveys(obj, column, self.chunk_bytes)
         if surveys is not None:
@@ -111,7 +112,10 @@ class ParquetFormat(TypedFormat):
     def _decoded(
         self, opened: _Opened, groups: Sequence[RowGroup], names: Sequence[str]
     ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
-        """Yield rows as they are in the object, with some columns, or leaves of these by their paths."""
+        """Yield the rows of some groups in the types of the object.
+
+        names: the names of columns, or the paths of leaves.
+        """
         if not groups:
             return
         metadata = opened.metadata
@@ -160,7 +164,7 @@ class ParquetFormat(TypedFormat):
         return seen.times, seen.rows_without_time
 
     def _open(self, obj: S3Object, *, whole: bool = False) -> _Opened:
-        """Read the footer of an object, by one request, or two if it is large; ``whole``: also the rest."""
+        """Read the footer of an object, by one request, or by two if it is large; ``whole``: also read the rest."""
         start = 0 if whole else max(0, obj.size - TAIL_BYTES)
         tail = self.store.fetch(obj, start, obj.size)
         trailer = tail[-TRAILER_BYTES:]
@@ -180,7 +184,10 @@ class ParquetFormat(TypedFormat):
 
     @contextmanager
     def _file(self, opened: _Opened, request: int = 0) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
-        """Yield the file that Arrow reads, and its source unless that is in memory; ``request``: bytes at once."""
+        """Yield the file that Arrow reads, and its source, or None if the file is in memory.
+
+        request: the size of the buffer of a column in bytes; 0: no buffers.
+        """
         if opened.whole is not None:
             yield opened.whole, None
             return
@@ -193,7 +200,7 @@ class ParquetFormat(TypedFormat):
 
 
 def _names(metadata: Any, schema: pa.Schema | None) -> list[str]:
-    """Return the names of the columns that are in a schema; None: of all."""
+    """Return the names in the object of the columns that a schema names; None: the names of all columns."""
     top: list[str] = metadata.schema.to_arrow_schema().names
     if schema is None or schema.names == top:
         return top
@@ -208,7 +215,7 @@ def _leaves(metadata: Any, names: Sequence[str]) -> list[int]:
 
 
 def _parquet(source: Any, metadata: Any = None, request: int = 0) -> pq.ParquetFile:
-    # Without buffering ahead: held ranges are in memory, and the rest is fetched as it is decoded.
+    # Arrow need not buffer ahead: held ranges are in memory, and the others are fetched while they are decoded.
     return pq.ParquetFile(
         source, metadata=metadata, pre_buffer=False, buffer_size=request, coerce_int96_timestamp_unit="us"
     )

@@ -1,1 +1,1 @@
-"""Text: lines, or whole objects, as they are."""
+"""Text: each line is a row, or each object."""

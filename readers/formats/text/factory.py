@@ -30,7 +30,7 @@ class TextOptions(EncodingOptions, DecompressionOptions):
     """The options of text.
 
     wholetext: each object is one row.
-    line_sep: ends lines; by default any usual line end does.
+    line_sep: the character that ends lines; default: any usual line end.
     """
 
     wholetext: bool = False
@@ -39,7 +39,7 @@ class TextOptions(EncodingOptions, DecompressionOptions):
     @model_validator(mode="after")
     def _consistent_text(self) -> Self:
         if self.line_sep is not None and self.encoding != UTF_8 and not is_single_byte(self.encoding):
-            # A longer character may contain the same byte.
+            # In other encodings, a character of several bytes may contain the byte of lineSep.
             raise ValueError(
                 f"encoding is {self.encoding!r}, but lineSep takes UTF-8 and encodings of one byte a character"
             )
@@ -57,7 +57,7 @@ class TextFactory(FormatFactory[TextOptions]):
     time_columns: ClassVar[Sequence[str] | None] = ()
 
     def create(self, options: TextOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
+        """See FormatFactory.create."""
         from tidegate.readers.formats.text.format import TextFormat
 
         del reading
@@ -66,6 +66,6 @@ class TextFactory(FormatFactory[TextOptions]):
         )
 
     def columns_by(self, options: TextOptions) -> ColumnsBy:
-        """Tell how columns are found: there is one."""
+        """Return "format": there is one column."""
         del options
         return "format"

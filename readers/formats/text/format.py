@@ -1,4 +1,4 @@
-"""Cuts and reads text: each line is a row, or each object."""
+"""Text objects, cut into chunks at any byte unless each object is a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.readers.s3.store import ObjectStore
 __all__ = ["TextFormat"]
 
 BLOCK_BYTES = 8 << 20
-LONGEST_TEXT = 2**31 - 1  # bytes that Arrow and Spark hold in a value
+LONGEST_TEXT = 2**31 - 1  # the maximum size of a value in Arrow and Spark, in bytes
 VALUE = "value"
 
 
@@ -28,15 +28,15 @@ VALUE = "value"
 class TextFormat(ObjectFormat):
     r"""Reads text as Spark does, plain or compressed, into the column ``value``.
 
-    store: of the objects.
-    wholetext: an object is one row; otherwise each line is, also a blank one.
-    line_sep: the character that ends lines, one byte; None: ``\n``, ``\r\n`` and ``\r`` do.
-    encoding: Python's name of it, by check_encoding.
-    chunk_bytes: how large a chunk may be; at least 1.
-    most_bytes: of a compressed object that is one row, once it is decompressed.
+    store: has the objects.
+    wholetext: each object is one row.  False: each line is one row, even if it is blank.
+    line_sep: the character that ends lines, one byte; None: ``\n``, ``\r\n`` and ``\r`` end lines.
+    encoding: Python's name of the encoding, by check_encoding.
+    chunk_bytes: the maximum size of a chunk, at least 1.
+    most_bytes: the maximum decompressed size of a compressed object that is one row.
 
-    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
-    their suffix: .gz, .zst, .bz2, .lz4), and those that are a row, are one chunk each.
+    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by
+    their suffix: .gz, .zst, .bz2, .lz4), and objects that are one row, are one chunk each.
     """
 
     store: ObjectStore
@@ -65,11 +65,10 @@ class TextFormat(ObjectFormat):
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a chunk, or the object, as the one column of ``schema``, whatever its name.
 
-        A batch holds at most 8 MiB, unless a single row is larger.  A line may be 256 MiB at most, an object that
-        is a row 2 GiB.
+        A batch holds at most 8 MiB, unless a single row is larger.
 
-        Raises CorruptDataError, which names the object, for a larger one; OptionError unless ``schema`` has one
-        column of strings, or none.
+        Raises CorruptDataError, which names the object, for a line of more than 256 MiB or a row of 2 GiB.  Raises
+        OptionError unless ``schema`` has one column of strings, or none.
         """
         if len(schema) > 1 or not all(pa.types.is_string(field.type) for field in schema):
             columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
@@ -89,7 +88,7 @@ class TextFormat(ObjectFormat):
         text = utf8(unified(block.data) if self.line_sep is None else block.data, self.encoding)
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == line_end[0])
         joined = text.replace(line_end, b"")
-        # Without the line ends, each line moves forward by the size of those before it.
+        # Each line end that is left out moves the lines after it by one byte.
         offsets = [np.zeros(1, np.int64), ends - np.arange(len(ends))]
         if not text.endswith(line_end):
             offsets.append(np.array([len(joined)]))
@@ -111,6 +110,6 @@ class TextFormat(ObjectFormat):
 
 def _batch_of(texts: pa.StringArray, schema: pa.Schema) -> pa.RecordBatch:
     if not len(schema):
-        # Rows without columns keep their number only so.
+        # A batch without columns keeps its number of rows only if it is made from structs.
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(texts), pa.struct([])))
     return pa.RecordBatch.from_arrays([texts], schema=schema)

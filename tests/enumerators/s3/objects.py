@@ -1,4 +1,4 @@
-"""Objects in memory, whose event times their format knows: what a discovery of tests finds."""
+"""Objects in memory, for the discovery of tests; their format knows their event times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMN = ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest
 
 
 class Store(ObjectFormat):
-    """A bucket and its format: an object is a list of chunks, each of which is a list of event times.
+    """A bucket and its format: an object is a list of chunks, and a chunk is a list of event times.
 
     on_survey: called with each object before it is looked at; on_page: before each page is listed.
     """
@@ -39,10 +39,10 @@ class Store(ObjectFormat):
 
     def pages(self):
         self.rounds += 1
-        found = [self.objects[key] for key in sorted(self.objects)]
-        for at in range(0, len(found), self.page_size):
-            self.on_page(found[at : at + self.page_size])
-            yield found[at : at + self.page_size]
+        objects = [self.objects[key] for key in sorted(self.objects)]
+        for at in range(0, len(objects), self.page_size):
+            self.on_page(objects[at : at + self.page_size])
+            yield objects[at : at + self.page_size]
 
     def pages_below(self, prefix):
         yield [obj for key, obj in sorted(self.objects.items()) if key.startswith(prefix)]
@@ -56,9 +56,9 @@ class Store(ObjectFormat):
     def read(self, chunk, schema):
         raise AssertionError("discovery reads no rows")
 
-    def survey(self, found, column):
-        self.surveyed.append(found.key)
-        self.on_survey(found)
+    def survey(self, obj, column):
+        self.surveyed.append(obj.key)
+        self.on_survey(obj)
         return [
             ChunkSurvey(
                 CHUNK_BYTES * number,
@@ -67,11 +67,11 @@ class Store(ObjectFormat):
                 TimeRange(min(known), max(known)) if (known := [t for t in times if t is not None]) else None,
                 times.count(None),
             )
-            for number, times in enumerate(self.times[found.key])
+            for number, times in enumerate(self.times[obj.key])
         ]
 
     def chunks(self):
-        """Return all chunks there ever were, as sorted (key, start)."""
+        """Return all chunks that there ever were, as sorted (key, start)."""
         return sorted((key, CHUNK_BYTES * n) for key, chunks in self.times.items() for n in range(len(chunks)))
 
     def chunks_of(self, key):

@@ -48,7 +48,7 @@ def die(source):
 class Query:
     """A query over its checkpoint: runs come and go, the stored offsets stay.
 
-    delivered: how often each chunk was, by key and start.
+    delivered: how often each chunk was delivered, by key and start.
     silent: may be set; the endpoint cleans nothing.
     discover: makes the discovery of a run over the bucket.
     """
@@ -90,7 +90,7 @@ class Query:
         self.begin(**how)
 
     def plan(self, budget=UNLIMITED):
-        """Return the next offset as it is read from a checkpoint."""
+        """Return the next offset as it would be read from a checkpoint."""
         if self.run is None:
             self.begin()
         end = self.run.latest_offset(self.offset, budget)
@@ -127,7 +127,7 @@ class Query:
         self.clock.sleep(DISCOVERY_S + 1)
 
     def files(self):
-        """Return the names of what is stored for this query."""
+        """Return the names of the files that are stored for this query."""
         return self.source._folder.ledger.names()
 
     @property

@@ -53,12 +53,12 @@ def test_whatever_happens_every_chunk_is_delivered_once(life, drift_ms):
 def test_whatever_happens_objects_are_cleaned_when_all_of_them_is_delivered_and_then_all_are(life, drift_ms, at_once):
     store = Store()
 
-    def clean(found):
+    def clean(obj):
         if query.silent:
             raise DeadlineError("the endpoint does not answer")
-        if store.chunks_of(found.key) - query.delivered:
-            too_early.append(found.key)
-        store.objects.pop(found.key, None)
+        if store.chunks_of(obj.key) - query.delivered:
+            too_early.append(obj.key)
+        store.objects.pop(obj.key, None)
         return True
 
     too_early = []

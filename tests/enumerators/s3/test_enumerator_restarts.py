@@ -74,7 +74,7 @@ def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query,
 
 
 def test_two_live_queries_cannot_share_a_location(query, store):
-    # A short lease, for the second query waits until it sees it renewed.
+    # The lease is short, because the second query waits until it sees the lease renewed.
     quick = {"lease": lambda root: Lease(root, lease_s=5)}
     store.put("a", [1])
     one, other = query(**quick), query(**quick)
@@ -108,8 +108,8 @@ def test_a_run_whose_checkpoint_another_run_took_over_writes_no_more(query, stor
 
 
 def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store):
-    def judge(found):
-        if found.key == "corrupt":
+    def judge(obj):
+        if obj.key == "corrupt":
             raise CorruptDataError("no JSON")
 
     store.on_survey = judge
@@ -125,7 +125,10 @@ def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store)
         one.batch()
     noted = LeftOut()
     noted.restore(one.source._folder.ledger.noted(LEFT_OUT))
-    assert [(each.obj.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
+    assert [(left_out.obj.key, left_out.reason) for left_out in noted.objects()] == [
+        ("corrupt", "corrupt"),
+        ("a", "overwritten"),
+    ]
     assert one.run.source_progress()["metrics"]["numFilesLeftOut"] == 1  # by this run
 
 

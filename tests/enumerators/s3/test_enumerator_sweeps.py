@@ -1,4 +1,4 @@
-"""What the S3 enumerator deletes of what it keeps, and what it keeps of what it cleans."""
+"""The S3 enumerator deletes the files that it no longer needs, and keeps those that cleaning needs."""
 
 from tests.enumerators.s3.objects import MODIFIED
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, open_ledger
@@ -40,15 +40,15 @@ def test_a_query_that_is_begun_later_in_a_location_sweeps_nothing_of_the_first(q
         second.drain()
     second.stop()
     first.drain()
-    for each in (first, second):
-        assert each.delivered == all_once(each)
+    for run in (first, second):
+        assert run.delivered == all_once(run)
 
 
 def test_with_an_endpoint_that_cleans_nothing_the_offset_stays_small_and_later_all_is_cleaned(query, store):
-    def clean(found):
+    def clean(obj):
         if one.silent:
             raise DeadlineError("the endpoint does not answer")
-        return store.objects.pop(found.key) is not None
+        return store.objects.pop(obj.key) is not None
 
     one = query(clean=clean)
     one.silent = True

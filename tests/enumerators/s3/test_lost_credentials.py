@@ -1,4 +1,4 @@
-"""A file of certificates or credentials that is not there, to whatever asks an endpoint on the driver."""
+"""A missing file of certificates or credentials, for all code on the driver that asks an endpoint."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidegate.readers.s3.store import ObjectStore
 @pytest.mark.parametrize(
     ("ask", "target"),
     [
-        (lambda config: next(ObjectListing(config, "data", ListingRules()).pages()), "s3://data/"),
-        (lambda config: ObjectStore(config, "data").find("key"), "s3://data/key"),
+        (lambda config: next(ObjectListing(config, "data", ListingRules()).pages()), "list s3://data/"),
+        (lambda config: ObjectStore(config, "data").find("key"), "look at s3://data/key"),
         (
             lambda config: NotificationQueue(config, "https://127.0.0.1:9/1/q").state(),
-            "the queue https://127.0.0.1:9/1/q",
+            "look at the queue https://127.0.0.1:9/1/q",
         ),
-        (lambda config: open_folder("s3://data/state", config).read("name"), "s3://data/state"),
+        (lambda config: open_folder("s3://data/state", config).read("name"), "read the state location s3://data/state"),
     ],
     ids=["listing", "object", "queue", "ledger"],
 )
@@ -31,5 +31,5 @@ def test_it_is_named_in_a_sentence(ask, target, tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     config = S3ConnectionConfig("https://127.0.0.1:9", "us-east-1", deadline_s=0.3)
-    with pytest.raises(ConnectorError, match=rf"^cannot request {target}.*no-token"):
+    with pytest.raises(ConnectorError, match=rf"^cannot {target}.*no-token"):
         ask(config)

@@ -1,4 +1,4 @@
-"""Queries that a queue tells what objects there are, planned by hand."""
+"""Queries that learn of objects by a queue, planned by hand."""
 
 import json
 from collections import Counter
@@ -33,8 +33,8 @@ CONFIG = S3ConnectionConfig(region=REGION, access_key="any", secret_key="any", d
 class Query:
     """A query over its checkpoint: runs come and go, the stored offsets stay.
 
-    queue: what its runs receive from.  delivered: how often each object was read.
-    markers: of folders, by which its watermark goes; None: there are none.
+    queue: the queue from which its runs receive.  delivered: how often each object was read.
+    markers: the markers of folders that its watermark follows; None: there are none.
     """
 
     def __init__(self, store, queue, folder, *, backfill_ms=None, prefix="", max_age_ms=None, markers=None, **fields):
@@ -49,7 +49,7 @@ class Query:
         def open_enumerator(state):
             rules = ListingRules(self.prefix, markers=self.markers)
             self.notifications = ObjectNotifications(self.queue(), self.store, rules, self.backfill_ms)
-            found = ObjectDiscovery(
+            finder = ObjectDiscovery(
                 self.store.pages,
                 self.store,
                 ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
@@ -58,10 +58,10 @@ class Query:
                 clock=lambda: WALL + self.clock.now,
             )
             if self.markers is not None:
-                found.folders = MarkedFolders(self.markers, self.store.pages_below)
+                finder.folders = MarkedFolders(self.markers, self.store.pages_below)
             ledger = Ledger(str(self.folder), S3ConnectionConfig())
             ledger.lease = lambda: Lease(ledger._root, lease_s=0.1, renewed_by_thread=False)
-            self.source = S3Enumerator(found, ledger, state, **self.fields)
+            self.source = S3Enumerator(finder, ledger, state, **self.fields)
             return self.source
 
         known = CoordinatorSettings(

@@ -1,6 +1,6 @@
-"""The formats under contract: how each writes rows into an object, and how far it goes.
+"""The formats under test: how each writes rows into an object, and which abilities it has.
 
-A new format of the registry needs a case here: with it, every test of the contract is its own.
+A new format of the registry needs a case here.  All tests of the contract then run for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Way = Mapping[str, Mapping[str, int]]
 
 
 class Stored(InMemory):
-    """Objects in memory by their keys, of which ``x`` may be given first; remembers what was asked for."""
+    """Objects in memory by their keys; the first argument is ``x``.  Notes the ranges that are requested."""
 
     def __init__(self, content: bytes = b"", **contents: bytes) -> None:
         super().__init__(content)
@@ -52,18 +52,18 @@ class Stored(InMemory):
     def __reduce__(self) -> tuple[Any, ...]:
         return Stored, (self.contents["x"],)
 
-    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+    def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
         if self.gone:
             raise ObjectGoneError(GONE, overwritten=True)
         self.asked.append((start, end))
-        return self.contents[found.key][start:end]
+        return self.contents[obj.key][start:end]
 
-    def found(self, key: str = "x") -> S3Object:
+    def listed(self, key: str = "x") -> S3Object:
         return held(self.contents[key])._replace(key=key)
 
 
 def rows_of(count: int) -> pa.Table:
-    """Return rows in the order of their times, of which every fifth has none."""
+    """Return rows in the order of their times; every fifth row has none."""
     times = [None if n % 5 == 4 else NOON_US + n * 1_000_000 for n in range(count)]
     texts = [f"text {n}" for n in range(count)]
     return pa.table(
@@ -73,28 +73,29 @@ def rows_of(count: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Case:
-    """A format, and what there is to test of it.
+    """A format, and the abilities that its tests need.
 
-    write: makes an object of a table, in groups of so many rows where the format has groups, with options.
-    rows: the rows of an object, so many; by default those of rows_of.
-    inferred: the columns that are inferred of ``rows``; None: those that were written.
+    write: makes an object from a table, with options; if the format has groups of rows, in groups of a given size.
+    rows: makes a given number of rows; default: rows_of.
+    inferred: the columns that are inferred from ``rows``; None: the columns that were written.
     event_time: a column with times; None: the format has none.
-    options: of the reader.
-    ways: besides its own, on which objects are read.
+    options: the options of the reader.
+    ways: further ways of reading an object, besides the format's own.
     one_chunk: an object is never cut.
-    looked_at: to infer columns and to survey times, an object is fetched.
-    columns_chosen: a schema may leave columns out, and name some that an object lacks.
-    any_case: of a name of a column.
-    lone_columns: also a schema of which an object has no column at all.
-    typed: its objects say the types of their columns.
+    looked_at: inferring columns and surveying times fetch an object.
+    columns_chosen: a schema may leave columns out, and name columns that an object lacks.
+    any_case: names of columns match in any case.
+    lone_columns: a schema may have only columns that an object lacks.
+    typed: objects declare the types of their columns.
     nested: a table may have structs.
-    dotted_names: and columns with dots in their names.
-    sealed: an object that is cut short is always refused; else its last rows may be lost, or its last row be shorter.
+    dotted_names: names of columns may have dots.
+    sealed: a truncated object is always refused.  False: its last rows may be lost, or its last row may be shorter.
     written: options of ``write``.
-    kinds, times: a table may have columns of any of these types, and of times that count in a unit.
-    times_before_1970: those of timestamps are read as they were written; else the writer's language has its own way.
-    bad: an object with a column ``c`` that holds 1 and what is no number; None: it has no records that could be bad.
-    corrupt: contents that are none of the format, by their keys.
+    kinds: the types that a table's columns may have.
+    times: the types that a column of event times may have, and the unit of each.
+    times_before_1970: timestamps before 1970 are read as they were written.  False: the writer's language changes them.
+    bad: an object with a column ``c`` that has 1 and a value that is no number; None: no record can be bad.
+    corrupt: contents that are not of the format, by their keys.
     """
 
     name: str
@@ -113,7 +114,7 @@ class Case:
     nested: bool = False
     dotted_names: bool = False
     sealed: bool = False
-    written: st.SearchStrategy[Mapping[str, Any]] = st.just({})  # noqa: RUF009 - nothing of it changes
+    written: st.SearchStrategy[Mapping[str, Any]] = st.just({})  # noqa: RUF009 - a strategy never changes
     kinds: st.SearchStrategy[pa.DataType] | None = None
     times: Sequence[tuple[pa.DataType, str | None]] = ()
     times_before_1970: bool = True
@@ -121,7 +122,7 @@ class Case:
     corrupt: Mapping[str, bytes] = field(default_factory=dict)
 
     def made(self, store: InMemory, *, in_process: bool = False, chunk_bytes: int | None = None, **options: Any):
-        """Return what the source makes; ``in_process``: what its decoder processes run, if it has some."""
+        """Return the format as the source makes it; ``in_process``: as its decoder processes run it, if it has some."""
         made = FACTORIES[self.name].create(FormatOptions(**self.options, **options), store, INFERRED)
         if isinstance(made, GuardedFormat):
             made = replace(made, inner=_cut(made.inner, chunk_bytes))
@@ -130,7 +131,7 @@ class Case:
 
     @contextmanager
     def on(self, way: Way) -> Iterator[None]:
-        """Read objects on one of the ways."""
+        """Read objects in one of the ways while the context lasts."""
         with ExitStack() as stack:
             for module, sizes in way.items():
                 stack.enter_context(mock.patch.multiple(f"tidegate.readers.formats.{module}", **sizes))
@@ -138,7 +139,7 @@ class Case:
 
     @property
     def all_ways(self) -> Sequence[Way]:
-        """The format's own way first."""
+        """All ways of reading, the format's own first."""
         return ({}, *self.ways)
 
 
@@ -147,14 +148,14 @@ def _cut(made: ObjectFormat, chunk_bytes: int | None) -> Any:
 
 
 def _avro(table: pa.Table, group: int) -> bytes:
-    kinds = {each.name: ["null", _avro_type(each.name, each.type)] for each in table.schema}
+    kinds = {column.name: ["null", _avro_type(column.name, column.type)] for column in table.schema}
     rows = table.to_pylist()
     return avro(rows, sync_interval=max(1, group * 12), **kinds)
 
 
 def _avro_type(name: str, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
-        fields = [{"name": each.name, "type": ["null", _avro_type(each.name, each.type)]} for each in kind]
+        fields = [{"name": member.name, "type": ["null", _avro_type(member.name, member.type)]} for member in kind]
         return {"type": "record", "name": f"of_{name}", "fields": fields}
     if pa.types.is_decimal(kind):
         return logical("bytes", "decimal", precision=kind.precision, scale=kind.scale)
@@ -182,7 +183,7 @@ def _lines(table: pa.Table, _: int) -> bytes:
 
 
 def _one_file(count: int) -> pa.Table:
-    """Return the row of an object, as a listing of memory shows it."""
+    """Return the row of a binary file whose content has ``count`` parts; no row for 0."""
     content = b"\x00\xffany" * count
     values = ["s3://data/x", datetime(1970, 1, 1, tzinfo=timezone.utc), len(content), content]
     columns = zip(values, BINARY_FILE_SCHEMA.types, strict=True)
@@ -202,7 +203,7 @@ _ORC_TYPES = st.recursive(
     lambda inner: (
         inner.map(pa.list_)
         | st.lists(inner, min_size=1, max_size=3).map(
-            lambda some: pa.struct([(f"f{n}", each) for n, each in enumerate(some)])
+            lambda members: pa.struct([(f"f{n}", member) for n, member in enumerate(members)])
         )
         | inner.map(lambda kind: pa.map_(pa.string(), kind))
     ),
@@ -284,7 +285,7 @@ CASES = {
             nested=True,
             dotted_names=True,
             bad=b'{"c":1}\n{"c":"x"}\n',
-            corrupt={"x": b'{"n": ]}\n', **_NO_GZIP},
+            corrupt={**_NO_GZIP, "x": b'{"n": ]}\n'},
         ),
         Case(
             "csv",
@@ -315,7 +316,7 @@ TIME_TEXTS = ["1970-01-01T01:00+01:00", "1970-01-01", "2024-05-01T00:00:00.5Z", 
 
 @st.composite
 def time_columns(draw: st.DrawFn, case: Case, rows: int) -> tuple[pa.Array, str | None]:
-    """A column of event times, of any type that a format has, and the unit that it needs."""
+    """Return columns of event times, of any type that a format has, and the unit that each needs."""
     kind, unit = draw(st.sampled_from(case.times))
     if pa.types.is_string(kind):
         texts = st.none() | st.sampled_from(TIME_TEXTS)

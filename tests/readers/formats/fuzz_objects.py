@@ -1,12 +1,12 @@
-"""Damaged objects: do they end, fill or stop a process that reads them?
+"""Reads damaged objects, to find those that end, fill or stop the process that reads them.
 
     python -m tests.readers.formats.fuzz_objects --format orc --mutants 20000
         [--first 0] [--without-guard] [--keep FOLDER]
 
-Each mutant is inferred, surveyed and read, as a query does, in a process whose end is survived and counted; none
-should end.  ``--without-guard`` reads in that process itself what otherwise decoder processes read: so one finds the
-mutants that need them, which ``--keep`` writes as files.  A mutant is the same for the same number and version of
-the library that wrote the seeds.
+A process infers, surveys and reads each mutant, as a query does.  No such process should end; if one does, that is
+counted, and another one continues.  With ``--without-guard`` there are no decoder processes.  This finds the mutants
+that need them, and ``--keep`` writes these mutants as files.  A mutant is the same for the same number and the same
+version of the library that wrote the seeds.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.sources.s3.format import S3FormatOptions
 
-PATIENCE_S = 300  # for one mutant: machines may be busy
+PATIENCE_S = 300  # for one mutant, since machines may be busy
 DECODER_PATIENCE_S = 30
-MEMORY_BYTES = 4 << 30  # of the process that reads
+MEMORY_BYTES = 4 << 30  # the memory of the process that reads
 ENDED, BUSY, TOO_LARGE = "ends Arrow's reader", "keeps Arrow's reader busy", "raise maxDecompressedBytes"
 OUTCOMES = {ENDED: "decoder ended", BUSY: "decoder hung", TOO_LARGE: "over the bound"}
 SOUND, REFUSED, UNEXPECTED, DEATH, HANG = "read", "refused", "unexpected error", "process ended", "hung"
 
 
 def looks_of(made: ObjectFormat, content: bytes, file_format: str) -> list[Callable[[], Any]]:
-    """Return what a query asks of an object: calls, whose results do not matter."""
-    found = held(content)
+    """Return the calls of a query on an object; their results do not matter."""
+    obj = held(content)
     is_text = file_format == "text"
     given = pa.schema([("value", pa.string())]) if is_text else SCHEMA
     return [
-        lambda: made.infer([found]),
-        lambda: made.survey(found, None if is_text else "at"),
-        lambda: read(made, found, given),
-        lambda: read(made, found, made.infer([found])),
+        lambda: made.infer([obj]),
+        lambda: made.survey(obj, None if is_text else "at"),
+        lambda: read(made, obj, given),
+        lambda: read(made, obj, made.infer([obj])),
     ]
 
 
 def outcomes(
     file_format: str, content: bytes, *, guarded: bool = True, looks: Sequence[int] = (0, 1, 2, 3)
 ) -> Counter[str]:
-    """Look at an object in some ways, and count what comes of it."""
+    """Infer, survey and read an object, and count the outcomes."""
     options = {"header": True} if file_format == "csv" else {}
     made = S3FormatOptions(file_format=file_format, **options).object_format(InMemory(content))
     if isinstance(made, GuardedFormat) and not guarded:
@@ -69,16 +69,16 @@ def outcomes(
         try:
             ways[look]()
             counted[SOUND] += 1
-        except (CorruptDataError, OptionError) as problem:  # noqa: PERF203 - one is expected
+        except (CorruptDataError, OptionError) as problem:  # noqa: PERF203 - an error is expected
             known = (name for sentence, name in OUTCOMES.items() if sentence in str(problem))
             counted[next(known, REFUSED)] += 1
-        except Exception as problem:  # noqa: BLE001 - it is told
+        except Exception as problem:  # noqa: BLE001 - the error is reported
             counted[f"{UNEXPECTED}: {type(problem).__name__}: {problem}"[:300]] += 1
     return counted
 
 
 def run_here(file_format: str, first: int, end: int, *, guarded: bool) -> None:
-    """Look at mutants, and print a line before and after each."""
+    """Read mutants in this process, and print a line before and after each."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with mock.patch("tidegate.readers.formats.guarded.process.BUSY_S", DECODER_PATIENCE_S):
@@ -89,7 +89,7 @@ def run_here(file_format: str, first: int, end: int, *, guarded: bool) -> None:
 
 
 def reports(command: Sequence[str]) -> Iterator[tuple[int, Any]]:
-    """Yield what a process prints; at last a negative status if it ended so, HANG if it fell silent."""
+    """Yield the lines that a process prints; at last -1 and its exit status, or HANG if it fell silent."""
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         output = process.stdout
         assert output is not None
@@ -106,20 +106,20 @@ def reports(command: Sequence[str]) -> Iterator[tuple[int, Any]]:
 
 
 def run(file_format: str, first: int, end: int, *, guarded: bool, keep: Path | None = None) -> Counter[str]:
-    """Look at mutants in processes that may end, and return how often what came of it."""
+    """Read mutants in processes that may end, and return the number of each outcome."""
     counted: Counter[str] = Counter()
     while first < end:
         command = [sys.executable, "-m", "tests.readers.formats.fuzz_objects", "--format", file_format, "--here"]
         command += ["--first", str(first), "--mutants", str(end - first)]
         at = first
-        for number, found in reports(command if guarded else [*command, "--without-guard"]):
+        for number, outcome in reports(command if guarded else [*command, "--without-guard"]):
             if number >= 0:
                 at = number
-                counted.update(found or {})
+                counted.update(outcome or {})
                 continue
-            if found == 0:
+            if outcome == 0:
                 return counted
-            name = HANG if found == HANG else f"{DEATH}: {signal.Signals(-found).name if found < 0 else found}"
+            name = HANG if outcome == HANG else f"{DEATH}: {signal.Signals(-outcome).name if outcome < 0 else outcome}"
             counted[name] += 1
             print(f"{file_format} mutant {at}: {name}", flush=True)
             if keep is not None:
@@ -129,7 +129,7 @@ def run(file_format: str, first: int, end: int, *, guarded: bool, keep: Path | N
 
 
 def main() -> None:
-    """Print what came of the looks at mutants of each format; the status is 1 if it should not have come."""
+    """Print the outcomes of the mutants of each format; the status is 1 if one of them should not happen."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--format", choices=FORMATS, nargs="+", default=FORMATS)
     parser.add_argument("--mutants", type=int, default=20_000)

@@ -1,4 +1,4 @@
-"""Small sound objects of each format, and damaged ones made of them: the same for the same number."""
+"""Small sound objects of each format, and damaged objects made from them; a number always gives the same object."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def mutant(file_format: str, number: int) -> bytes:
     """Return a damaged object of a format."""
     dice = random.Random(f"{file_format} {number}")
     made = bytearray(dice.choice(seeds(file_format)))
-    # What damage is worst for stands at the end of these.
+    # The parts that damage harms most are at the end of these objects.
     tail = max(0, len(made) - 1_200) if file_format in {"parquet", "orc"} else 0
     damages = _DAMAGES_OF_JSON if file_format == "json" else _DAMAGES
     for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 5, 9))):
@@ -179,4 +179,4 @@ def _nest(made: bytearray, at: int, dice: random.Random, _: str) -> None:
 
 
 _DAMAGES = (_byte, _byte, _byte, _bit, _bit, _number, _varint, _gap, _surplus, _splice)
-_DAMAGES_OF_JSON = (*_DAMAGES, _nest)  # only there a few bytes nest deeply
+_DAMAGES_OF_JSON = (*_DAMAGES, _nest)  # only in JSON, a few bytes nest deeply

@@ -1,4 +1,4 @@
-"""Bad records on their way: what a policy says of each, and the files that they are written to."""
+"""Bad records: the decision of each policy, and the files to which they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = pa.schema([("_corrupt_record", pa.string()), ("i", pa.int64()), ("rest"
 
 
 def told(policy, schema=SCHEMA):
-    """Tell of a good, a misfit, a malformed record and of surplus; return the rows that are kept."""
+    """Take a good record, a misfit, a malformed record and surplus; return the rows that are kept."""
     memory = Memory(b"")
     with policy.of_chunk(memory, chunk_of(memory.object, 0, 0), schema) as records:
         batch = records.begin_batch()
@@ -28,9 +28,9 @@ def told(policy, schema=SCHEMA):
             *([4] * batch.take(30, b"", rescued={"m": "[1]"})),
         ]
         assert records.data_schema.names == [n for n in schema.names if n in {"i", policy.rescued_column} - {"rest"}]
-        found = records.batch(pa.record_batch({"i": pa.array(kept, pa.int64())}), batch)
-    assert found.schema.equals(schema)
-    return [tuple(row.values()) for row in found.to_pylist()]
+        rows = records.batch(pa.record_batch({"i": pa.array(kept, pa.int64())}), batch)
+    assert rows.schema.equals(schema)
+    return [tuple(row.values()) for row in rows.to_pylist()]
 
 
 def rescued(**values):
@@ -73,7 +73,7 @@ def test_its_own_columns_have_to_be_strings_and_others_are_the_datas():
 
 def test_a_policy_travels():
     policy = BadRecordPolicy("PERMISSIVE", "odd", "rest")
-    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - our own
+    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - the test made the bytes
 
 
 def lines(file):

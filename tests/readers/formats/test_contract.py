@@ -1,4 +1,4 @@
-"""The contract of every format of the registry, shown by one object of each."""
+"""The contract of every format of the registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
-from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.columns import times_ms
@@ -40,8 +40,12 @@ LARGEST_BATCH = 2 * BATCH_BYTES
 
 
 def cases(**wanted: bool):
-    """Parametrise a test over the formats that have some traits, or have them not."""
-    chosen = [each for each in CASES.values() if all(bool(getattr(each, name)) == has for name, has in wanted.items())]
+    """Parametrise a test over the formats that have some abilities, or lack them."""
+    chosen = [
+        candidate
+        for candidate in CASES.values()
+        if all(bool(getattr(candidate, name)) == has for name, has in wanted.items())
+    ]
     return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
 
 
@@ -53,11 +57,11 @@ def test_every_format_of_the_registry_is_under_contract() -> None:
 def test_an_object_is_read_whole_and_in_order_on_every_way(case: Case) -> None:
     table = case.rows(20)
     store = Stored(case.write(table, 4))
-    assert case.made(store).infer([store.found()]) == (case.inferred or table.schema)
-    assert read(case.made(store), store.found(), table.schema).equals(table)
+    assert case.made(store).infer([store.listed()]) == (case.inferred or table.schema)
+    assert read(case.made(store), store.listed(), table.schema).equals(table)
     for way in case.ways:
         with case.on(way):
-            assert read(case.made(store, in_process=True), store.found(), table.schema).equals(table)
+            assert read(case.made(store, in_process=True), store.listed(), table.schema).equals(table)
 
 
 @cases(one_chunk=False)
@@ -66,11 +70,11 @@ def test_an_object_is_read_whole_and_in_order_on_every_way(case: Case) -> None:
 def test_chunks_cut_anywhere_give_each_row_once_and_in_order(case: Case, data: st.DataObject) -> None:
     table = case.rows(20)
     store = Stored(case.write(table, 3))
-    found = store.found()
-    cuts = sorted(data.draw(st.sets(st.integers(1, found.size - 1), max_size=4)))
+    obj = store.listed()
+    cuts = sorted(data.draw(st.sets(st.integers(1, obj.size - 1), max_size=4)))
     with case.on(data.draw(st.sampled_from(case.all_ways))):
         made = case.made(store, in_process=True)
-        tables = [read(made, found, table.schema, *pair) for pair in itertools.pairwise([0, *cuts, found.size])]
+        tables = [read(made, obj, table.schema, *pair) for pair in itertools.pairwise([0, *cuts, obj.size])]
     assert pa.concat_tables(tables).equals(table)
 
 
@@ -79,17 +83,17 @@ def test_chunks_cut_anywhere_give_each_row_once_and_in_order(case: Case, data: s
 def test_a_survey_cuts_an_object_without_gaps_into_chunks_that_add_up_to_it(case: Case, chunk_bytes: int) -> None:
     table = case.rows(40)
     store = Stored(case.write(table, 4))
-    found = store.found()
+    obj = store.listed()
     for way in case.all_ways:
         with case.on(way):
             made = case.made(store, in_process=True, chunk_bytes=chunk_bytes)
-            surveys = made.survey(found, case.event_time)
-            tables = [read(made, found, table.schema, each.start, each.end) for each in surveys]
-        assert [0, *(each.end for each in surveys)] == [*(each.start for each in surveys), found.size]
+            surveys = made.survey(obj, case.event_time)
+            tables = [read(made, obj, table.schema, survey.start, survey.end) for survey in surveys]
+        assert [0, *(survey.end for survey in surveys)] == [*(survey.start for survey in surveys), obj.size]
         assert pa.concat_tables(tables).equals(table)
-        for each, rows in zip(surveys, tables, strict=True):
-            if case.event_time is not None and each.exact:
-                assert_tells(each, rows, case.event_time)
+        for survey, rows in zip(surveys, tables, strict=True):
+            if case.event_time is not None and survey.exact:
+                assert_tells(survey, rows, case.event_time)
 
 
 def assert_tells(survey: ChunkSurvey, rows: pa.Table, event_time: str) -> None:
@@ -112,57 +116,59 @@ def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(case: Case, 
         columns["at"] = pa.StructArray.from_arrays([at, columns["c"]], ["when", "other"], mask=hidden)
     table = pa.table(columns)
     store = Stored(case.write(table, data.draw(st.integers(1, 5)), **data.draw(case.written)))
-    found = store.found()
+    obj = store.listed()
     with case.on(data.draw(st.sampled_from(case.all_ways))):
-        chunk_bytes = data.draw(st.integers(1, 2 * found.size))
+        chunk_bytes = data.draw(st.integers(1, 2 * obj.size))
         made = case.made(store, in_process=True, chunk_bytes=chunk_bytes, event_time_unit=unit)
-        schema = made.infer([found])
-        surveys = made.survey(found, column)
-        tables = [read(made, found, schema, each.start, each.end) for each in surveys]
+        schema = made.infer([obj])
+        surveys = made.survey(obj, column)
+        tables = [read(made, obj, schema, survey.start, survey.end) for survey in surveys]
 
-    written = pa.RecordBatch.from_arrays([each.combine_chunks() for each in table.columns], schema=table.schema)
+    written = pa.RecordBatch.from_arrays([chunked.combine_chunks() for chunked in table.columns], schema=table.schema)
     expected = pa.Table.from_batches([conform(written, schema)], schema)
     assert pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().equals(expected.combine_chunks())
-    assert [each.start for each in surveys] == [0, *(each.end for each in surveys)][: len(surveys)]
-    assert not surveys or surveys[-1].end == found.size
+    assert [survey.start for survey in surveys] == [0, *(survey.end for survey in surveys)][: len(surveys)]
+    assert not surveys or surveys[-1].end == obj.size
     times = times_ms(pa.compute.struct_field(columns["at"], "when") if "." in column else at, unit).to_pylist()
-    for each, rows in zip(surveys, tables, strict=True):
-        mine = [time for time in times[: each.rows] if time is not None]
-        assert each.rows == rows.num_rows
-        assert each.times == (TimeRange(min(mine), max(mine)) if mine else None)
-        assert each.rows_without_time == each.rows - len(mine)
-        del times[: each.rows]
+    for survey, rows in zip(surveys, tables, strict=True):
+        mine = [time for time in times[: survey.rows] if time is not None]
+        assert survey.rows == rows.num_rows
+        assert survey.times == (TimeRange(min(mine), max(mine)) if mine else None)
+        assert survey.rows_without_time == survey.rows - len(mine)
+        del times[: survey.rows]
 
 
 @cases()
 def test_a_small_object_costs_one_request_and_none_where_no_time_is_asked_for(case: Case) -> None:
     table = case.rows(4)
     store = Stored(case.write(table, 10))
-    made, found = case.made(store), store.found()
-    [survey] = made.survey(found, None)
-    assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, found.size, None, 0)
+    made, obj = case.made(store), store.listed()
+    [survey] = made.survey(obj, None)
+    assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, obj.size, None, 0)
     assert survey.rows >= 1
     assert store.asked == []
     if case.event_time is not None:
-        [survey] = made.survey(found, case.event_time)
+        [survey] = made.survey(obj, case.event_time)
         assert survey.exact
         assert_tells(survey, table, case.event_time)
         assert len(store.asked) <= 1
     store.asked.clear()
-    assert read(made, found, table.schema).equals(table)
-    assert store.asked == [(0, found.size)]
+    assert read(made, obj, table.schema).equals(table)
+    assert store.asked == [(0, obj.size)]
 
 
 @cases()
 def test_an_empty_object_and_one_without_rows_give_none(case: Case) -> None:
     for content in (b"", case.write(case.rows(0), 4)):
         store = Stored(content)
-        made, found = case.made(store), store.found()
+        made, obj = case.made(store), store.listed()
         for column in {None, case.event_time}:
-            surveys = made.survey(found, column)
-            assert surveys == [] or found.size
-            assert sum(read(made, found, case.rows(1).schema, each.start, each.end).num_rows for each in surveys) == 0
-            assert column is None or sum(each.rows for each in surveys) == 0
+            surveys = made.survey(obj, column)
+            assert surveys == [] or obj.size
+            assert (
+                sum(read(made, obj, case.rows(1).schema, survey.start, survey.end).num_rows for survey in surveys) == 0
+            )
+            assert column is None or sum(survey.rows for survey in surveys) == 0
 
 
 @cases(columns_chosen=True)
@@ -175,18 +181,18 @@ def test_columns_are_those_of_the_schema(case: Case) -> None:
             made = case.made(store, in_process=True)
             other = last.name.upper() if case.any_case else last.name
             schema = pa.schema([(other, last.type), ("missing", pa.float64()), (first.name, first.type)])
-            texts, numbers = (table.column(each.name).to_pylist() for each in (last, first))
-            assert read(made, store.found(), schema).to_pylist() == [
+            texts, numbers = (table.column(field.name).to_pylist() for field in (last, first))
+            assert read(made, store.listed(), schema).to_pylist() == [
                 {other: text, "missing": None, first.name: number} for text, number in zip(texts, numbers, strict=True)
             ]
-            assert sum(batch.num_rows for batch in made.read(chunk(store.found()), pa.schema([]))) == len(table)
+            assert sum(batch.num_rows for batch in made.read(chunk(store.listed()), pa.schema([]))) == len(table)
             if case.lone_columns:
-                nothing = read(made, store.found(), pa.schema([("missing", pa.int8())]))
+                nothing = read(made, store.listed(), pa.schema([("missing", pa.int8())]))
                 assert nothing.to_pylist() == [{"missing": None}] * len(table)
             if case.typed:
                 sentence = "^s3://data/x cannot be read: the column 'n' is of the type int64"
                 with pytest.raises(CorruptDataError, match=sentence):
-                    read(made, store.found(), pa.schema([("n", UTC_US)]))
+                    read(made, store.listed(), pa.schema([("n", UTC_US)]))
 
 
 @cases(nested=True)
@@ -198,9 +204,9 @@ def test_fields_of_a_column_are_those_of_the_schema(case: Case) -> None:
     for way in case.all_ways:
         with case.on(way):
             made = case.made(store, in_process=True)
-            assert read(made, store.found(), schema).to_pylist() == [{name: {"r": 2, "missing": None}}] * 3
+            assert read(made, store.listed(), schema).to_pylist() == [{name: {"r": 2, "missing": None}}] * 3
             if dotted:
-                assert read(made, store.found(), pa.schema([("p.r", pa.int64())])).to_pylist() == [{"p.r": 7}] * 3
+                assert read(made, store.listed(), pa.schema([("p.r", pa.int64())])).to_pylist() == [{"p.r": 7}] * 3
 
 
 @cases(bad=True)
@@ -209,8 +215,8 @@ def test_the_schema_is_that_of_all_samples(case: Case) -> None:
     tables = {"x": {"a": narrow}, "y": {"b": ["x"], "a": narrow}, "z": {"a": wide}}
     store = Stored(**{key: case.write(pa.table(columns), 1) for key, columns in tables.items()}, empty=b"")
     made = case.made(store)
-    assert made.infer([store.found("x"), store.found("y")]).names == ["a", "b"]
-    schema = made.infer([store.found(key) for key in ("x", "y", "z", "empty")])
+    assert made.infer([store.listed("x"), store.listed("y")]).names == ["a", "b"]
+    schema = made.infer([store.listed(key) for key in ("x", "y", "z", "empty")])
     assert schema == pa.schema([("a", pa.int64()), ("b", pa.string())])
 
 
@@ -218,15 +224,15 @@ def test_the_schema_is_that_of_all_samples(case: Case) -> None:
 def test_a_schema_that_no_sample_tells_is_asked_for(case: Case) -> None:
     store = Stored(**{key: case.write(pa.table({"a": [value]}), 1) for key, value in (("y", 1), ("z", "text"))})
     with pytest.raises(OptionError, match="the objects disagree on the type of a column; give a schema"):
-        case.made(store).infer([store.found("y"), store.found("z")])
+        case.made(store).infer([store.listed("y"), store.listed("z")])
     with pytest.raises(OptionError, match="no object of s3://data holds bytes"):
-        case.made(store).infer([store.found("x")])
+        case.made(store).infer([store.listed("x")])
 
 
 @cases(bad=True)
 def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) -> None:
     store = Stored(case.write(rows_of(3), 10))
-    [survey] = case.made(store).survey(store.found(), "other")
+    [survey] = case.made(store).survey(store.listed(), "other")
     assert (survey.rows, survey.times, survey.rows_without_time) == (3, None, 3)
 
 
@@ -234,7 +240,7 @@ def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) 
 def test_a_format_without_times_refuses_a_column_of_them(case: Case) -> None:
     store = Stored(case.write(case.rows(3), 10))
     with pytest.raises(OptionError, match=f"names the column 'at', but .*{case.name}"):
-        case.made(store).survey(store.found(), "at")
+        case.made(store).survey(store.listed(), "at")
 
 
 @cases(typed=True)
@@ -242,14 +248,14 @@ def test_a_column_that_is_no_time_is_refused(case: Case) -> None:
     store = Stored(case.write(pa.table({"p": [{"q": 1}], "n": [1]}), 10))
     for column, sentence in (("p", "'p' .*holds no event time"), ("n", "'n' .*needs s, ms or us$")):
         with pytest.raises(OptionError, match=sentence):
-            case.made(store).survey(store.found(), column)
+            case.made(store).survey(store.listed(), column)
 
 
 @cases(corrupt=True)
 def test_what_is_no_object_of_the_format_is_refused_by_its_name(case: Case) -> None:
     for key, content in case.corrupt.items():
         store = Stored(**{key: content})
-        for look in looks_at(case, case.made(store), store.found(key)):
+        for look in looks_at(case, case.made(store), store.listed(key)):
             with pytest.raises(CorruptDataError, match=rf"s3://data/{key}\b"):
                 look()
 
@@ -259,14 +265,35 @@ def test_a_corrupt_object_is_passed_over_where_that_is_asked_for(case: Case, cap
     [(key, content), *_] = case.corrupt.items()
     sound = case.rows(6)
     store = Stored(**{"a": case.write(sound, 4), key: content, "z": case.write(sound, 4)})
-    task = ReadTask((SplitRange("m", 0, 3),), ([chunk(store.found(each)) for each in ("a", key, "z")],))
+    task = ReadTask((SplitRange("m", 0, 3),), ([chunk(store.listed(name)) for name in ("a", key, "z")],))
     made = case.made(store)
-    with pytest.raises(CorruptDataError, match=f"s3://data/{key}"):
+    with pytest.raises(
+        CorruptDataError, match=f"s3://data/{key}.*; set ignoreCorruptFiles to true to go on without it$"
+    ):
         list(S3SplitReader(made, store, sound.schema).read(task))
     rows = pa.Table.from_batches(S3SplitReader(made, store, sound.schema, ignore_corrupt=True).read(task))
     assert rows.equals(pa.concat_tables([sound, sound]))
-    [message] = [each for each in caplog.messages if each.startswith("left out: ")]
+    [message] = [line for line in caplog.messages if line.startswith("left out: ")]
     assert f"s3://data/{key}" in message
+
+
+@cases(bad=True)
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED"])
+def test_a_null_that_the_schema_does_not_allow_is_told_with_the_object_once(case: Case, mode: str) -> None:
+    store = Stored(case.write(rows_of(3), 10))
+    schema = pa.schema([pa.field("s", pa.string()), pa.field("gone", pa.int64(), nullable=False)])
+    with pytest.raises(
+        BadRecordError, match=r"^s3://data/x\b(?!.*s3://).*'gone' has \d nulls, and the schema allows none"
+    ):
+        read(case.made(store, mode=mode), store.listed(), schema)
+
+
+@cases(bad=True)
+def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_pass_over(case: Case) -> None:
+    store = Stored(case.bad)
+    reader = S3SplitReader(case.made(store), store, pa.schema([("c", pa.int64())]), ignore_corrupt=True)
+    with pytest.raises(BadRecordError, match=r"s3://data/x.*'c'"):
+        [*reader.read(ReadTask((SplitRange("m", 0, 1),), ([chunk(store.listed())],)))]
 
 
 @cases(corrupt=True, event_time=True)
@@ -275,18 +302,20 @@ def test_discovery_leaves_out_a_corrupt_object_where_that_is_asked_for(case: Cas
     store = Stored(**{"a": case.write(case.rows(6), 4), key: content})
 
     def pages():
-        yield [store.found("a"), store.found(key)]
+        yield [store.listed("a"), store.listed(key)]
 
     def discovery(**options: bool) -> ObjectDiscovery:
         times = ObjectTimes(ColumnTimes(case.event_time), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS))
         return ObjectDiscovery(pages, case.made(store), times, SeenObjects(1000), **options)
 
-    with pytest.raises(CorruptDataError, match=f"s3://data/{key}"):
+    with pytest.raises(
+        CorruptDataError, match=f"s3://data/{key}.*; set ignoreCorruptFiles to true to go on without it$"
+    ):
         discovery().round()
-    found = discovery(ignore_corrupt=True)
-    manifest = Manifest.build(1, found.round())
+    lenient = discovery(ignore_corrupt=True)
+    manifest = Manifest.build(1, lenient.round())
     assert set(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == {"a"}
-    [noted] = found.left_out.objects()
+    [noted] = lenient.left_out.objects()
     assert (noted.obj.key, noted.reason) == (key, "corrupt")
 
 
@@ -298,12 +327,12 @@ def test_an_object_that_is_cut_short_is_refused_or_gives_no_rows_but_its_own(cas
     for end in lengths:
         store = Stored(content[:end])
         try:
-            mine = read(case.made(store, in_process=True), store.found(), table.schema).to_pylist()
+            mine = read(case.made(store, in_process=True), store.listed(), table.schema).to_pylist()
         except CorruptDataError as problem:
             refusals.append(str(problem))
         else:
-            assert mine[:-1] == rows[: max(0, len(mine) - 1)]  # the last one may be cut short itself
-    assert all("s3://data/x" in each for each in refusals)
+            assert mine[:-1] == rows[: max(0, len(mine) - 1)]  # the last row itself may be truncated
+    assert all("s3://data/x" in refusal for refusal in refusals)
     assert not case.sealed or len(refusals) == len(lengths)
 
 
@@ -312,9 +341,9 @@ def test_an_object_overwritten_after_the_survey_is_gone_on_every_way(case: Case)
     table = case.rows(12)
     for way in case.all_ways:
         store = Stored(case.write(table, 4))
-        found = store.found()
+        obj = store.listed()
         with case.on(way):
-            for look in looks_at(case, case.made(store, in_process=bool(way)), found):
+            for look in looks_at(case, case.made(store, in_process=bool(way)), obj):
                 look()
                 store.gone = True
                 with pytest.raises(ObjectGoneError, match=f"^{GONE}$") as error:
@@ -323,11 +352,11 @@ def test_an_object_overwritten_after_the_survey_is_gone_on_every_way(case: Case)
                 store.gone = False
 
 
-def looks_at(case: Case, made: ObjectFormat, found: S3Object) -> list[Callable[[], Any]]:
-    """Return the calls of a format that fetch something of an object."""
-    looks = [lambda: read(made, found, case.rows(1).schema)]
+def looks_at(case: Case, made: ObjectFormat, obj: S3Object) -> list[Callable[[], Any]]:
+    """Return the calls of a format that fetch bytes of an object."""
+    looks = [lambda: read(made, obj, case.rows(1).schema)]
     if case.looked_at:
-        looks += [lambda: made.survey(found, case.event_time), lambda: made.infer([found])]
+        looks += [lambda: made.survey(obj, case.event_time), lambda: made.infer([obj])]
     return looks
 
 
@@ -338,7 +367,7 @@ def test_batches_are_bounded(case: Case, size: int) -> None:
     [name] = case.rows(1).column_names[-1:]
     table = pa.table({name: pa.array(["x" * size] * rows)})
     store = Stored(case.write(table, rows))
-    batches = [*case.made(store).read(chunk(store.found()), table.schema)]
+    batches = [*case.made(store).read(chunk(store.listed()), table.schema)]
     assert sum(batch.num_rows for batch in batches) == rows
     assert all(batch.nbytes <= LARGEST_BATCH or batch.num_rows == 1 for batch in batches)
 
@@ -349,9 +378,9 @@ def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
     number, corrupt = pa.field("c", pa.int64()), pa.field("_corrupt_record", pa.string())
 
     def rows(*fields: pa.Field, **options: Any) -> list[dict]:
-        return read(case.made(store, **options), store.found(), pa.schema(fields)).to_pylist()
+        return read(case.made(store, **options), store.listed(), pa.schema(fields)).to_pylist()
 
-    with pytest.raises(CorruptDataError, match=r"s3://data/x.*'c'"):
+    with pytest.raises(BadRecordError, match=r"s3://data/x.*'c'"):
         rows(number)
     assert rows(number, mode="DROPMALFORMED") == [{"c": 1}]
     good, bad = rows(number, corrupt, mode="PERMISSIVE")
@@ -369,5 +398,5 @@ def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
 def test_a_format_travels_to_the_executors(case: Case) -> None:
     table = case.rows(3)
     store = Stored(case.write(table, 4))
-    made = pickle.loads(pickle.dumps(case.made(store)))  # noqa: S301 - its own bytes
-    assert read(made, store.found(), table.schema).equals(table)
+    made = pickle.loads(pickle.dumps(case.made(store)))  # noqa: S301 - the test made the bytes
+    assert read(made, store.listed(), table.schema).equals(table)

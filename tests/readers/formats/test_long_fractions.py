@@ -1,4 +1,4 @@
-"""Decimals that are written with more digits after the point than any has: Arrow alone would end the process."""
+"""Decimals with more digits after the point than any type has: Arrow alone would end the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.readers.formats.json.format import JsonFormat
 KIND = pa.decimal128(10, 2)
 NOTHING = Decimal("0.00")
 
-# What Spark rounds half up; None: it is none.
+# Spark rounds these half up; None: the text is no decimal.
 LONG = [
     ("1e-10000000", None),
     ("-7.5E-0099", NOTHING),
@@ -50,8 +50,8 @@ def test_no_escape_hides_one():
 
 @pytest.mark.parametrize(("text", "expected"), LONG)
 def test_values_of_csv_are_read_one_by_one_for_them(text, expected):
-    found, missed = converter_of("d", KIND)(pa.array([text, "2.5"]))
-    assert found.to_pylist() == [expected, Decimal("2.50")]
+    decimals, missed = converter_of("d", KIND)(pa.array([text, "2.5"]))
+    assert decimals.to_pylist() == [expected, Decimal("2.50")]
     assert (missed is not None) == (expected is None)
 
 

@@ -1,4 +1,4 @@
-"""Damaged objects of every format: none ends the process that reads it, or is worse than an error that names it."""
+"""Damaged objects of every format: the worst outcome is an error that names the object."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.readers.formats.object_seeds import FORMATS, mutant, seeds
 WORST = sorted((Path(__file__).parent / "damaged").iterdir())
 MUTANTS = 40
 ERRORS = {REFUSED, *OUTCOMES.values()}
-SURVEYED = {"stripe-footer.orc"}  # what is wrong with it stands where only reading looks
-READ = {"wrong-values.orc"}  # some versions of Arrow's reader end, others read other values
+SURVEYED = {"stripe-footer.orc"}  # a survey does not read the damaged part
+READ = {"wrong-values.orc"}  # some versions of Arrow's reader end the process, and others read other values
 
 
 @pytest.mark.parametrize("file", WORST, ids=lambda file: file.name)

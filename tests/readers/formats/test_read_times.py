@@ -1,4 +1,4 @@
-"""Rows in a range of event times: their chunks are known by the times that the rows have once they are read."""
+"""Rows in a range of event times: a survey has the times that rows have once they are read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOON = 1_767_268_800_000
 
 
 def made_of(suffix: str, cells: list[str], kind: pa.DataType, unit: str | None, **policy):
-    """Return what reads a column of cells, the object, and the rows' times by which it is told which are wanted."""
+    """Return the format, the object with a column of cells, and the RowTimes that select rows."""
     times = RowTimes(EventTimeRange(0, None), "at", unit, parsed=("iso8601", "s"))
     given = {"bad_records": BadRecordPolicy(**policy), "read_times": times.column_of(pa.schema([("at", kind)]))}
     if suffix == "csv":
@@ -68,7 +68,7 @@ def test_a_survey_has_the_times_of_the_rows_that_are_read(suffix, column, cells,
 
 
 def surveyed_and_read(made, memory, times: RowTimes, schema: pa.Schema):
-    """Return the survey of an object, which has the times of the rows that are read, and how many these are."""
+    """Return the survey of an object, and the number of rows that are read; both must have the same times."""
     (survey,) = made.survey(memory.object, times.column)
     read = []
     for batch in made.read(chunk_of(memory.object, 0, memory.object.size), schema):
@@ -99,7 +99,7 @@ TYPED = {
 
 
 def file_of(suffix: str, values: pa.Array, sibling: object) -> bytes:
-    """Return an object with the column ``at`` of values, or of these within a struct beside others, if there are."""
+    """Return an object with the column ``at``: the values, or with a sibling, structs of a value and the sibling."""
     if sibling is not None:
         values = pa.StructArray.from_arrays([values, pa.array([sibling] * len(values))], ["t", "other"])
     table, stream = pa.table({"at": values}), io.BytesIO()

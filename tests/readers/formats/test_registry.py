@@ -1,4 +1,4 @@
-"""The declarations of formats: by these alone the source knows them."""
+"""The declarations of formats, from which the source learns all that it knows about them."""
 
 from pathlib import Path
 from typing import get_args

@@ -1,4 +1,4 @@
-"""Rows of typed formats whose columns are not of the schema's types: what each policy makes of them."""
+"""Rows of typed formats whose columns are not of the schema's types, under each policy."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ REST = pa.field("rest", pa.string())
 def fit(batch: pa.RecordBatch, schema: pa.Schema, policy: BadRecordPolicy) -> list[dict]:
     memory = Memory(b"")
     with policy.of_chunk(memory, chunk_of(memory.object, 0, 0), schema, record="row") as records:
-        found = fitted(records, batch, 4)
-    assert found.schema.equals(schema)
-    found.validate(full=True)
-    return found.to_pylist()
+        rows = fitted(records, batch, 4)
+    assert rows.schema.equals(schema)
+    rows.validate(full=True)
+    return rows.to_pylist()
 
 
 def is_whole(text: str | None) -> bool:
@@ -40,7 +40,7 @@ texts = st.lists(st.none() | st.text("-12x", max_size=3) | st.integers(-(2**33),
 
 
 @given(texts)
-def test_values_that_fit_are_cast_and_others_are_null_and_told(given_texts):
+def test_values_that_fit_are_cast_and_others_are_null_and_reported(given_texts):
     batch = pa.record_batch({"c": pa.array(given_texts, pa.string()), "n": range(len(given_texts))})
     schema = pa.schema([("c", pa.int32()), ("n", pa.int64())])
     values, misfits = conform_each(batch, schema)
@@ -140,7 +140,7 @@ def test_a_null_that_the_schema_does_not_allow_is_refused_by_every_policy():
 
 @given(st.data())
 def test_what_conform_takes_and_what_is_surplus_are_all_there_is(data):
-    """Of flat columns: each is in one of the two."""
+    """Each flat column is in one of the two."""
     names = data.draw(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True))
     taken = [name for name in names if data.draw(st.booleans())]
     batch = pa.record_batch({name: pa.array([data.draw(st.integers(0, 9))]) for name in names})

@@ -1,4 +1,4 @@
-"""The configuration of the connection to S3: variables, addresses, roles, and the times that answers tell."""
+"""The configuration of the connection to S3: variables, addresses, roles, and the times in answers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from tidegate.readers.s3.config import S3ConnectionConfig, time_of
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.servers.server import free_ports
 
-store = plain_store  # in place of the one that remembers what was asked for
+store = plain_store  # instead of the store that notes requests
 
 
 def test_the_variables_name_the_endpoint(server, store, monkeypatch):
-    found = put(store, "by/environment")
+    obj = put(store, "by/environment")
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     port = server.endpoint.rpartition(":")[2]
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://localhost:{port}")  # where a bucket's name would be a host's
+    # The endpoint is a name, not an IP address, so a virtual-hosted-style address would put the bucket before it.
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://localhost:{port}")
     config = S3ConnectionConfig(deadline_s=19)
-    assert ObjectStore(config, "data").fetch(found, 0, 9) == BODY[:9]
+    assert ObjectStore(config, "data").fetch(obj, 0, 9) == BODY[:9]
 
 
 def test_addresses_are_path_style_for_any_endpoint_but_aws(config, monkeypatch):
@@ -51,11 +52,11 @@ def test_addresses_are_path_style_for_any_endpoint_but_aws(config, monkeypatch):
 @pytest.mark.parametrize("ask", [("queue_client", "client"), ("client", "queue_client")])
 def test_clients_of_a_bucket_and_of_a_queue_are_made_in_either_order(ask):
     config = S3ConnectionConfig(None, "us-east-1", "key", SECRET, deadline_s=17 + len(ask[0]))
-    assert {getattr(config, each)().meta.service_model.service_name for each in ask} == {"s3", "sqs"}
+    assert {getattr(config, name)().meta.service_model.service_name for name in ask} == {"s3", "sqs"}
 
 
 def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatch):
-    found = put(store, "by/role")
+    obj = put(store, "by/role")
     asked = []
 
     class Sts(BaseHTTPRequestHandler):
@@ -79,13 +80,13 @@ def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatc
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{sts.server_address[1]}")
         role = "arn:aws:iam::123456789012:role/reader"
         assumed = replace(config, access_key="base", secret_key=SECRET, role=role)
-        assert ObjectStore(assumed, "data").fetch(found, 0, 9) == BODY[:9]
-    assert {tuple(parse_qs(each)[name][0] for name in ("Action", "RoleArn")) for each in asked} == {
+        assert ObjectStore(assumed, "data").fetch(obj, 0, 9) == BODY[:9]
+    assert {tuple(parse_qs(query)[name][0] for name in ("Action", "RoleArn")) for query in asked} == {
         ("AssumeRole", role)
     }
 
 
-def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
+def test_a_role_without_any_keys_is_reported(config, monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -105,7 +106,7 @@ def test_times_are_those_that_botocore_reads(moment: datetime, precision: str) -
 
 
 @pytest.mark.parametrize("text", ["soonZ", "Z", "2026-13-01T00:00:00Z"])
-def test_what_is_no_time_is_told_as_by_botocore(text):
+def test_what_is_no_time_is_refused_as_by_botocore(text):
     with pytest.raises(ValueError, match="Invalid timestamp"):
         time_of(text)
 
@@ -113,8 +114,8 @@ def test_what_is_no_time_is_told_as_by_botocore(text):
 def test_an_endpoint_that_was_never_reached_is_an_error_soon(monkeypatch):
     monkeypatch.setattr(s3_config, "FIRST_CONTACT_S", 0.5)
     config = S3ConnectionConfig(f"http://127.0.0.1:{free_ports(1)[0]}", "us-east-1", "any", "any")
-    found = S3Object("a", 9, "", 0)
-    for ask in (lambda: ObjectStore(config, "data").find("a"), lambda: ObjectStore(config, "data").fetch(found, 0, 9)):
+    obj = S3Object("a", 9, "", 0)
+    for ask in (lambda: ObjectStore(config, "data").find("a"), lambda: ObjectStore(config, "data").fetch(obj, 0, 9)):
         with pytest.raises(DeadlineError, match=r"^cannot .* within 0\.5 s: Could not connect to the endpoint"):
             ask()
     assert S3ConnectionConfig("http://127.0.0.1:9").patience_s() == 0.5
@@ -122,9 +123,9 @@ def test_an_endpoint_that_was_never_reached_is_an_error_soon(monkeypatch):
 
 @pytest.mark.parametrize("fault", ["none", 503])
 def test_an_endpoint_that_answered_once_has_the_whole_deadline(server, config, store, fault):
-    found = put(store, "answered")
+    obj = put(store, "answered")
     with faulty(server, fault, fault) as proxy:
         reached = through(proxy, config)
         assert reached.config.patience_s() == s3_config.FIRST_CONTACT_S
-        reached.fetch(found, 0, 9)
+        reached.fetch(obj, 0, 9)
         assert reached.config.patience_s() == reached.config.deadline_s > s3_config.FIRST_CONTACT_S

@@ -1,4 +1,4 @@
-"""A file of ranges, some of them held, reads as the object it is of."""
+"""A file of ranges, some of them held, has the bytes of its object."""
 
 from __future__ import annotations
 
@@ -41,4 +41,4 @@ def test_a_held_range_is_asked_for_once_in_parts() -> None:
         file.seek(58)
         assert file.read(4) == bytes(range(58, 62))
     asked.sort()
-    assert [each for each in asked if each != (40, 45)] == [(5, 15), (15, 25), (58, 60), (60, 70)]
+    assert [span for span in asked if span != (40, 45)] == [(5, 15), (15, 25), (58, 60), (60, 70)]

@@ -1,4 +1,4 @@
-"""The S3 connector's reader: what many small objects hold comes in few batches, in their order."""
+"""The reader of the S3 connector: many small objects give few batches, in order."""
 
 from datetime import date, datetime, timezone
 
@@ -23,7 +23,7 @@ EMPTY = pa.schema([])
 
 
 class Made(ObjectFormat):
-    """Objects by their key: a list of batches, or an error after them."""
+    """A format with given objects: the batches of each key, perhaps with an error after them."""
 
     def __init__(self, objects):
         self.objects = objects
@@ -31,20 +31,20 @@ class Made(ObjectFormat):
     def infer(self, samples):
         raise AssertionError("a reader is told the columns")
 
-    def survey(self, found, column):
+    def survey(self, obj, column):
         raise AssertionError("a reader is told the chunks")
 
     def read(self, chunk, schema):
         self.asked = schema
-        for each in self.objects[chunk.key]:
-            if isinstance(each, Exception):
-                raise each
-            yield each
+        for step in self.objects[chunk.key]:
+            if isinstance(step, Exception):
+                raise step
+            yield step
 
 
 def read(objects, schema=SCHEMA, **options):
     store = ObjectStore(S3ConnectionConfig(), "bucket")
-    # Empty ones, so that there is nothing to fetch ahead.
+    # The objects are empty, so that nothing is fetched ahead.
     chunks = tuple(Chunk(key, 0, "", 0, 0, 0, 0, None, None) for key in objects)
     middle = len(chunks) // 2
     task = ReadTask(
@@ -66,13 +66,13 @@ def test_the_rows_stay_in_order_and_all_batches_but_the_last_have_enough_bytes(s
             objects[str(number)].append(batch(count, rows, width))
             count += rows
     batches = read(objects)
-    assert [n for each in batches for n in each.column(0).to_pylist()] == list(range(count))
-    assert all(each.nbytes > ENOUGH * 0.9 for each in batches[:-1])
-    assert all(each.schema.equals(SCHEMA) for each in batches)
+    assert [n for part in batches for n in part.column(0).to_pylist()] == list(range(count))
+    assert all(part.nbytes > ENOUGH * 0.9 for part in batches[:-1])
+    assert all(part.schema.equals(SCHEMA) for part in batches)
 
 
 class Together(Made):
-    """Reads objects at once, unless one of them is an error."""
+    """A format that reads objects together, unless one of them is an error."""
 
     def __init__(self, objects):
         super().__init__(objects)
@@ -82,7 +82,7 @@ class Together(Made):
         self.groups.append([chunk.key for chunk in chunks])
         self.asked = schema
         batches = [batch for chunk in chunks for batch in self.objects[chunk.key]]
-        error = next((each for each in batches if isinstance(each, Exception)), None)
+        error = next((step for step in batches if isinstance(step, Exception)), None)
         if isinstance(error, ObjectGoneError):
             raise error
         return None if error else batches
@@ -91,11 +91,11 @@ class Together(Made):
 def read_together(objects, size=300_000, schema=SCHEMA, **options):
     made = Together(objects)
     store = ObjectStore(S3ConnectionConfig(), "bucket")
-    # Of one object, so that there is nothing to fetch ahead.
+    # The objects are large, so that nothing is fetched ahead.
     chunks = tuple(Chunk(key, 2**40, "", 0, 0, size, 0, None, None) for key in objects)
     reader = S3SplitReader(made, store, schema, prefix="in/", **options)
-    found = [*reader.read(ReadTask((SplitRange("a", 0, len(chunks)),), (chunks,)))]
-    return made.groups, [row for each in found for row in each.to_pylist()]
+    batches = [*reader.read(ReadTask((SplitRange("a", 0, len(chunks)),), (chunks,)))]
+    return made.groups, [row for part in batches for row in part.to_pylist()]
 
 
 def test_neighbours_are_read_together_up_to_the_size_of_a_batch():
@@ -114,7 +114,7 @@ def test_what_is_read_together_has_the_same_columns_of_its_folders():
     assert [(row["id"], row["day"].day) for row in rows] == [(0, 2), (1, 2), (2, 3), (3, 3)]
 
 
-def test_rows_that_are_told_apart_by_their_objects_are_not_read_together():
+def test_rows_that_are_distinguished_by_their_objects_are_not_read_together():
     objects = {key: [batch(0, 1, 1)] for key in "ab"}
     assert read_together(objects, 1, times=RowTimes(EventTimeRange(0, 5), "id", "ms"))[0] == []
     assert read_together(objects, 1, SCHEMA.append(METADATA), metadata=True)[0] == []
@@ -133,14 +133,14 @@ def test_after_an_object_that_cannot_be_read_together_each_of_the_task_is_read_b
 
 def test_a_batch_with_enough_bytes_is_not_copied():
     whole = batch(0, 300, 6_000)
-    assert [each.column(1).buffers()[2].address for each in read({"a": [whole]})] == [
+    assert [part.column(1).buffers()[2].address for part in read({"a": [whole]})] == [
         whole.column(1).buffers()[2].address
     ]
 
 
 def test_rows_without_columns_keep_their_number():
     rows = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
-    assert sum(each.num_rows for each in read({"a": [rows], "b": [rows]}, EMPTY)) == 6
+    assert sum(part.num_rows for part in read({"a": [rows], "b": [rows]}, EMPTY)) == 6
 
 
 def test_what_precedes_an_error_that_is_skipped_is_not_lost():
@@ -150,8 +150,8 @@ def test_what_precedes_an_error_that_is_skipped_is_not_lost():
         "d": [batch(3, 1, 1), ObjectGoneError("other", overwritten=True)],
         "c": [batch(4, 3, 1)],
     }
-    [found] = read(objects, ignore_missing=True, ignore_overwritten=True, ignore_corrupt=True)
-    assert found.column(0).to_pylist() == list(range(7))
+    [left] = read(objects, ignore_missing=True, ignore_overwritten=True, ignore_corrupt=True)
+    assert left.column(0).to_pylist() == list(range(7))
 
 
 @pytest.mark.parametrize(
@@ -172,19 +172,19 @@ def test_columns_of_the_path_and_the_metadata_are_no_business_of_the_format():
     made = Made(dict.fromkeys(("x=1/in/DAY=2026-01-31/n=__HIVE_DEFAULT_PARTITION__/a", "x=1/in/b")))
     store = ObjectStore(S3ConnectionConfig(), "bucket")
     reader = S3SplitReader(made, store, schema, prefix="x=1/in/", metadata=True)
-    found, asked = [], []
+    read_rows, asked = [], []
     for key in made.objects:
         chunk = Chunk(key, 9, "", 86_400_000, 3, 7, 2, None, None)
         data = [name for name in schema.names if name not in ("_metadata", *(("day", "n") if "DAY" in key else ()))]
         rows = [{}, {}]
         made.objects[key] = [pa.RecordBatch.from_pylist(rows, pa.schema([schema.field(name) for name in data]))]
-        for each in reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),))):
-            assert each.schema.equals(schema)
-            found += each.to_pylist()
+        for part in reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),))):
+            assert part.schema.equals(schema)
+            read_rows += part.to_pylist()
         asked.append(made.asked.names)
     assert asked == [["ID", "text"], ["day", "ID", "n", "text"]]
-    assert [(row["day"], row["n"]) for row in found] == [(date(2026, 1, 31), None)] * 2 + [(None, None)] * 2
-    assert found[0]["_metadata"] == {
+    assert [(row["day"], row["n"]) for row in read_rows] == [(date(2026, 1, 31), None)] * 2 + [(None, None)] * 2
+    assert read_rows[0]["_metadata"] == {
         "file_path": "s3://bucket/x=1/in/DAY=2026-01-31/n=__HIVE_DEFAULT_PARTITION__/a",
         "file_name": "a",
         "file_size": 9,
@@ -202,8 +202,8 @@ def test_rows_are_kept_by_their_event_times():
         times=RowTimes(EventTimeRange(3, 5), "id", "ms"),
     )
     chunk = Chunk("a", 0, "", 0, 0, 0, 0, None, None)
-    [found] = reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),)))
-    assert found.column("id").to_pylist() == [3, 4]
+    [kept] = reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),)))
+    assert kept.column("id").to_pylist() == [3, 4]
 
 
 def test_rows_are_kept_by_a_time_that_a_folder_names():
@@ -217,8 +217,8 @@ def test_rows_are_kept_by_a_time_that_a_folder_names():
         times=RowTimes(EventTimeRange(2 * 86_400_000, None), "day"),
     )
     chunks = tuple(Chunk(key, 0, "", 0, 0, 0, 0, None, None) for key in reader.object_format.objects)
-    [found] = reader.read(ReadTask((SplitRange("a", 0, 2),), (chunks,)))
-    assert found.to_pylist() == [{"id": 1, "day": date(1970, 1, 3)}, {"id": 2, "day": date(1970, 1, 3)}]
+    [kept] = reader.read(ReadTask((SplitRange("a", 0, 2),), (chunks,)))
+    assert kept.to_pylist() == [{"id": 1, "day": date(1970, 1, 3)}, {"id": 2, "day": date(1970, 1, 3)}]
 
 
 def test_a_folder_whose_value_is_not_of_its_type_is_no_corrupt_object_to_skip():

@@ -1,4 +1,4 @@
-"""Reading pinned ranges: odd keys, other versions, refusals, and small objects ahead."""
+"""Reading ranges of one version: odd keys, other versions, refusals, and small objects ahead."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from tidegate.errors import ConnectorError, ObjectGoneError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import AHEAD_BYTES, SMALL_BYTES, ObjectStore, s3_object
 
-store = plain_store  # in place of the one that remembers what was asked for
+store = plain_store  # instead of the store that notes requests
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
 def test_odd_keys_are_read_by_every_way(store, key):
-    found = put(store, f"odd/{key}")
-    assert store.fetch(found, 0, found.size) == BODY
-    with store.open(found) as stream:
+    obj = put(store, f"odd/{key}")
+    assert store.fetch(obj, 0, obj.size) == BODY
+    with store.open(obj) as stream:
         assert stream.read() == BODY
 
 
 @pytest.mark.parametrize("key", [*ODD_KEYS, "plain"])
 def test_bytes_are_not_asked_for_by_the_slow_client(store, key, monkeypatch):
-    found = put(store, f"quick/{key}")
+    obj = put(store, f"quick/{key}")
     monkeypatch.setattr(store.config.client(), "get_object", None)
-    assert store.fetch(found, 0, found.size) == BODY
+    assert store.fetch(obj, 0, obj.size) == BODY
 
 
 @pytest.mark.parametrize("key", ["/before", "after/", "two//slashes", "a/./dot", "a/../dots", "a line\nbreak", "plain"])
@@ -58,9 +58,9 @@ def test_no_key_is_taken_for_another(config, key):
 
 
 def test_any_range_is_given_whole(store):
-    found = put(store, "ranges")
+    obj = put(store, "ranges")
     for start, end in [(0, 1), (5, 5), (17, 4_000), (len(BODY) - 1, len(BODY)), (0, len(BODY))]:
-        assert store.fetch(found, start, end) == BODY[start:end]
+        assert store.fetch(obj, start, end) == BODY[start:end]
 
 
 def test_a_file_seeks_and_reads(store):
@@ -73,21 +73,21 @@ def test_a_file_seeks_and_reads(store):
 
 def test_an_object_without_an_etag_is_known_by_its_size(server, store):
     lay_down(server.folder / "data", "laid", BODY)
-    found = S3Object("laid", len(BODY), "", 0)
-    assert store.fetch(found, 3, 9) == BODY[3:9]
+    obj = S3Object("laid", len(BODY), "", 0)
+    assert store.fetch(obj, 3, 9) == BODY[3:9]
     lay_down(server.folder / "data", "laid", BODY + b"more")
     with pytest.raises(ObjectGoneError, match=r"^s3://data/laid was overwritten after it was found$"):
-        store.fetch(found, 3, 9)
+        store.fetch(obj, 3, 9)
 
 
 @pytest.mark.parametrize("body", [BODY[::-1], BODY + b"longer", b"short"])
 def test_an_overwritten_object_is_gone(store, body):
-    found = put(store, "a key/über+%41")
-    stream = store.open(found)
-    put(store, found.key, body)
+    obj = put(store, "a key/über+%41")
+    stream = store.open(obj)
+    put(store, obj.key, body)
     sentence = r"^s3://data/a key/über\+%41 was overwritten after it was found$"
     with pytest.raises(ObjectGoneError, match=sentence):
-        store.fetch(found, 100, 200)
+        store.fetch(obj, 100, 200)
     with stream, pytest.raises(ObjectGoneError, match=sentence):
         stream.read(10)
 
@@ -112,74 +112,74 @@ def test_a_listing_that_tells_milliseconds_shows_the_object_that_is_found_by_its
 
 def test_an_object_that_cannot_be_asked_for_is_an_error_and_not_gone(store):
     stranger = ObjectStore(replace(store.config, secret_key=SECRET), "data")
-    with pytest.raises(ConnectorError, match=r"^the endpoint refused s3://data/refused: 403$"):
+    with pytest.raises(ConnectorError, match=r"^the endpoint refused to look at s3://data/refused: 403$"):
         stranger.find("refused")
 
 
 def test_a_deleted_object_is_gone(store):
-    found = put(store, "deleted")
+    obj = put(store, "deleted")
     store.config.client().delete_object(Bucket="data", Key="deleted")
     with pytest.raises(ObjectGoneError, match=r"^s3://data/deleted was deleted after it was found$"):
-        store.fetch(found, 0, 1)
+        store.fetch(obj, 0, 1)
 
 
 def test_a_bucket_that_is_not_there_is_the_callers_fault(config):
-    with pytest.raises(OptionError, match=r"^there is no bucket 'nowhere', of s3://nowhere/key$"):
+    with pytest.raises(OptionError, match=r"^there is no bucket 'nowhere' for s3://nowhere/key$"):
         ObjectStore(config, "nowhere").fetch(S3Object("key", 1, "", 0), 0, 1)
     with pytest.raises(OptionError, match=r"names no object of S3: a bucket's name has letters, digits, "):
         ObjectStore(config, "no bucket").fetch(S3Object("key", 1, "", 0), 0, 1)
 
 
-def test_a_refusal_is_told_without_secrets(store):
-    found = put(store, "refused")
+def test_a_refusal_is_reported_without_secrets(store):
+    obj = put(store, "refused")
     for stranger, code in (
         (replace(store.config, access_key="nobody"), "InvalidAccessKeyId; look at accessKey, or where boto3 finds it"),
         (replace(store.config, secret_key=SECRET), "SignatureDoesNotMatch; look at secretKey, or where boto3 finds it"),
         (replace(store.config, anonymous=True), "[A-Za-z]+"),
     ):
-        with pytest.raises(ConnectorError, match=rf"^the endpoint refused s3://data/refused: {code}$") as error:
-            ObjectStore(stranger, "data").fetch(found, 0, 1)
+        with pytest.raises(ConnectorError, match=rf"^the endpoint refused to read s3://data/refused: {code}$") as error:
+            ObjectStore(stranger, "data").fetch(obj, 0, 1)
         assert SECRET not in str(error.value) + repr(stranger)
 
 
 def test_a_small_object_costs_one_request_ahead_or_not(server, config, store):
-    found = [put(store, f"ahead/{index}", BODY[index:]) for index in range(12)]
+    objects = [put(store, f"ahead/{index}", BODY[index:]) for index in range(12)]
     with faulty(server) as proxy:
         reader = through(proxy, config)
-        with reader.reading_ahead([chunk(each) for each in found]):
-            for index, each in enumerate(found):
-                assert reader.fetch(each, 0, 4) == BODY[index : index + 4]
-                assert reader.fetch(each, 1, each.size) == BODY[index + 1 :]
-        assert proxy.requests == len(found)
-        assert reader.fetch(found[0], 0, 3) == BODY[:3]
-        assert proxy.requests == len(found) + 1
+        with reader.reading_ahead([chunk(obj) for obj in objects]):
+            for index, obj in enumerate(objects):
+                assert reader.fetch(obj, 0, 4) == BODY[index : index + 4]
+                assert reader.fetch(obj, 1, obj.size) == BODY[index + 1 :]
+        assert proxy.requests == len(objects)
+        assert reader.fetch(objects[0], 0, 3) == BODY[:3]
+        assert proxy.requests == len(objects) + 1
 
 
 def test_reading_ahead_tells_of_a_lost_object_where_it_is_asked_for(store):
-    found = [put(store, f"lost/{index}") for index in range(3)]
+    objects = [put(store, f"lost/{index}") for index in range(3)]
     put(store, "lost/1", b"other")
-    with store.reading_ahead([chunk(each) for each in found]):
-        assert store.fetch(found[0], 0, found[0].size) == BODY
+    with store.reading_ahead([chunk(obj) for obj in objects]):
+        assert store.fetch(objects[0], 0, objects[0].size) == BODY
         with pytest.raises(ObjectGoneError, match="lost/1"):
-            store.fetch(found[1], 0, found[1].size)
-        assert store.fetch(found[2], 0, found[2].size) == BODY
+            store.fetch(objects[1], 0, objects[1].size)
+        assert store.fetch(objects[2], 0, objects[2].size) == BODY
 
 
 def test_reading_ahead_holds_a_bounded_number_of_bytes(config):
     asked: list[str] = []
 
     class Recorded(ObjectStore):
-        def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
-            asked.append(found.key)
+        def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
+            asked.append(obj.key)
             return b"x" * (end - start)
 
     objects = [S3Object(f"{index}", SMALL_BYTES, "", 0) for index in range(20)]
     reader = Recorded(config, "data")
-    with reader.reading_ahead([chunk(each) for each in objects]):
-        for index, each in enumerate(objects):
+    with reader.reading_ahead([chunk(obj) for obj in objects]):
+        for index, obj in enumerate(objects):
             assert len(asked) <= index + AHEAD_BYTES // SMALL_BYTES
-            assert len(reader.fetch(each, 0, 5)) == 5
-    assert sorted(asked) == sorted(each.key for each in objects)
+            assert len(reader.fetch(obj, 0, 5)) == 5
+    assert sorted(asked) == sorted(obj.key for obj in objects)
 
 
 def test_a_store_is_picklable_and_opens_nothing_at_first(config):
@@ -188,7 +188,7 @@ def test_a_store_is_picklable_and_opens_nothing_at_first(config):
 
 
 def test_threads_share_a_client_and_a_forked_process_has_its_own(store):
-    found = put(store, "fork")
+    obj = put(store, "fork")
     clients: set[int] = set()
     threads = [threading.Thread(target=lambda: clients.add(id(store.config.client()))) for _ in range(8)]
     for thread in threads:
@@ -205,4 +205,4 @@ def test_threads_share_a_client_and_a_forked_process_has_its_own(store):
         "    os._exit(not (store.fetch(found, 0, 9) == expected and store.config.client() is not client))\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    subprocess.run([sys.executable, "-c", script], input=pickle.dumps((store, found)), check=True)
+    subprocess.run([sys.executable, "-c", script], input=pickle.dumps((store, obj)), check=True)

@@ -1,4 +1,4 @@
-"""Reading from an endpoint that fails in every way, is known by a private authority, or renews its credentials."""
+"""Reading from an endpoint that fails, has a certificate of a private authority, or has new credentials."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from tidegate.readers.s3.store import ObjectStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-store = plain_store  # in place of the one that remembers what was asked for
+store = plain_store  # instead of the store that notes requests
 
 
 @pytest.fixture
 def ends_after(monkeypatch):
-    """Let reading end so soon, while each answer has the time that a busy machine takes."""
+    """Make a read end after some seconds, while each answer has the time that a busy machine takes."""
 
     def end_after(seconds):
         monkeypatch.setattr(object_store, "Deadline", lambda operation, _: Deadline(operation, seconds))
-        monkeypatch.setattr(object_store, "STEP_BYTES", 16)  # so often it is looked at
+        monkeypatch.setattr(object_store, "STEP_BYTES", 16)  # the deadline is checked so often
 
     return end_after
 
 
 def self_signed(host: str, folder: Path) -> tuple[Path, Path]:
-    """Return files of a certificate for an address, which its own key signed, and of this key."""
+    """Return the files of a self-signed certificate for an address, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(timezone.utc)
@@ -64,7 +64,7 @@ def self_signed(host: str, folder: Path) -> tuple[Path, Path]:
 def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(
     server, config, store, tmp_path, monkeypatch, ends_after
 ):
-    found = put(store, "private")
+    obj = put(store, "private")
     certificate, key = self_signed("127.0.0.1", tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -73,36 +73,36 @@ def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(
         endpoint = f"https://127.0.0.1:{proxy.server_address[1]}"
         ends_after(0.5)
         with pytest.raises(DeadlineError, match="SSL"):
-            # Another config than the one below, for a client is kept for each, with what it trusts.
-            ObjectStore(replace(config, endpoint=endpoint, deadline_s=19), "data").fetch(found, 0, 9)
+            # The deadline differs from the one below, since each configuration keeps a client with its certificates.
+            ObjectStore(replace(config, endpoint=endpoint, deadline_s=19), "data").fetch(obj, 0, 9)
         assert proxy.requests == 0
         ends_after(20)
         monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
         trusting = ObjectStore(replace(config, endpoint=endpoint), "data")
         monkeypatch.setattr(trusting.config.client(), "get_object", None)
-        assert trusting.fetch(found, 0, 9) == BODY[:9]
+        assert trusting.fetch(obj, 0, 9) == BODY[:9]
         assert proxy.requests == 1
 
 
 def test_renewed_credentials_sign_the_next_requests(server, config, store, monkeypatch):
-    found = put(store, "renewed")
+    obj = put(store, "renewed")
     monkeypatch.setattr("tidegate.readers.s3.get._CREDENTIALS_FOR", timedelta(0))
     names = [server.access_key]
     monkeypatch.setattr(S3ConnectionConfig, "credentials", lambda _: Credentials(names[-1], server.secret_key))
     with faulty(server) as proxy:
         reader = through(proxy, config)
-        reader.fetch(found, 0, 9)
+        reader.fetch(obj, 0, 9)
         names.append("renewed")
-        reader.fetch(found, 0, 9)
-    signers = [re.search(r"Credential=(\w+)/", each)[1] for each in proxy.signed]
+        reader.fetch(obj, 0, 9)
+    signers = [re.search(r"Credential=(\w+)/", header)[1] for header in proxy.signed]
     assert (signers[0], signers[1]) == (server.access_key, "renewed")
 
 
 @pytest.mark.parametrize("fault", [500, 503, 429, "cut", "reset"])
 def test_a_passing_fault_is_healed(server, config, store, fault):
-    found = put(store, "faults")
+    obj = put(store, "faults")
     with faulty(server, fault, fault) as proxy:
-        assert through(proxy, config).fetch(found, 10, 9_000) == BODY[10:9_000]
+        assert through(proxy, config).fetch(obj, 10, 9_000) == BODY[10:9_000]
         assert proxy.requests == 3
 
 
@@ -114,24 +114,24 @@ def test_a_passing_fault_is_healed(server, config, store, fault):
 )  # fmt: skip
 def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, cause, ends_after):
     ends_after(1)
-    found = put(store, "faults")
+    obj = put(store, "faults")
     with faulty(server, *[fault] * 1_000) as proxy:
         sentence = rf"^cannot read s3://data/faults within 1 s: .*({cause})"
         with pytest.raises(DeadlineError, match=sentence):
-            through(proxy, config, deadline_s=1 if fault == "silent" else 20).fetch(found, 0, found.size)
+            through(proxy, config, deadline_s=1 if fault == "silent" else 20).fetch(obj, 0, obj.size)
 
 
 def test_a_whole_answer_that_does_not_say_its_length_is_no_other_version(server, config, store):
-    found = put(store, "faults")
+    obj = put(store, "faults")
     with faulty(server, *["no length"] * 8) as proxy:
         reader = through(proxy, config)
-        assert reader.fetch(found, 0, found.size) == BODY
-        assert reader.fetch(found._replace(etag=""), 0, 9) == BODY[:9]
+        assert reader.fetch(obj, 0, obj.size) == BODY
+        assert reader.fetch(obj._replace(etag=""), 0, 9) == BODY[:9]
         with pytest.raises(ConnectorError, match="from another byte than 5"):
-            reader.fetch(found._replace(etag=""), 0 + 5, 9)
+            reader.fetch(obj._replace(etag=""), 0 + 5, 9)
         put(store, "faults", BODY[::-1])
         with pytest.raises(ObjectGoneError, match="was overwritten") as error:
-            reader.fetch(found, 0, found.size)
+            reader.fetch(obj, 0, obj.size)
         assert error.value.overwritten
 
 
@@ -153,18 +153,18 @@ def test_a_file_of_the_connection_that_is_missing_is_no_fault_of_the_object(name
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader")
     config = S3ConnectionConfig(endpoint, "us-east-1", anonymous=name == "AWS_CA_BUNDLE", deadline_s=0.3)
     made = ParquetFormat(ObjectStore(config, "data"))
-    found = S3Object("x", 100, "", 0)
-    # A CorruptDataError would be passed over by ignoreCorruptFiles.
-    with pytest.raises(ConnectorError, match=r"^cannot request s3://data/x: .*No such file"):
-        made.survey(found, "at")
+    obj = S3Object("x", 100, "", 0)
+    # ignoreCorruptFiles would skip a CorruptDataError.
+    with pytest.raises(ConnectorError, match=r"^cannot read s3://data/x: .*No such file"):
+        made.survey(obj, "at")
 
 
 @pytest.mark.parametrize("fault", ["silent", "reset"])
 def test_no_error_and_no_traceback_shows_the_signed_url(server, config, store, fault):
-    found = put(store, "signed")
+    obj = put(store, "signed")
     with faulty(server, *[fault] * 1_000) as proxy:
         with pytest.raises(ConnectorError) as caught:
-            through(proxy, config, deadline_s=0.5).fetch(found, 0, found.size)
+            through(proxy, config, deadline_s=0.5).fetch(obj, 0, obj.size)
         proxy.over.set()
     shown = "".join(traceback.format_exception(caught.value))
     assert "X-Amz" not in shown

@@ -1,9 +1,9 @@
-"""A driver to be killed: copies objects to Parquet, and can be started again over its checkpoint.
+"""A driver that tests kill: it copies objects to Parquet, and can be started again over its checkpoint.
 
 python -m tests.sources.s3.driver PATH STATE OUT [--files FILES] [--master MASTER] [--queue URL]
 
-Finds the endpoint and the keys as boto3 does.  With FILES it reads so many objects a batch, for ever;
-without, all there are, and ends.
+It finds the endpoint and the keys as boto3 does.  With FILES it reads this number of objects per batch, for
+ever.  Without FILES it reads all present objects, and ends.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from tidegate import S3Source, WatermarkStrategy
 
 
 def start(spark, path, state, out, files=None, queue=None, *, ends=True):
+    """Start the query; ends: it reads the present objects and ends, otherwise it goes on for ever."""
     source = S3Source(
         path=path,
         event_time="column:at",

@@ -1,4 +1,4 @@
-"""Kills the driver, or its executors, at random moments while objects are added, and compares what it wrote.
+"""Kills the driver, or its executors, at random moments while objects are added, and compares its output.
 
 python -m tests.sources.s3.kills [--kills 20] [--seed 0] [--state-in-bucket | --executors | --queue]
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.sources.kills import commits, kill_while_it_works, let_end, log_of, start_module
+from tests.sources.kills import commits, ending, kill_while_it_works, let_end, log_of, start_module
 from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer, s3_body
 from tests.support.streams import HOUR, NOON
@@ -32,9 +32,9 @@ CLUSTER = "local-cluster[2,1,1024]"
 
 
 class Feeder:
-    """Adds objects of ROWS rows, whose ids count up over all and whose event times lie anywhere in half a day.
+    """Adds objects of ROWS rows.  Ids count up over all objects; event times are random within half a day.
 
-    queue: is told of each object, of some twice; None: nobody is told.
+    queue: gets a message for each object, and two for some; None: there is no queue.
     """
 
     def __init__(self, bucket, seed, queue=None):
@@ -55,7 +55,7 @@ class Feeder:
             self.objects += 1
 
     def adding(self):
-        """Add objects all the time, up to so many that a slow machine is not buried."""
+        """Add objects all the time, up to a number that a slow machine can read."""
 
         def add(over):
             for _ in range(MOST_MEANWHILE):
@@ -73,26 +73,26 @@ def written(spark, out):
 
 def executors(driver):
     """Return the executors of a driver on a local cluster, by process id."""
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             group = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
             if group == driver.pid and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-    return found
+                pids.append(int(folder.name))
+    return pids
 
 
 def survive_without_executors(bucket, spark, out, kills, seed):
-    """Kill one executor of a cluster of two so many times, some time after a commit, and return how often.
+    """Kill one of two executors a number of times, some time after a commit, and return how often.
 
-    Raises AssertionError if the driver ends by it, or unless the output then equals the objects.
+    Raises AssertionError if a kill ends the driver, or unless the output then equals the objects.
     """
     feeder, dice = Feeder(bucket, seed), random.Random(seed)
     settings = (bucket.path, f"{out}/state", str(out))
     environment = bucket.server.environment
     feeder.add(AT_FIRST)
     driver = start_module("tests.sources.s3.driver", out, *settings, *SLOWLY, "--master", CLUSTER, **environment)
-    try:
+    with ending(driver):
         for _ in range(kills):
             feeder.add(BETWEEN_RUNS)
             before = commits(out)
@@ -103,18 +103,14 @@ def survive_without_executors(bucket, spark, out, kills, seed):
         await_that(lambda: commits(out) * FILES >= feeder.objects, 180, lambda: log_of(out))
         await_that(lambda: len(written(spark, out)) >= len(feeder.ids), 180, lambda: log_of(out))
         assert driver.poll() is None, log_of(out)
-    finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
     assert written(spark, out) == feeder.ids
     return kills
 
 
 def survive(bucket, spark, out, kills, seed, *, state=None):
-    """Kill the driver so many times, let it end in peace, and return how often it was really killed.
+    """Kill the driver a number of times, let it end in peace, and return how often it was really killed.
 
-    state: where it keeps what it discovers; None: beside the output.
+    state: its state location; None: a folder beside the output.
 
     Raises AssertionError unless the output then equals the objects.
     """
@@ -143,25 +139,21 @@ def holder(out):
 
 @contextmanager
 def running_with_queue(bucket, queue, out):
-    """Run a driver that a queue tells what is new, which finds again what a killed one had received."""
+    """Run a driver with a queue; it must find again the objects whose messages a killed driver had received."""
     before = holder(out)
     settings = (bucket.path, f"{out}/state", str(out), "--files", "20", "--queue", queue.url)
     driver = start_module("tests.sources.s3.driver", out, *settings, **bucket.server.environment)
-    try:
+    with ending(driver):
         # Not before: SQS may still be answering requests of the killed one.
         await_that(lambda: holder(out) != before, 180, lambda: log_of(out))
         queue.pass_time(HIDDEN_S)
         yield driver
-    finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
 
 
 def survive_with_queue(bucket, queue, spark, out, kills, seed):
-    """Kill a driver that a queue tells what is new so many times, and return how often it was really killed.
+    """Kill a driver with a queue a number of times, and return how often it was really killed.
 
-    Raises AssertionError unless the next one then empties the queue, and the output equals the objects.
+    Raises AssertionError unless the next driver then empties the queue, and the output equals the objects.
     """
     feeder, dice = Feeder(bucket, seed, queue), random.Random(seed)
     feeder.add(AT_FIRST)

@@ -1,4 +1,4 @@
-"""Options that change between the runs of a stream: those by which objects that wait were planned may not."""
+"""Options that change between the runs of a stream: those that planned the waiting objects may not change."""
 
 import json
 from contextlib import contextmanager
@@ -110,9 +110,9 @@ def test_what_stays_is_noted_beside_the_offset_which_holds_no_more_for_it(stream
 def test_other_options_may_change_and_nothing_is_read_twice_or_left_out(bucket, stream, then):
     offset = first_batch(stream())
     changed = stream(**{**then, **({"path": then["path"].format(bucket.name)} if "path" in then else {})})
-    found = []
+    rows = []
     with running(changed) as run:
         while (end := run.latest_offset(offset)) != offset:
             tasks, offset = run.tasks(offset, end), end
-            found += [n for task in tasks for b in changed.reader(None).read(task) for n in b.column("id").to_pylist()]
-    assert sorted(found) == [1, 2]
+            rows += [n for task in tasks for b in changed.reader(None).read(task) for n in b.column("id").to_pylist()]
+    assert sorted(rows) == [1, 2]

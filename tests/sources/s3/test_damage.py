@@ -14,8 +14,8 @@ ENDS = "level-histogram.parquet"
 
 @pytest.mark.parametrize("event_time", ["column:at", "lastModified"])
 def test_an_object_that_ends_arrows_reader_ends_no_process_of_a_query(spark, bucket, tmp_path, event_time):
-    """By a column the planner looks at every object, by LastModified only those who read do."""
-    [file] = [each for each in WORST if each.name == ENDS]
+    """With times in a column the planner looks at every object; with LastModified only readers do."""
+    [file] = [path for path in WORST if path.name == ENDS]
     bucket.put(ENDS, file.read_bytes())
     bucket.put("sound.parquet", parquet([(1, NOON), (2, NOON + 1)]))
 

@@ -1,4 +1,4 @@
-"""An endpoint that fails between the source and the objects: all is read once, or there is one clear error."""
+"""An endpoint that fails between the source and the objects: all rows are read once, or one clear error comes."""
 
 import http.client
 import json
@@ -27,15 +27,15 @@ NOT_HANDED_ON = {"connection", "transfer-encoding", "content-length", "date", "s
 
 
 class Faults(BaseHTTPRequestHandler):
-    """Hands requests on to the real endpoint, but for a share of them.
+    """Passes requests on to the real endpoint, except for a share of them.
 
-    500, 503: are the answer.  cut: half of the answer's body comes.  reset: nothing does.  lost: nor
-    does anything, but the endpoint has done what it was asked for.  slow: the answer takes its time.
+    500, 503: the response has this status.  cut: half of the response's body comes.  reset: nothing comes.
+    lost: nothing comes, but the endpoint has done the work.  slow: the response takes its time.
     """
 
     protocol_version = "HTTP/1.1"
-    timeout = 5  # for which an idle connection is kept
-    disable_nagle_algorithm = True  # else the body waits for 40 ms until the client has said that it has the headers
+    timeout = 5  # seconds for which an idle connection is kept
+    disable_nagle_algorithm = True  # otherwise the body waits for 40 ms until the client has acknowledged the headers
 
     def _answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -80,7 +80,7 @@ class Faults(BaseHTTPRequestHandler):
 
 
 class FaultyEndpoint(ThreadingHTTPServer):
-    """share, kinds: of the requests that fail, and how; may be changed at any time."""
+    """share, kinds: the share of failing requests, and their kinds; both may be changed at any time."""
 
     daemon_threads = True
 
@@ -118,7 +118,7 @@ def faulty(bucket, share, kinds=FAULTS, seed=0, slow_s=SLOW_S):
 
 
 class Impatient(S3Source):
-    """A source that gives every operation so many seconds."""
+    """A source with a deadline of this number of seconds for every operation."""
 
     deadline_s: float = 60
 
@@ -128,7 +128,7 @@ class Impatient(S3Source):
 
 
 def soon(of):
-    """Return the same source, which gives up soon; what has to succeed is the patient one's, on a busy machine too."""
+    """Return the same source, which gives up soon; work that must succeed on a busy machine uses the patient one."""
     return of.model_copy(update={"deadline_s": 1})
 
 
@@ -164,15 +164,15 @@ def test_what_fails_now_and_then_is_read_once_over_several_runs(bucket, suffix, 
         settings = {"file_format": suffix, "event_time_unit": "ms" if suffix == "json" else None}
         of = source(bucket, proxy, **settings)
         of = of.model_copy(update={"columns": of.arrow_schema})
-        found, offset, more = [], INITIAL_OFFSET, True
+        rows, offset, more = [], INITIAL_OFFSET, True
         while more:
             with running(of) as run:
                 for _ in range(2):
                     end = json.loads(json.dumps(run.latest_offset(offset, Budget(files=7))))
                     more = end != offset
-                    found += ids(of, run.tasks(offset, end))
+                    rows += ids(of, run.tasks(offset, end))
                     offset = end
-        assert sorted(found) == list(range(OBJECTS * ROWS))
+        assert sorted(rows) == list(range(OBJECTS * ROWS))
         assert {kind for kind in proxy.sent if kind} == set(FAULTS)
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.support.buckets import json_lines, parquet
 from tests.support.streams import NOON
 from tidegate import OptionError, S3Source
+from tidegate.errors import ConnectorError, CorruptDataError
 
 ROWS = [(1, NOON), (2, NOON + 1)]
 GIVEN = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
@@ -100,6 +101,23 @@ def test_event_times_within_columns_and_of_folders_are_found(bucket, source, war
     assert warnings() == []
 
 
+def test_an_object_that_cannot_be_read_in_the_default_format_names_that_format(bucket, source):
+    bucket.put("x.json", NESTED)
+    with pytest.raises(CorruptDataError, match=r"Parquet does; fileFormat is not set, and its default is parquet$"):
+        _ = source().arrow_schema
+    with pytest.raises(CorruptDataError, match=r"Parquet does$"):
+        _ = source(file_format="parquet").arrow_schema
+
+
+@pytest.mark.parametrize("fields", [{}, {"state_location": None}])
+def test_a_refused_login_is_told_without_advice_about_other_options(source, fields):
+    wrong = {"secret_key": "of somebody else", **fields}
+    with pytest.raises(
+        ConnectorError, match=r"^the endpoint refused to list .*; look at secretKey, or where boto3 .*$"
+    ):
+        _ = source(**wrong).arrow_schema
+
+
 @pytest.mark.parametrize("key", ["x.parquet", "x.json"])
 @pytest.mark.parametrize("begin", [S3Source.as_batch, S3Source.as_stream])
 def test_columns_that_none_of_the_first_objects_has_are_warned_of_once(bucket, source, warnings, key, begin):
@@ -124,6 +142,7 @@ def test_a_restart_says_nothing_of_columns_again(bucket, source, warnings):
     ("fields", "sentence"),
     [
         ({"path": "{}/*.parquet"}, r"; a path takes no pattern: give the folder, and .* as pathGlobFilter"),
+        ({"path": "{}/x.parquet"}, r": the path names an object; give its folder, and its name as pathGlobFilter"),
         ({"path_glob_filter": "*.json"}, r"/in/x\.parquet is left out, because its name does not match pathGlobFilter"),
         (
             {"modified_after": "2999-01-01"},

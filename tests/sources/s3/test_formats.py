@@ -47,7 +47,7 @@ TIMED = {
     "avro": (avro, {"file_format": "avro"}),
     "orc": (orc_file, {"file_format": "orc"}),
 }
-"""How rows with event times become an object, and the options that read it."""
+"""The object of some rows with event times, and the options that read it."""
 
 
 @pytest.fixture

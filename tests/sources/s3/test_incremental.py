@@ -16,7 +16,7 @@ ROW = b'{"id": 1}\n'
 
 
 def lay_down(bucket, keys):
-    """Write objects that are half a day old, each a second younger than the one before."""
+    """Write objects that are half a day old; each object is a second younger than the last."""
     begin = time.time() - 12 * 3600
     for number, key in enumerate(keys):
         path = bucket.server.folder / bucket.name / "in" / key
@@ -25,8 +25,8 @@ def lay_down(bucket, keys):
         os.utime(path, (begin + number, begin + number))
 
 
-def found(enumerator):
-    """Return the keys that one round of a run finds, and what the run leaves to the next."""
+def discovered(enumerator):
+    """Return the keys that one round of a run finds, and the snapshot for the next run."""
     with closing(enumerator):
         manifests = [enumerator.manifest(split) for split in enumerator.discover()]
         keys = [key for manifest in manifests for key in manifest.chunks(0, len(manifest))["key"].to_pylist()]
@@ -37,7 +37,7 @@ def found(enumerator):
     ("keys", "early_and_late", "full", "most_between"),
     [
         (FLAT, ("000000-late.json", "003000.json"), 3, 1),
-        # One for each folder, or for each on the way to the last one and to the new one.
+        # One request for each folder, or for each folder on the way to the last key and to the new one.
         (FOLDERS, ("dt=2026-01-10/hour=00/9.json", "dt=2026-02-01/hour=00/0.json"), 21, 6),
     ],
     ids=["flat", "folders"],
@@ -49,11 +49,11 @@ def test_between_full_listings_a_round_takes_few_requests_however_many_objects_t
         counter.reset()
         place, connection = str(tmp_path / "state"), {**bucket.connection, "endpoint": counter.endpoint}
         fields = {"file_format": "json", "use_incremental_listing": True, **fields, **connection}
-        found_keys, state = found(S3Source(path=bucket.path, state_location=place, **fields).enumerator(state))
+        found_keys, state = discovered(S3Source(path=bucket.path, state_location=place, **fields).enumerator(state))
         return found_keys, state, counter.requests["LIST"]
 
     lay_down(bucket, keys)
-    bucket.put(keys[-1], ROW)  # by which the endpoint's clock is known
+    bucket.put(keys[-1], ROW)  # an object that shows the endpoint's clock
     early, late = early_and_late
     with RequestCounter(bucket.server.endpoint) as counter:
         every, state, requests = round_of(None)

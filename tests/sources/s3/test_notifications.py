@@ -1,4 +1,4 @@
-"""A stream that a queue tells what is new, through Spark."""
+"""A stream that learns of new objects by a queue, through Spark."""
 
 from contextlib import closing
 from datetime import timedelta

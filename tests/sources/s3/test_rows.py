@@ -1,4 +1,4 @@
-"""Which rows and columns the S3 source gives: of paths, of records that are bad, and by options that leave some out."""
+"""The rows and columns of the S3 source: paths, bad records, and options that leave some out."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from benchmarks.s3.request_counter import RequestCounter
 from tests.support.buckets import parquet
 from tests.support.streams import NOON, available_now
 from tidegate import CorruptDataError, OptionError, S3Source
+from tidegate.errors import BadRecordError
 from tidegate.readers.s3.store import SMALL_BYTES
 
 FILE_METADATA = ["file_name", "file_size", "file_block_start", "file_block_length"]
@@ -64,8 +65,8 @@ def test_a_stream_has_the_columns_of_its_first_run_and_writes_bad_records_of_any
             rescued_data_column="rest",
             **fields,
         )
-        found = available_now(made.read_stream(spark), tmp_path / "checkpoint")
-        return found.all_rows, found.bad_records
+        batches = available_now(made.read_stream(spark), tmp_path / "checkpoint")
+        return batches.all_rows, batches.bad_records
 
     bucket.put("day=2026-01-31/a.json", b'{"i":1}\n{\n')
     [row], counted = run()
@@ -94,11 +95,11 @@ def test_a_given_schema_takes_a_column_from_the_path_with_its_type_and_a_value_t
             source(columns=whole, mode=mode).read(spark).collect()
 
 
-# --- what is left out is not fetched ---
+# --- rows that are left out are not fetched ---
 
 
 def hours(bucket, suffix):
-    """Lay down an object for each of 6 hours with a row for each minute."""
+    """Write an object for each of 6 hours with a row for each minute."""
     for hour in range(6):
         bucket.put_rows(f"{hour}.{suffix}", [(n, NOON + n * 60_000) for n in range(hour * 60, hour * 60 + 60)])
 
@@ -118,14 +119,15 @@ def test_rows_outside_of_the_event_times_are_left_out_and_their_objects_are_not_
             ending_timestamp=NOON + end * 60_000,
         )
         assert sorted(row["id"] for row in made.read(spark).select("id").collect()) == list(range(begin, end))
-        found, found_bytes = dict(counter.requests), counter.received_bytes
+        requests, found_bytes = dict(counter.requests), counter.received_bytes
         counter.reset()
         everything = made.model_copy(update={"starting_timestamp": None, "ending_timestamp": None})
         assert everything.read(spark).count() == 360
-    # All six are looked at for their times; two, not six, are read. Without a range one is looked at for its columns.
-    assert counter.requests["GET"] - found["GET"] == 4 + 1
+    # All six objects are surveyed for their times, but only two are read.  Without a range, one is surveyed for its
+    # columns.
+    assert counter.requests["GET"] - requests["GET"] == 4 + 1
     listed = bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]
-    left_out = [each["Size"] for each in listed if each["Key"][len("in/")] not in "12"]
+    left_out = [entry["Size"] for entry in listed if entry["Key"][len("in/")] not in "12"]
     assert counter.received_bytes - found_bytes >= sum(left_out)
 
 
@@ -247,17 +249,22 @@ def test_columns_are_inferred_from_the_first_keys_and_from_objects_that_are_read
     names = source().arrow_schema.names
     assert names == [*(f"c{number:02}" for number in range(16)), "day"]
     bucket.put("day=2026-01-03/x.json", b"no JSON\n")
-    with pytest.raises(CorruptDataError, match=r"day=2026-01-03/x\.json: the line at byte 0 is no JSON object"):
+    for fields in ({}, {"ignore_corrupt_files": True}):
+        with pytest.raises(BadRecordError, match=r"day=2026-01-03/x\.json: the line at byte 0 is no JSON object"):
+            _ = source(**fields).arrow_schema
+    bucket.delete("day=2026-01-03/x.json")
+    bucket.put("day=2026-01-03/x.json.gz", b"no gzip\n")
+    with pytest.raises(CorruptDataError, match=r"day=2026-01-03/x\.json\.gz: cannot decompress it"):
         _ = source().arrow_schema
     assert "c02" not in source(ignore_corrupt_files=True).arrow_schema.names
     assert source(recursive_file_lookup=True, ignore_corrupt_files=True).arrow_schema.names[-1] == "c15"
-    # Day 0 is none, so all are texts; all folders are looked at for that, not only those of samples.
+    # There is no day 0, so all values are texts; all folders decide about that, not only those of samples.
     assert source(ignore_corrupt_files=True).arrow_schema.field("day").type == pa.string()
 
 
 def test_a_bucket_of_nothing_but_what_is_skipped_says_so(bucket, source):
     with pytest.raises(OptionError, match="there is no object with bytes under"):
         _ = source().arrow_schema
-    bucket.put("x.json", b"no JSON\n")
-    with pytest.raises(CorruptDataError, match="is no JSON object"):
+    bucket.put("x.json.gz", b"no gzip\n")
+    with pytest.raises(CorruptDataError, match="cannot decompress it"):
         _ = source(ignore_corrupt_files=True).arrow_schema

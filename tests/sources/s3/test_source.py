@@ -32,7 +32,7 @@ def aligned(drift=DRIFT, disorder=timedelta(0)):
 
 
 def hourly(hours, rows=10):
-    """Return for each hour an object's rows, whose ids count up over all."""
+    """Return an object's rows for each hour; ids count up over all objects."""
     return {hour: [(hour * rows + n, NOON + hour * HOUR + n * (HOUR // rows)) for n in range(rows)] for hour in hours}
 
 
@@ -137,15 +137,15 @@ def test_an_object_that_is_overwritten_while_it_waits_ends_the_query_or_is_read_
 
 def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_stays(spark, bucket, source, tmp_path):
     def keys(prefix="in/"):
-        found = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=prefix).get("Contents", ())
-        return [entry["Key"].removeprefix(prefix) for entry in found]
+        entries = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=prefix).get("Contents", ())
+        return [entry["Key"].removeprefix(prefix) for entry in entries]
 
     def run(then=None, **fields):
         frame = source(event_time="column:at", watermarks=aligned(), **fields).read_stream(spark).select("id")
         return ids(available_now(frame, tmp_path / "checkpoint", then))
 
     def overwrite(batch):
-        if batch == 0:  # which has read it, and is not committed yet
+        if batch == 0:  # the batch has read it, and is not committed yet
             bucket.put_rows("kept.parquet", [(100, NOON)])
 
     bucket.put_rows("kept.parquet", [(99, NOON)])
@@ -153,7 +153,7 @@ def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_s
         bucket.put_rows(f"{hour}.parquet", rows)
     archive = {"clean_source": "Archive", "source_archive_dir": f"s3://{bucket.name}/old"}
     assert run(overwrite, **archive) == [*range(20), 99]
-    assert run(**archive) == []  # cleans what the first run had no time for
+    assert run(**archive) == []  # cleans the objects for which the first run had no time
     await_that(lambda: keys() == ["kept.parquet"])
     assert keys("old/in/") == ["0.parquet", "1.parquet"]
 
@@ -260,7 +260,7 @@ def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, s
     ).read_stream(spark)
     windows = tidegate.windowed(orders.withColumn("shop", lit("a")), key="shop", event_time="at")
     counts = windows.window(TumblingEventTimeWindows.of(timedelta(hours=1))).aggregate(rows="count(*)")
-    written = {}  # by the batch: a restart may write the last one again
+    written = {}  # by the batch, because a restart may write the last batch again
 
     def keep(batch, number):
         written[number] = [(milliseconds(row["window_start"]), row["rows"]) for row in batch.collect()]
@@ -277,7 +277,7 @@ def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, s
         bucket.put(f"{folders[1]}/_SUCCESS", b"")
         bucket.put_rows(f"{folders[2]}/part.parquet", objects[2])
         await_that(lambda: rows_read() == 30, seconds=60)
-        assert closed() == []  # the first folder has no marker, and holds the second
+        assert closed() == []  # the first folder has no marker, and holds back the second
         assert milliseconds(tidegate.progress(query)[0].completeness.held_from) == NOON
         bucket.put(f"{folders[0]}/_SUCCESS", b"")
         await_that(lambda: len(closed()) == 2, seconds=60)

@@ -1,4 +1,4 @@
-"""Rows without a usable event time, for which LastModified stands in, in a range of event times; without Spark."""
+"""LastModified as the event time of rows without a usable one, in a range of event times; without Spark."""
 
 import bz2
 import gzip
@@ -49,7 +49,7 @@ OBJECTS = {
     "null.orc": written(lambda sink: orc.write_table(TABLE, sink)),
     "null.avro": written(lambda sink: fastavro.writer(sink, AVRO, TABLE.to_pylist())),
 }
-# That time is one of what the object holds, and none of the column that is read.
+# That time is in the object, but not in the column that is read.
 REALS = pa.table({"id": [1, 2], "at": [NOON, NOON - HOUR + 0.5]})
 REALS_AVRO = {**AVRO, "fields": [AVRO["fields"][0], {"name": "at", "type": "double"}]}
 OTHERS = {
@@ -81,7 +81,7 @@ def source(bucket):
 
 
 def rows_of(source):
-    """Return how many rows with a time and how many without one are read, and by which times planning goes."""
+    """Return how many rows with and without a time are read, and the times for planning."""
     with closing(source.enumerator(None)) as enumerator:
         counts, times = [0, 0], []
         for split in enumerator.discover():

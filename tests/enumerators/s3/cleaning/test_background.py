@@ -1,4 +1,4 @@
-"""What becomes of the work of cleaning: it is bounded, it waits for an endpoint that is silent, it ends no query."""
+"""The work of cleaning is bounded, waits for a silent endpoint, and ends no query."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ MANY = 40
 
 
 class Ledger:
-    """Manifests of objects, each of one chunk."""
+    """Manifests of objects with one chunk each."""
 
     def __init__(self):
         self.manifests = {}
@@ -42,20 +42,20 @@ class Ledger:
 
 
 class Bucket:
-    """What is cleaned: ``clean`` is handed over.
+    """A bucket whose ``clean`` is handed over.
 
-    problem: what becomes of a key.
+    problem: returns the error of a key; None: the object is cleaned.
     """
 
     def __init__(self):
         self.cleaned, self.asked, self.problem = [], [], lambda _: None
 
-    def clean(self, found):
-        self.asked.append(found.key)
-        problem = self.problem(found.key)
+    def clean(self, obj):
+        self.asked.append(obj.key)
+        problem = self.problem(obj.key)
         if isinstance(problem, Exception):
             raise problem
-        self.cleaned.append(found.key)
+        self.cleaned.append(obj.key)
         return True
 
 
@@ -79,8 +79,8 @@ def cleaning(ledger, bucket, monkeypatch):
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for one in made:
+        one.close()
 
 
 def test_an_object_of_many_chunks_is_cleaned_once_and_last(ledger, bucket, cleaning):
@@ -95,7 +95,7 @@ def test_an_object_of_many_chunks_is_cleaned_once_and_last(ledger, bucket, clean
         one.advance(manifest, end)
         one.go_on(())
         one.close()
-        assert sorted(bucket.cleaned) == sorted(key for each in expected[:end] for key in each)
+        assert sorted(bucket.cleaned) == sorted(key for keys in expected[:end] for key in keys)
         bucket.cleaned.clear()
 
 

@@ -55,8 +55,10 @@ def cleaner(request, store):
 
 
 def content(bucket):
-    found = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", ())
-    return {e["Key"]: bucket.client.get_object(Bucket=bucket.name, Key=e["Key"])["Body"].read().decode() for e in found}
+    entries = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", ())
+    return {
+        e["Key"]: bucket.client.get_object(Bucket=bucket.name, Key=e["Key"])["Body"].read().decode() for e in entries
+    }
 
 
 def test_objects_are_deleted(bucket, store):
@@ -73,8 +75,8 @@ def test_objects_are_moved_to_the_archive_under_their_own_keys(bucket, s3, store
         assert ObjectCleaner(store, archive).clean(store.find(key))
     assert content(bucket) == {}
     for key in KEYS:
-        found = bucket.client.get_object(Bucket=archive.bucket, Key=f"{prefix}/{key}" if prefix else key)
-        assert found["Body"].read() == key.encode()
+        response = bucket.client.get_object(Bucket=archive.bucket, Key=f"{prefix}/{key}" if prefix else key)
+        assert response["Body"].read() == key.encode()
 
 
 def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, store, monkeypatch):
@@ -88,17 +90,17 @@ def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, sto
 
 
 def test_what_is_gone_is_clean_and_once_more_does_no_harm(bucket, store, cleaner):
-    found = store.find(KEYS[0])
-    assert [cleaner.clean(found), cleaner.clean(found)] == [True, True]
+    obj = store.find(KEYS[0])
+    assert [cleaner.clean(obj), cleaner.clean(obj)] == [True, True]
     assert KEYS[0] not in content(bucket)
     assert ("archive/here/" + KEYS[0] in content(bucket)) == (cleaner._archive is not None)
 
 
 @pytest.mark.parametrize("body", ["new", "in/b.json"])  # another size, and the same
 def test_another_version_stays_and_is_not_archived(bucket, store, cleaner, body):
-    found = store.find(KEYS[0])
+    obj = store.find(KEYS[0])
     bucket.client.put_object(Bucket=bucket.name, Key=KEYS[0], Body=body.encode())
-    assert not cleaner.clean(found)
+    assert not cleaner.clean(obj)
     assert content(bucket) == {KEYS[0]: body, KEYS[1]: KEYS[1]}
 
 
@@ -106,9 +108,9 @@ def test_a_version_that_comes_in_the_last_moment_stays(bucket, endpoint, store, 
     def overwrite():
         bucket.client.put_object(Bucket=bucket.name, Key=KEYS[0], Body=b"new")
 
-    found = store.find(KEYS[0])
+    obj = store.find(KEYS[0])
     endpoint.before_delete = overwrite
-    assert not cleaner.clean(found)
+    assert not cleaner.clean(obj)
     assert content(bucket)[KEYS[0]] == "new"
 
 
@@ -117,12 +119,12 @@ def test_without_etags_size_and_time_tell_versions_apart(bucket, endpoint, store
         return {name: value for name, value in head(Bucket=bucket.name, Key=key).items() if name != "ETag"}
 
     monkeypatch.setattr(endpoint, "head_object", lambda **request: without(request["Key"]), raising=False)
-    found = store.find(KEYS[0])
-    assert found.etag == ""
-    for other in (found._replace(size=1), found._replace(modified_ms=found.modified_ms - 60_000)):
+    obj = store.find(KEYS[0])
+    assert obj.etag == ""
+    for other in (obj._replace(size=1), obj._replace(modified_ms=obj.modified_ms - 60_000)):
         assert not ObjectCleaner(store).clean(other)
     assert endpoint.deletes == 0
-    assert ObjectCleaner(store).clean(found._replace(modified_ms=found.modified_ms + 999))
+    assert ObjectCleaner(store).clean(obj._replace(modified_ms=obj.modified_ms + 999))
     assert KEYS[0] not in content(bucket)
 
 

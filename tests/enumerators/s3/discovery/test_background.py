@@ -1,4 +1,4 @@
-"""Rounds beside the plans: one at a time, and none that is lost."""
+"""Rounds beside the plans: one at a time, and no round is lost."""
 
 import threading
 
@@ -10,7 +10,7 @@ from tidegate.enumerators.s3.discovery.background import BackgroundRounds
 
 
 class Rounds(BackgroundRounds):
-    """Counts its rounds, each of which lasts until it may end."""
+    """Counts its rounds; a round lasts until the test lets it end."""
 
     def __init__(self):
         super().__init__(self._one)

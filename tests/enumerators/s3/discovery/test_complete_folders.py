@@ -1,4 +1,4 @@
-"""Up to where folders are complete, in whatever order their objects and markers are found."""
+"""The time up to which folders are complete does not depend on the order of their objects and markers."""
 
 import json
 
@@ -20,7 +20,7 @@ def folder(hour, root="eu/"):
 
 
 def expected(steps):
-    """Return the watermark by sets of folders, and the first hour that holds it."""
+    """Return the watermark, computed with sets of folders, and the first hour that holds it back."""
     complete, marked, known = -1, set(), set()
     for root, hour, is_marker in steps:
         if hour <= complete:

@@ -1,4 +1,4 @@
-"""Rounds that list only what is new, against full listings of the same bucket."""
+"""Rounds that list only new objects, against full listings of the same bucket."""
 
 import json
 
@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 class Bucket(Store):
     """Objects that appear some time after their LastModified.
 
-    now_s: of our own clock.  listings: after which key each listing began.  fails: whether they fail at their end.
+    now_s: our own clock's time.  listings: the keys after which listings began.  fails: listings fail at their end.
     """
 
     def __init__(self, slow_s=0):
@@ -44,9 +44,9 @@ class Bucket(Store):
     def pages(self, after=None):
         self.listings.append(after)
         there = {key for key, at_s in self._appear.items() if at_s <= self.now_s and key in self.objects}
-        found = [self.objects[key] for key in sorted(there, key=str.encode) if key > (after or "")]
-        for at in range(0, len(found), self.page_size):
-            yield found[at : at + self.page_size]
+        objects = [self.objects[key] for key in sorted(there, key=str.encode) if key > (after or "")]
+        for at in range(0, len(objects), self.page_size):
+            yield objects[at : at + self.page_size]
         if self.fails:
             raise ConnectorError("the endpoint refused")
 
@@ -62,24 +62,24 @@ def discovery(bucket, max_age_ms=None, **fields):
 
 
 def restarted(bucket, old, **fields):
-    """Return what goes on from the snapshot of another one."""
+    """Return a discovery that goes on from the snapshot of another one."""
     new = incremental(bucket, **fields)
     new.restore(json.loads(json.dumps(dict(old.settle(0)))))
     new.seen = old.seen.copy()
     return new
 
 
-def keys(found):
-    manifest = Manifest.build(1, found.round())
+def keys(finder):
+    manifest = Manifest.build(1, finder.round())
     return sorted(chunk["key"] for chunk in manifest.chunks(0, len(manifest)).to_pylist())
 
 
-def rounds(bucket, found, hours=1):
-    """Return what rounds find until so many hours are over."""
+def rounds(bucket, finder, hours=1):
+    """Return the keys that rounds find within this number of hours."""
     every = []
     for _ in range(6 * hours):
         bucket.now_s += HOUR // 6
-        every += keys(found)
+        every += keys(finder)
     return every
 
 
@@ -109,7 +109,7 @@ endings = st.sampled_from(["a", "z", "é", "日"])
 @given(lives, st.sampled_from([0, 1.5, 4000]), st.data())
 def test_where_keys_rise_with_time_each_round_finds_what_a_full_listing_finds(life, slow_s, data):
     bucket = Bucket(slow_s)
-    found, full = incremental(bucket, 2 * HOUR * 1000), discovery(bucket)
+    finder, full = incremental(bucket, 2 * HOUR * 1000), discovery(bucket)
     number, comes_s = 0, NOON
     for step in life:
         bucket.now_s += step["passes_s"]
@@ -122,49 +122,49 @@ def test_where_keys_rise_with_time_each_round_finds_what_a_full_listing_finds(li
         if step["then"] == "fails":
             bucket.fails = True
             with pytest.raises(ConnectorError):
-                found.round()
+                finder.round()
             bucket.fails = False
-        assert keys(found) == keys(full)
+        assert keys(finder) == keys(full)
         if step["then"] == "restarts":
-            found = restarted(bucket, found, backfill_ms=2 * HOUR * 1000)
-    assert found.metrics()["numFilesOutOfOrder"] == 0
+            finder = restarted(bucket, finder, backfill_ms=2 * HOUR * 1000)
+    assert finder.metrics()["numFilesOutOfOrder"] == 0
 
 
 @settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 99), st.sampled_from([0, 30, HOUR]), st.sampled_from([0, 2 * HOUR]), st.booleans()),
-        unique_by=lambda each: each[0],
+        unique_by=lambda arrival: arrival[0],
         max_size=12,
     )
 )
 def test_in_whatever_order_keys_come_each_is_found_once_and_at_the_latest_by_the_next_full_listing(coming):
     bucket = Bucket()
-    # Objects appear at most two hours late, so no listing of an hour later may take them for too old.
-    found = incremental(bucket, 3 * HOUR * 1000, max_age_ms=6 * HOUR * 1000)
+    # Objects appear at most two hours late, so a listing an hour later may not take them for too old.
+    finder = incremental(bucket, 3 * HOUR * 1000, max_age_ms=6 * HOUR * 1000)
     every = []
     for number, passes_s, late_s, restarts in coming:
         bucket.now_s += passes_s
         bucket.come(f"{number:02}", late_s=late_s)
-        every += keys(found)
+        every += keys(finder)
         if restarts:
-            found = restarted(bucket, found, backfill_ms=3 * HOUR * 1000, max_age_ms=6 * HOUR * 1000)
+            finder = restarted(bucket, finder, backfill_ms=3 * HOUR * 1000, max_age_ms=6 * HOUR * 1000)
     bucket.now_s += 3 * HOUR
-    assert sorted(every + keys(found)) == sorted(bucket.objects)
-    assert keys(found) == []
+    assert sorted(every + keys(finder)) == sorted(bucket.objects)
+    assert keys(finder) == []
 
 
 def test_between_full_listings_only_what_is_new_is_listed(bucket):
     for number in range(100):
         bucket.come(f"{number:03}", NOON - 2 * HOUR + number)
-    found = incremental(bucket)
-    assert len(keys(found)) == 100
+    finder = incremental(bucket)
+    assert len(keys(finder)) == 100
     for number in range(100, 106):
         bucket.now_s += LATE_S + 2
         bucket.come(f"{number:03}")
-        assert keys(found) == [f"{number:03}"]
+        assert keys(finder) == [f"{number:03}"]
     assert bucket.listings == [None, None, "099", "100", "101", "102", "103"]
-    again = restarted(bucket, found)
+    again = restarted(bucket, finder)
     bucket.come("106")
     assert keys(again) == ["106"]
     assert bucket.listings[-1] == "104"
@@ -173,87 +173,87 @@ def test_between_full_listings_only_what_is_new_is_listed(bucket):
 def test_a_first_load_of_many_objects_is_not_listed_again_and_again_while_nothing_comes(bucket):
     for number in range(10):
         bucket.come(f"{number}")
-    found = incremental(bucket)
-    assert rounds(bucket, found) == [f"{number}" for number in range(10)]
+    finder = incremental(bucket)
+    assert rounds(bucket, finder) == [f"{number}" for number in range(10)]
     assert bucket.listings == [None, None, None, "9", "9", "9"]
 
 
 def test_what_comes_out_of_order_is_found_by_the_next_full_listing_with_a_warning(bucket, caplog):
-    found = incremental(bucket, backfill_ms=2 * HOUR * 1000)
+    finder = incremental(bucket, backfill_ms=2 * HOUR * 1000)
     bucket.come("b")
-    assert rounds(bucket, found) == ["b"]
+    assert rounds(bucket, finder) == ["b"]
     bucket.come("a")
     bucket.come("c")
-    assert rounds(bucket, found) == ["c"]
-    assert found.metrics()["numFilesOutOfOrder"] == 0
-    assert rounds(bucket, found) == ["a"]
-    assert found.metrics()["numFilesOutOfOrder"] == 1
+    assert rounds(bucket, finder) == ["c"]
+    assert finder.metrics()["numFilesOutOfOrder"] == 0
+    assert rounds(bucket, finder) == ["a"]
+    assert finder.metrics()["numFilesOutOfOrder"] == 1
     assert caplog.text.count("1 objects came out of the order of their keys, such as 'a', and were found late") == 1
 
 
 def test_one_key_at_the_very_end_does_not_hide_all_that_comes_after_the_next_full_listing(bucket):
-    found = incremental(bucket, backfill_ms=2 * HOUR * 1000)
+    finder = incremental(bucket, backfill_ms=2 * HOUR * 1000)
     bucket.come("2026-01")
     bucket.come("zz-by-hand")
-    assert rounds(bucket, found) == ["2026-01", "zz-by-hand"]
+    assert rounds(bucket, finder) == ["2026-01", "zz-by-hand"]
     bucket.come("2026-02")
-    assert rounds(bucket, found) == []
-    assert rounds(bucket, found) == ["2026-02"]
+    assert rounds(bucket, finder) == []
+    assert rounds(bucket, finder) == ["2026-02"]
     bucket.come("2026-03")
-    assert rounds(bucket, found) == ["2026-03"]
+    assert rounds(bucket, finder) == ["2026-03"]
     assert bucket.listings[-1] == "2026-03"
 
 
 def test_a_full_listing_finds_everything_since_the_one_before_whatever_the_age_limit(bucket):
-    found = incremental(bucket, backfill_ms=DAY_MS, max_age_ms=HOUR * 1000)
+    finder = incremental(bucket, backfill_ms=DAY_MS, max_age_ms=HOUR * 1000)
     bucket.come("b")
-    assert rounds(bucket, found, hours=12) == ["b"]
+    assert rounds(bucket, finder, hours=12) == ["b"]
     bucket.come("a")
     bucket.come("c")
-    assert rounds(bucket, found, hours=6) == ["c"]
+    assert rounds(bucket, finder, hours=6) == ["c"]
     bucket.come("d")
-    assert rounds(bucket, found, hours=5) == ["d"]
-    assert rounds(bucket, found, hours=2) == ["a"]
+    assert rounds(bucket, finder, hours=5) == ["d"]
+    assert rounds(bucket, finder, hours=2) == ["a"]
 
 
 @pytest.mark.parametrize("allow", [True, False])
 def test_an_overwritten_object_is_found_by_the_next_full_listing_if_that_is_allowed(bucket, allow):
-    found = incremental(bucket, backfill_ms=2 * HOUR * 1000, allow_overwrites=allow)
+    finder = incremental(bucket, backfill_ms=2 * HOUR * 1000, allow_overwrites=allow)
     bucket.come("a")
     bucket.come("b")
-    assert rounds(bucket, found) == ["a", "b"]
+    assert rounds(bucket, finder) == ["a", "b"]
     bucket.objects["a"] = bucket.objects["a"]._replace(etag="new", modified_ms=bucket.now_s * 1000)
     bucket.come("c")
-    assert rounds(bucket, found) == ["c"]
-    assert rounds(bucket, found, hours=2) == ["a"] * allow
-    assert found.metrics()["numFilesOutOfOrder"] == 0
+    assert rounds(bucket, finder) == ["c"]
+    assert rounds(bucket, finder, hours=2) == ["a"] * allow
+    assert finder.metrics()["numFilesOutOfOrder"] == 0
 
 
 def test_what_is_there_at_first_may_be_left_out(bucket):
     bucket.come("a")
-    found = incremental(bucket)
-    assert len(found.round(existing=False)) == 0
+    finder = incremental(bucket)
+    assert len(finder.round(existing=False)) == 0
     bucket.come("b")
-    assert rounds(bucket, found) == ["b"]
+    assert rounds(bucket, finder) == ["b"]
 
 
 def test_a_query_that_goes_on_with_another_path_begins_with_a_full_listing(bucket):
     bucket.come("in/b", NOON - HOUR)
     bucket.come("in/c")
-    found = incremental(bucket, prefix="in/")
-    found.round()
-    restarted(bucket, found, prefix="in/").round()
-    restarted(bucket, found, prefix="also/").round()
+    finder = incremental(bucket, prefix="in/")
+    finder.round()
+    restarted(bucket, finder, prefix="in/").round()
+    restarted(bucket, finder, prefix="also/").round()
     assert bucket.listings == [None, "in/b", None]
 
 
 def test_a_clock_that_was_ahead_puts_no_full_listing_off(bucket):
     bucket.come("b")
-    found = incremental(bucket, backfill_ms=2 * HOUR * 1000)
-    rounds(bucket, found)
+    finder = incremental(bucket, backfill_ms=2 * HOUR * 1000)
+    rounds(bucket, finder)
     bucket.now_s += 365 * 24 * HOUR
-    found.round()
-    again = restarted(bucket, found, backfill_ms=2 * HOUR * 1000)
+    finder.round()
+    again = restarted(bucket, finder, backfill_ms=2 * HOUR * 1000)
     bucket.now_s -= 365 * 24 * HOUR
     bucket.come("a")
     assert keys(again) == ["a"]
@@ -265,11 +265,11 @@ def test_a_clock_that_was_ahead_puts_no_full_listing_off(bucket):
 def test_a_long_key_takes_little_room_in_the_offset_and_a_restart_finds_all_that_comes_after_it(bucket, letter):
     stem = letter * (1_020 // len(letter.encode()))
     bucket.come(f"{stem}1")
-    found = incremental(bucket)
-    assert rounds(bucket, found) == [f"{stem}1"]
+    finder = incremental(bucket)
+    assert rounds(bucket, finder) == [f"{stem}1"]
     assert bucket.listings[-1] == f"{stem}1"
-    assert len(json.dumps(found.settle(0))) < 1_200
-    again = restarted(bucket, found)
+    assert len(json.dumps(finder.settle(0))) < 1_200
+    again = restarted(bucket, finder)
     bucket.come(f"{stem}2")
     assert keys(again) == [f"{stem}2"]
     assert f"{stem}1".startswith(bucket.listings[-1])
@@ -326,6 +326,6 @@ def test_of_the_keys_of_the_past_only_those_of_some_minutes_are_kept(bucket):
     bucket.page_size = 1_000
     for number in range(5_000):
         bucket.come(f"{number:04}", NOON - HOUR * number)
-    found = incremental(bucket)
-    found.round()
-    assert len(found._between._known._recent) == 1
+    finder = incremental(bucket)
+    finder.round()
+    assert len(finder._between._known._recent) == 1

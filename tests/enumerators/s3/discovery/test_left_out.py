@@ -25,17 +25,17 @@ def test_the_last_ones_are_kept(monkeypatch):
     noted = LeftOut()
     for number in range(5):
         noted.add(FOUND._replace(key=str(number)), "gone", number)
-    assert [each.obj.key for each in noted.objects()] == ["2", "3", "4"]
+    assert [noted_object.obj.key for noted_object in noted.objects()] == ["2", "3", "4"]
 
 
 def test_too_many_that_every_round_meets_are_news_once(monkeypatch):
     monkeypatch.setattr(left_out, "MOST", 3)
     noted = LeftOut()
     every = [FOUND._replace(key=str(number)) for number in range(5)]
-    news = [[noted.add(each, "overwritten", at_ms) for each in every] for at_ms in (7, 8, 9)]
+    news = [[noted.add(obj, "overwritten", at_ms) for obj in every] for at_ms in (7, 8, 9)]
     assert news == [[True, True, True, False, False], [False] * 5, [False] * 5]
     assert noted.count == 3
-    assert [noted.add(each, "overwritten", at_ms) for at_ms in (10, 11) for each in every[3:]] == [
+    assert [noted.add(obj, "overwritten", at_ms) for at_ms in (10, 11) for obj in every[3:]] == [
         False,
         False,
         True,

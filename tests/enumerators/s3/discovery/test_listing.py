@@ -77,15 +77,15 @@ def lay_down(bucket, keys):
 def listed(config, start_after=None, **rules) -> list[S3Object]:
     pages = list(ObjectListing(config, "objects", ListingRules(**rules)).pages(start_after))
     assert all(pages)
-    return [found for page in pages for found in page]
+    return [obj for page in pages for obj in page]
 
 
 def keys(config, start_after=None, **rules) -> list[str]:
-    return sorted(found.key for found in listed(config, start_after, **rules))
+    return sorted(obj.key for obj in listed(config, start_after, **rules))
 
 
 def no_folders_in_files(tree):
-    """Return the keys of which none is a folder of another one, for they are files."""
+    """Return the keys that are no folder of another key, because all of them are files."""
     return sorted(key for key in tree if not any(other.startswith(f"{key}/") for other in tree))
 
 
@@ -126,7 +126,7 @@ def test_stretches_of_folders_leave_out_what_lies_between_and_nothing_else(confi
 
 
 class ShowingTheFolderOfStart(OwnClient):
-    """Shows the folder in which StartAfter is, as some endpoints do."""
+    """Lists the folder that contains StartAfter, as some endpoints do."""
 
     def list_objects_v2(self, **request):
         answer = self._client.list_objects_v2(**request)
@@ -276,7 +276,7 @@ def test_an_endpoint_that_is_not_there_is_an_error_after_the_deadline(server):
 
 
 class Simulated:
-    """A client of an endless folder, which fails as it is told to; also the configuration that it comes from."""
+    """A client of an endless folder that fails as a test wants; also the configuration from which it comes."""
 
     deadline_s = 10
 
@@ -305,7 +305,7 @@ def refusal(code, status):
 def test_a_page_that_fails_for_a_while_is_asked_for_again():
     endpoint = Simulated(None, refusal("SlowDown", 503), refusal("InternalError", 500))
     pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
-    assert [found.key for _ in range(3) for found in next(pages)] == ["000000001", "000000002", "000000003"]
+    assert [obj.key for _ in range(3) for obj in next(pages)] == ["000000001", "000000002", "000000003"]
     pages.close()
 
 

@@ -26,16 +26,16 @@ def store():
 
 @pytest.fixture
 def rounds(store):
-    found = discovery(store, clock=lambda: MODIFIED / 1000)
+    finder = discovery(store, clock=lambda: MODIFIED / 1000)
     listed = []
 
     def pages(prefix):
         listed.append(prefix)
         yield from store.pages_below(prefix)
 
-    found.folders = MarkedFolders(MARKERS, pages)
-    found.listed_again = listed
-    return found
+    finder.folders = MarkedFolders(MARKERS, pages)
+    finder.listed_again = listed
+    return finder
 
 
 def mark(store, hour, **fields):
@@ -144,16 +144,16 @@ def test_objects_that_are_not_read_hold_nobody(store, rounds):
 
 def test_objects_outside_the_times_that_are_read_hold_nobody(store):
     wanted = EventTimeRange(FIRST + HOUR_MS, None)
-    found = discovery(store, replace(COLUMN, wanted=wanted), clock=lambda: MODIFIED / 1000)
-    found.folders = MarkedFolders(MARKERS, store.pages_below)
+    finder = discovery(store, replace(COLUMN, wanted=wanted), clock=lambda: MODIFIED / 1000)
+    finder.folders = MarkedFolders(MARKERS, store.pages_below)
     store.put(f"{folder(0)}a", [FIRST])
     store.put(f"{folder(1)}a", [FIRST + HOUR_MS])
     mark(store, 2)
-    found.round()
-    assert found.folders.known.holding_ms == FIRST + HOUR_MS
+    finder.round()
+    assert finder.folders.known.holding_ms == FIRST + HOUR_MS
     mark(store, 1)
-    found.round()
-    assert complete(found) == 3
+    finder.round()
+    assert complete(finder) == 3
 
 
 def test_an_object_without_rows_holds_its_folder(store, rounds):

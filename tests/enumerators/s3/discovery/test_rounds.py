@@ -10,7 +10,7 @@ from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
-from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 
 IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (2 * object_discovery._THREADS + 1)
@@ -21,13 +21,13 @@ def store():
     return Store()
 
 
-def chunks_of(found):
-    manifest = Manifest.build(1, found)
+def chunks_of(sorter):
+    manifest = Manifest.build(1, sorter)
     return manifest.chunks(0, len(manifest)).to_pylist()
 
 
-def keys(found):
-    return [chunk["key"] for chunk in chunks_of(found)]
+def keys(sorter):
+    return [chunk["key"] for chunk in chunks_of(sorter)]
 
 
 def survey_threads():
@@ -38,56 +38,56 @@ def test_a_round_finds_what_is_new_with_all_its_chunks(store):
     store.put("b", [5, 3], [7])
     store.put("a", [None, 2])
     store.put("empty")
-    found = discovery(store)
-    assert sorted((row["key"], row["start"], row["min_ms"], row["max_ms"]) for row in chunks_of(found.round())) == [
+    finder = discovery(store)
+    assert sorted((row["key"], row["start"], row["min_ms"], row["max_ms"]) for row in chunks_of(finder.round())) == [
         ("a", 0, 2, 2),
         ("b", 0, 3, 5),
         ("b", CHUNK_BYTES, 7, 7),
     ]
-    assert keys(found.round()) == []
+    assert keys(finder.round()) == []
     store.put("c", [1])
-    assert keys(found.round()) == ["c"]
+    assert keys(finder.round()) == ["c"]
     assert sorted(store.surveyed) == ["a", "b", "c", "empty"]
 
 
 def test_what_is_there_at_first_may_be_left_out_without_being_looked_at(store):
     store.put("a", [1])
-    found = discovery(store)
-    assert keys(found.round(existing=False)) == []
+    finder = discovery(store)
+    assert keys(finder.round(existing=False)) == []
     store.put("b", [1])
-    assert keys(found.round()) == ["b"]
+    assert keys(finder.round()) == ["b"]
     assert store.surveyed == ["b"]
 
 
 def test_an_overwritten_object_is_found_again_only_when_that_is_allowed(store, caplog):
     for allow in (True, False):
         store.put("a", [1])
-        found = discovery(store, allow_overwrites=allow)
-        found.round()
+        finder = discovery(store, allow_overwrites=allow)
+        finder.round()
         store.put("a", [2])
-        assert keys(found.round()) == ["a"] * allow
-        assert keys(found.round()) == []
+        assert keys(finder.round()) == ["a"] * allow
+        assert keys(finder.round()) == []
         assert caplog.text.count("were overwritten") == (not allow)
     assert "1 objects were overwritten after they were found, such as 'a'; they are left out" in caplog.text
 
 
 def test_an_object_that_goes_before_it_is_looked_at_is_new_when_it_is_there_again(store, caplog):
-    def go(found):
-        if found.key == "b":
+    def go(obj):
+        if obj.key == "b":
             raise ObjectGoneError("b was deleted")
 
     for key in "abc":
         store.put(key, [1])
     store.on_survey = go
-    found = discovery(store)
-    assert sorted(keys(found.round())) == ["a", "c"]
+    finder = discovery(store)
+    assert sorted(keys(finder.round())) == ["a", "c"]
     assert "'b' was deleted or overwritten before it could be looked at" in caplog.text
     store.on_survey = lambda _: None
-    assert keys(found.round()) == ["b"]
+    assert keys(finder.round()) == ["b"]
 
 
-def break_b(found):
-    if found.key == "b":
+def break_b(obj):
+    if obj.key == "b":
         raise CorruptDataError("in/b is no Parquet")
 
 
@@ -95,46 +95,57 @@ def test_a_corrupt_object_ends_the_round_and_all_is_found_by_the_next_one(store)
     for key in "abcd":
         store.put(key, [1])
     store.on_survey = break_b
-    found = discovery(store)
+    finder = discovery(store)
     for _ in range(2):
         with pytest.raises(CorruptDataError, match="in/b"):
-            found.round()
+            finder.round()
     store.on_survey = lambda _: None
-    assert sorted(keys(found.round())) == ["a", "b", "c", "d"]
+    assert sorted(keys(finder.round())) == ["a", "b", "c", "d"]
 
 
 def test_a_corrupt_object_is_left_out_once_when_that_is_asked_for(store, caplog):
     for key in "abc":
         store.put(key, [1])
     store.on_survey = break_b
-    found = discovery(store, ignore_corrupt=True)
-    assert sorted(keys(found.round())) == ["a", "c"]
-    assert keys(found.round()) == []
+    finder = discovery(store, ignore_corrupt=True)
+    assert sorted(keys(finder.round())) == ["a", "c"]
+    assert keys(finder.round()) == []
     assert caplog.text.count("left out: in/b") == 1
+
+
+def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_be_left_out(store):
+    store.put("a", [1])
+
+    def refuse(obj):
+        raise BadRecordError(f"{obj.key}: the line at byte 0 is no JSON object")
+
+    store.on_survey = refuse
+    with pytest.raises(BadRecordError, match="the line at byte 0"):
+        discovery(store, ignore_corrupt=True).round()
 
 
 def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
     store.put("a", [None, 2])
-    found = discovery(store, ObjectTimes(ColumnTimes("t")), ignore_corrupt=True)
+    finder = discovery(store, ObjectTimes(ColumnTimes("t")), ignore_corrupt=True)
     with pytest.raises(CorruptDataError, match="'a' has no usable event time"):
-        found.round()
-    assert len(found.seen) == 0
+        finder.round()
+    assert len(finder.seen) == 0
 
 
 def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):
     store.put("a", [4_999], [5_001])
     without_skew = EventTimePolicy(max_future_skew_ms=0, earliest_ms=LEAST_MS)
-    found = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
-    assert [chunk["min_ms"] for chunk in chunks_of(found)] == [None, 4_999]
+    sorter = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
+    assert [chunk["min_ms"] for chunk in chunks_of(sorter)] == [None, 4_999]
 
 
 def test_objects_older_than_the_horizon_are_not_new(store):
     store.put("a", [1], modified_ms=MODIFIED)
-    found = discovery(store, max_age_ms=1_000)
-    found.round()
+    finder = discovery(store, max_age_ms=1_000)
+    finder.round()
     store.put("old", [1], modified_ms=MODIFIED - 1_001)
     store.put("late", [1], modified_ms=MODIFIED - 1_000)
-    assert keys(found.round()) == ["late"]
+    assert keys(finder.round()) == ["late"]
 
 
 def test_a_listing_that_fails_has_found_nothing(store):
@@ -146,11 +157,11 @@ def test_a_listing_that_fails_has_found_nothing(store):
             raise ConnectorError("the endpoint refused")
 
     store.on_page = fail
-    found = discovery(store)
+    finder = discovery(store)
     with pytest.raises(ConnectorError, match="the endpoint refused"):
-        found.round()
+        finder.round()
     store.on_page = lambda _: None
-    assert sorted(keys(found.round())) == list("abcdef")
+    assert sorted(keys(finder.round())) == list("abcdef")
 
 
 def test_a_bounded_number_of_objects_is_in_flight(store):
@@ -160,14 +171,14 @@ def test_a_bounded_number_of_objects_is_in_flight(store):
     store.page_size = 100
     store.on_page = lambda page: listed.__setitem__(0, listed[0] + len(page))
     store.on_survey = lambda _: go_on.wait(60)
-    found = discovery(store)
+    finder = discovery(store)
     tables = []
-    thread = threading.Thread(target=lambda: tables.append(found.round()))
+    thread = threading.Thread(target=lambda: tables.append(finder.round()))
     thread.start()
     try:
         await_that(lambda: listed[0] >= IN_FLIGHT)
         assert len(store.surveyed) <= object_discovery._THREADS
-        assert not go_on.wait(0.2)  # so long it could have listed on
+        assert not go_on.wait(0.2)  # in this time it could have gone on listing
         assert listed[0] <= IN_FLIGHT + store.page_size
     finally:
         go_on.set()
@@ -180,8 +191,8 @@ def test_after_an_error_what_waits_is_not_looked_at_any_more(store):
         store.put(f"{number:06}", [1])
     never = threading.Event()
 
-    def fail_first(found):
-        if found.key == "000000":
+    def fail_first(obj):
+        if obj.key == "000000":
             raise ConnectorError("the endpoint does not answer")
         never.wait(0.1)  # as long as a request
 
@@ -196,10 +207,10 @@ def test_after_an_error_what_waits_is_not_looked_at_any_more(store):
 def test_a_round_that_is_stopped_ends_soon_and_leaves_no_thread(store, where):
     for number in range(3 * IN_FLIGHT):
         store.put(f"{number:06}", [1])
-    found = discovery(store)
-    setattr(store, f"on_{where}", lambda _: found.stop())
+    finder = discovery(store)
+    setattr(store, f"on_{where}", lambda _: finder.stop())
     with pytest.raises(object_discovery.CancelledError):
-        found.round()
+        finder.round()
     assert len(store.surveyed) <= 2 * object_discovery._THREADS
     assert survey_threads() == []
-    assert len(found.seen) == 0
+    assert len(finder.seen) == 0

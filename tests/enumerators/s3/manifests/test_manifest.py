@@ -1,4 +1,4 @@
-"""Manifests against the same questions asked of a list of chunks."""
+"""Manifests answer questions as a list of chunks does."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ several = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("batches")
 @several
 @given(lists)
-def test_every_question_is_answered_as_a_list_of_chunks_would(found):
-    manifest = Manifest.build(3, table(found))
+def test_every_question_is_answered_as_a_list_of_chunks_would(chunks):
+    manifest = Manifest.build(3, table(chunks))
     ordered = everything(manifest)
-    assert [(c.min_ms, c.key, c.start) for c in ordered] == [(c.min_ms, c.key, c.start) for c in by_hand(found)]
-    assert sorted(map(repr, ordered)) == sorted(map(repr, found))
-    assert len(manifest) == len(found)
+    assert [(c.min_ms, c.key, c.start) for c in ordered] == [(c.min_ms, c.key, c.start) for c in by_hand(chunks)]
+    assert sorted(map(repr, ordered)) == sorted(map(repr, chunks))
+    assert len(manifest) == len(chunks)
 
     def first(start, wanted):
         return next((Head(i, c.min_ms) for i, c in enumerate(ordered) if i >= start and wanted(c)), None)
 
     for time_ms in range(-7, 23):
         assert manifest.lookup(time_ms) == first(0, lambda c: c.min_ms is not None and c.min_ms >= time_ms)  # noqa: B023
-    for start in range(len(found) + 1):
+    for start in range(len(chunks) + 1):
         assert manifest.head(start) == first(start, lambda c: c.min_ms is not None)
         assert manifest.latest(start) == max((c.max_ms for c in ordered[:start] if c.max_ms is not None), default=None)
-        for end in range(start, len(found) + 1):
+        for end in range(start, len(chunks) + 1):
             part = ordered[start:end]
             assert rows(manifest.chunks(start, end)) == part
             assert manifest.cost(start, end) == Cost(
@@ -92,8 +92,8 @@ def test_every_question_is_answered_as_a_list_of_chunks_would(found):
 @pytest.mark.usefixtures("batches")
 @several
 @given(lists, st.randoms())
-def test_what_is_stored_is_what_was_built_whatever_the_order(found, dice):
-    distinct = list({(c.min_ms, c.key, c.start): c for c in found}.values())
+def test_what_is_stored_is_what_was_built_whatever_the_order(chunks, dice):
+    distinct = list({(c.min_ms, c.key, c.start): c for c in chunks}.values())
     manifest = Manifest.build(12, table(distinct))
     dice.shuffle(distinct)
     assert Manifest.build(12, table(distinct)).id == manifest.id

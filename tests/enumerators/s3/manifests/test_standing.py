@@ -22,7 +22,7 @@ def chunk(key, time_ms=5):
 
 def sorter(*chunks):
     made = ChunkSorter()
-    made.add(pa.Table.from_pylist([each._asdict() for each in chunks], CHUNK_SCHEMA))
+    made.add(pa.Table.from_pylist([chunk._asdict() for chunk in chunks], CHUNK_SCHEMA))
     return made
 
 
@@ -34,18 +34,18 @@ def seen(*keys):
 
 
 def unread(standing, committed):
-    found = Counter()
+    keys = Counter()
     for split, manifest in standing.live.items():
-        found.update(manifest.chunks(committed.get(split, 0), len(manifest)).column("key").to_pylist())
-    return found
+        keys.update(manifest.chunks(committed.get(split, 0), len(manifest)).column("key").to_pylist())
+    return keys
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=15, max_size=30))
 def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merged(rounds):
     standing, committed, expected, files, number = BEGIN, {}, Counter(), {}, 0
-    for found, read in rounds:
-        keys = [f"{number + n:03}" for n in range(found)]
-        number += found
+    for count, read in rounds:
+        keys = [f"{number + n:03}" for n in range(count)]
+        number += count
         expected.update(keys)
         before = standing
         steps = [standing.without_read(committed).after_round(sorter(*map(chunk, keys)), seen())]

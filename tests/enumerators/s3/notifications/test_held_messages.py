@@ -1,4 +1,4 @@
-"""Messages that may not be deleted yet are hidden from others until they may."""
+"""Messages that may not be deleted yet stay hidden from others."""
 
 import threading
 
@@ -11,7 +11,7 @@ from tidegate.enumerators.s3.notifications.queue import Message
 
 
 class Recorded:
-    """Notes what it is asked for."""
+    """Remembers its requests."""
 
     def __init__(self):
         self.hidden, self.deleted = [], []

@@ -87,7 +87,7 @@ def test_what_was_created_is_taken_out_of_a_message_of_several_events():
 
 
 def without(body, *path):
-    """Return a body that lacks what stands at a path."""
+    """Return a body without the value at a path."""
     content = json.loads(body)
     place = content
     for name in path[:-1]:
@@ -133,7 +133,7 @@ def test_whatever_a_body_is_it_names_objects_or_is_malformed(body):
 
 
 def understood(body):
-    """Return what a body names, and why nothing if it is malformed."""
+    """Return the objects that a body names, and the reason if it is malformed."""
     try:
         return created_objects(body), ""
     except ValueError as problem:

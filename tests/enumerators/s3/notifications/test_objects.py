@@ -1,4 +1,4 @@
-"""Objects found by what a queue says, by what a listing adds, and what becomes of messages that say nothing."""
+"""Objects that are found by the messages of a queue and by listings, and messages that name none."""
 
 import json
 import logging
@@ -166,7 +166,7 @@ def test_a_repair_listing_finds_what_no_message_told(told_query, store, queue):
     one.clock.sleep(DAY_MS / 1000 - 4 * DISCOVERY_S)
     one.look()
     assert one.delivered == {"told": 1}
-    one.stop()  # when the last one was is a part of the checkpoint
+    one.stop()  # the time of the last listing is in the checkpoint
     one.look()
     assert (one.delivered, store.rounds) == ({"told": 1}, 1)
     one.clock.sleep(2 * DISCOVERY_S)

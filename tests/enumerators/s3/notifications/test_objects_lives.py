@@ -1,4 +1,4 @@
-"""Objects found by what a queue says: nothing lost, nothing twice, no message deleted early, whatever happens."""
+"""Objects found by the messages of a queue: none is lost or read twice, and no message is deleted early."""
 
 import tempfile
 import threading
@@ -64,7 +64,7 @@ def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_quer
     one.look()
     put(store, f"{second}_SUCCESS")
     tell(queue, f"{second}_SUCCESS")
-    one.look()  # the first folder holds, so nothing moves, and no offset is stored
+    one.look()  # the first folder holds back the watermark, so nothing moves, and no offset is stored
     assert not one.notifications.held._done
     one.kill()
     queue.pass_time(HIDDEN_S)
@@ -112,8 +112,8 @@ def test_a_round_that_fails_lets_its_messages_come_again(told_query, store, queu
     put(store, "a", "b")
     tell(queue, "a", "b")
 
-    def fail(found):
-        if found.key == "b":
+    def fail(obj):
+        if obj.key == "b":
             raise CorruptDataError("b is no Parquet")
 
     store.on_survey = fail
@@ -150,7 +150,7 @@ def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(told
 
 
 class MemoryQueue:
-    """A queue in memory, whose clock is the test's; the same for all runs."""
+    """A queue in memory with the test's clock; it is the same for all runs."""
 
     def __init__(self, clock):
         self._clock, self._messages, self._lock = clock, {}, threading.Lock()
@@ -165,12 +165,12 @@ class MemoryQueue:
 
     def receive(self, hidden_s):
         with self._lock:
-            found = []
+            received = []
             for name, message in reversed(self._messages.items()):
-                if message[1] <= self._clock.now and len(found) < 10:
+                if message[1] <= self._clock.now and len(received) < 10:
                     message[1:] = self._clock.now + hidden_s, message[2] + 1, f"{name} {message[2]}"
-                    found.append(Message(name, message[3], message[0], message[2]))
-            return found
+                    received.append(Message(name, message[3], message[0], message[2]))
+            return received
 
     def hide(self, receipts):
         with self._lock:
@@ -232,7 +232,7 @@ def live(one, queue, life):
             one.store.put(key, [int(key) * 7 % 10], modified_ms=MODIFIED)
             queue.send(s3_body((BUCKET, key)))
         for key in step["tells"]:
-            queue.send(s3_body((BUCKET, str(key))))  # perhaps of what is not there yet
+            queue.send(s3_body((BUCKET, str(key))))  # perhaps of an object that does not exist yet
         one.clock.sleep(step["passes_s"])
         end = one.plan(step["budget"])
         if step["ends"] != "lost" and end != one.offset:

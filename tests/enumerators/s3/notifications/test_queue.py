@@ -1,4 +1,4 @@
-"""The queue: requests, their retries, and one sentence for what goes wrong."""
+"""The queue: requests, their retries, and one sentence for each error."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ def _no_waiting(monkeypatch):
 
 @contextmanager
 def endpoint(*answers):
-    """Answer requests with errors, given as (status, code), one after the other; then with no messages."""
+    """Answer requests with one error after the other, as (status, code), and then with no messages."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -79,7 +79,7 @@ def test_there_has_to_be_such_a_queue(queue):
 def test_a_refusal_is_one_sentence_that_names_the_queue_and_the_region(code):
     with endpoint((403, code)) as url, pytest.raises(ConnectorError) as caught:
         NotificationQueue(CONFIG, url).state()
-    assert str(caught.value) == f"the endpoint refused the queue {url} in us-east-1: {code}"
+    assert str(caught.value) == f"the endpoint refused to look at the queue {url} in us-east-1: {code}"
 
 
 @pytest.mark.slow
@@ -96,7 +96,9 @@ def test_a_queue_with_too_many_hidden_messages_gives_no_more():
 def test_a_queue_that_does_not_answer_is_given_up_at_the_deadline():
     with endpoint() as url:
         pass
-    with pytest.raises(DeadlineError, match=r"cannot ask the queue http://.*/1/queue within 0.5 s") as caught:
+    with pytest.raises(
+        DeadlineError, match=r"cannot receive messages of the queue http://.*/1/queue in us-east-1 within 0.5 s"
+    ) as caught:
         NotificationQueue(replace(CONFIG, deadline_s=0.5), url).receive(60)
     assert "sesame" not in str(caught.value)
 

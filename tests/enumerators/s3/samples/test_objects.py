@@ -1,5 +1,8 @@
-"""The objects that columns are inferred from: the first keys, whatever folders they are in."""
+"""The objects from which columns are inferred: the first keys, whatever folders they are in."""
 
+from botocore.exceptions import ClientError
+
+from tests.support.objects.own_client import OwnClient
 from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
 from tidegate.enumerators.s3.samples.objects import find_samples
 
@@ -17,9 +20,9 @@ KEYS = [
 ]
 
 
-def found(s3_config, bucket, most, **rules):
+def sampled(s3_config, bucket, most, **rules):
     samples = find_samples(s3_config, bucket.name, ListingRules("in/", **rules), most)
-    return [each.key for each in samples.objects], samples.folders
+    return [obj.key for obj in samples.objects], samples.folders
 
 
 def test_samples_are_the_first_keys_that_are_data_and_hold_bytes(bucket, s3_config):
@@ -27,9 +30,24 @@ def test_samples_are_the_first_keys_that_are_data_and_hold_bytes(bucket, s3_conf
         bucket.client.put_object(Bucket=bucket.name, Key=key, Body=b"" if "empty" in key else b"{}")
     data = sorted(key for key in KEYS if key.startswith("in/") and "_" not in key and "empty" not in key)
     folders = ["in/a/", "in/a=1/", "in/a=2/", "in/a=1/b=2/", "in/a=1/b=3/"]
-    assert found(s3_config, bucket, 100, recursive=True) == (data, folders)
+    assert sampled(s3_config, bucket, 100, recursive=True) == (data, folders)
     inside = [key for key in data if not key.startswith("in/a/")]
-    assert found(s3_config, bucket, 100, recursive=False) == (inside, folders[1:])
-    assert found(s3_config, bucket, 2, recursive=False) == (inside[:2], [*folders[1:3], *folders[3:]])
-    # Folders that nobody came to are not looked into, but those beside them are seen.
-    assert found(s3_config, bucket, 1, recursive=False) == (["in/a.json"], ["in/a=1/", "in/a=2/"])
+    assert sampled(s3_config, bucket, 100, recursive=False) == (inside, folders[1:])
+    assert sampled(s3_config, bucket, 2, recursive=False) == (inside[:2], [*folders[1:3], *folders[3:]])
+    # Later folders are not listed, but the folders beside the visited ones are seen.
+    assert sampled(s3_config, bucket, 1, recursive=False) == (["in/a.json"], ["in/a=1/", "in/a=2/"])
+
+
+class OnlyWithin(OwnClient):
+    """Lists a folder only, as a policy with a condition on ``s3:prefix`` does."""
+
+    def list_objects_v2(self, **request):
+        if not request["Prefix"].startswith("in/"):
+            answer = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+            raise ClientError(answer, "ListObjectsV2")
+        return self._client.list_objects_v2(**request)
+
+
+def test_an_empty_folder_is_no_error_where_only_the_folder_may_be_listed(bucket):
+    samples = find_samples(OnlyWithin(bucket.client), bucket.name, ListingRules("in/"), 1)
+    assert (samples.objects, samples.left_out) == ([], None)

@@ -6,7 +6,7 @@ from tests.support.objects.own_client import OwnClient
 
 
 class Endpoint(OwnClient):
-    """Treats conditions as it is told to, and loses answers to writes."""
+    """Treats conditions as a test wants, and loses answers to writes."""
 
     def __init__(self, client, conditions="kept"):
         super().__init__(client)

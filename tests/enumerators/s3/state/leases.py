@@ -1,4 +1,4 @@
-"""Leases that nothing renews unless a test does, and a clock under which others act meanwhile."""
+"""Leases that only a test renews, and a clock that lets others act meanwhile."""
 
 from __future__ import annotations
 

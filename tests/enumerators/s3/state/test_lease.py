@@ -163,6 +163,61 @@ def test_where_conditions_are_not_kept_the_later_writer_wins_and_the_other_learn
         winner.renew()
 
 
+class Hanging:
+    """A folder that answers nothing from some time on."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self.hangs, self.gives_up, self.asked_by = threading.Event(), threading.Event(), set()
+
+    def __getattr__(self, name):
+        return getattr(self._folder, name)
+
+    def replace(self, *arguments):
+        if not self.hangs.is_set():
+            return self._folder.replace(*arguments)
+        self.asked_by.add(threading.current_thread().name)
+        assert self.gives_up.wait(60)
+        raise ConnectorError("no answer within the deadline")
+
+
+class Watched:
+    """A lock that shows whether somebody has begun to wait for it."""
+
+    def __init__(self, lock):
+        self._lock, self.is_awaited = lock, threading.Event()
+
+    def __enter__(self):
+        self.is_awaited.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+    def __getattr__(self, name):
+        return getattr(self._lock, name)
+
+
+def test_who_waits_for_a_renewal_that_hangs_makes_no_second_one(folder):
+    hanging = Hanging(folder)
+    holder = Lease(hanging, lease_s=0.6)
+    holder.acquire("one")
+    hanging.hangs.set()
+    try:
+        await_that(lambda: hanging.asked_by)
+        holder._writing = lock = Watched(holder._writing)
+        with ThreadPoolExecutor() as threads:
+            renewing = threads.submit(holder.renew)
+            assert lock.is_awaited.wait(60)
+            hanging.gives_up.set()
+            with pytest.raises(ConnectorError, match="no answer within the deadline"):
+                renewing.result(timeout=60)
+        assert hanging.asked_by == {"tidegate-lease"}
+    finally:
+        hanging.gives_up.set()
+        holder.release()
+
+
 def test_a_thread_renews_it_until_it_is_released(folder):
     mine = Lease(folder, lease_s=0.3)
     mine.acquire("one")
@@ -199,11 +254,11 @@ def test_of_a_process_that_is_gone_the_lease_is_free_at_once(holder, tmp_path, c
 
 def test_of_a_process_whose_number_another_one_got_the_lease_is_free_at_once(holder, tmp_path, config):
     folder = open_folder(str(tmp_path), config)
-    found = folder.read("lease.json")
-    note = json.loads(found.data)
+    stored = folder.read("lease.json")
+    note = json.loads(stored.data)
     place, _, begun = note["process"].rpartition(" ")
     earlier = f"{place} {int(begun) - 1}"
-    folder.replace("lease.json", json.dumps({**note, "process": earlier}).encode(), found.version)
+    folder.replace("lease.json", json.dumps({**note, "process": earlier}).encode(), stored.version)
     clock = Clock()
     lease(folder, clock).acquire("other")
     assert clock.now == 0
@@ -214,12 +269,12 @@ def test_a_process_of_another_machine_or_container_is_not_taken_for_gone(holder,
     holder.kill()
     holder.wait()
     folder = open_folder(str(tmp_path), config)
-    found = folder.read("lease.json")
-    note = json.loads(found.data)
+    stored = folder.read("lease.json")
+    note = json.loads(stored.data)
     boot, numbers, number, begun = note["process"].split()
     assert (int(number), numbers[:4]) == (holder.pid, "pid:")
     process = elsewhere.format(boot=boot, begun=begun)
-    folder.replace("lease.json", json.dumps({**note, "process": process}).encode(), found.version)
+    folder.replace("lease.json", json.dumps({**note, "process": process}).encode(), stored.version)
     clock = Clock()
     lease(folder, clock).acquire("other")
     assert clock.now >= note["lease_s"]

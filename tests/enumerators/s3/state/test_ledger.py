@@ -143,7 +143,7 @@ def test_many_who_write_the_same_at_one_time_agree(ledger):
     assert ledger.names() == ["same"]
 
 
-@pytest.mark.parametrize(("location", "why"), [("s3://", "no bucket"), ("gs://b/x", "has to be a path"), (" ", "path")])
+@pytest.mark.parametrize(("location", "why"), [("s3://", "no bucket"), ("gs://b/x", "must be a path"), (" ", "path")])
 def test_a_location_that_is_none_is_refused(location, why, config):
     with pytest.raises(OptionError, match=f"^stateLocation is '{location}'.*{why}"):
         Ledger(location, config)

@@ -1,4 +1,4 @@
-"""A query's own part of the state location: what is in it stays as long as an offset names it."""
+"""A query's own part of the state location: a file in it stays as long as an offset names it."""
 
 import pytest
 

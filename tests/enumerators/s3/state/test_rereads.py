@@ -27,7 +27,7 @@ def new_query(folder):
 
 
 def ask(query, number, key, most=100):
-    """Ask for the first chunks of an object to be read again; the number tells it from other requests."""
+    """Request the first chunks of an object again; the number distinguishes the request from others."""
     chunks = ChunkSorter()
     for at, times in enumerate(query.store.times[key][:most]):
         begin, end = CHUNK_BYTES * at, CHUNK_BYTES * (at + 1)
@@ -76,7 +76,7 @@ def test_a_request_that_no_stored_offset_names_is_not_swept_however_old_it_is(qu
     query.drain()
     name = ask(query, 1, "b")
     query.pass_time()
-    query.plan()  # it is taken, and the run dies before its offset is stored
+    query.plan()  # the request is taken, and the run dies before the offset is stored
     assert name in query.files()
     query.restart()
     query.drain()
@@ -99,7 +99,7 @@ def test_a_request_stays_until_a_stored_offset_names_what_its_manifest_was_merge
 def test_a_query_that_cleans_reads_nothing_again(tmp_path):
     store, cleaned = Store(), []
     store.put("a", [1])
-    query = Query(store, tmp_path / "state", clean=lambda found: cleaned.append(found.key) or True)
+    query = Query(store, tmp_path / "state", clean=lambda obj: cleaned.append(obj.key) or True)
     try:
         query.batch()
         name = ask(query, 1, "a")
@@ -107,7 +107,7 @@ def test_a_query_that_cleans_reads_nothing_again(tmp_path):
         end = query.plan()
         query.source._cleaning._run.result(30)
         assert (cleaned, end["enumerator"].get("rereads")) == (["a"], None)
-        assert "clean" in end["enumerator"]  # so that nobody asks
+        assert "clean" in end["enumerator"]  # so that nobody requests them
         assert name in query.files()
     finally:
         query.stop()
@@ -119,7 +119,7 @@ def test_cleaning_begins_only_when_nothing_is_to_be_read_again(tmp_path):
         ask(query, 1, "b")
         query.pass_time()
         query.offset = query.plan()
-        query.fields["clean"] = lambda found: True
+        query.fields["clean"] = lambda obj: True
         query.restart()
         with pytest.raises(OptionError, match="cleanSource is set while objects are to be read again"):
             query.plan()

@@ -27,8 +27,8 @@ objects = st.builds(
 pages = st.lists(objects, max_size=8)
 
 
-def version(found: S3Object):
-    return found.size, found.etag or found.modified_ms
+def version(obj: S3Object):
+    return obj.size, obj.etag or obj.modified_ms
 
 
 def stored_and_restored(seen, max_age_ms=None):
@@ -38,7 +38,7 @@ def stored_and_restored(seen, max_age_ms=None):
 
 
 class Remembering(RuleBasedStateMachine):
-    """Does with a dictionary what the memory promises."""
+    """Keeps the promises of the memory with a dictionary."""
 
     max_age_ms: int | None = AGE_MS
 
@@ -49,13 +49,9 @@ class Remembering(RuleBasedStateMachine):
         self.newest = self.horizon = None
 
     def expected(self, page):
-        last = {found.key: found for found in page if self.horizon is None or found.modified_ms >= self.horizon}
-        new = [found for found in last.values() if found.key not in self.known]
-        other = [
-            found
-            for found in last.values()
-            if found.key in self.known and version(self.known[found.key]) != version(found)
-        ]
+        last = {obj.key: obj for obj in page if self.horizon is None or obj.modified_ms >= self.horizon}
+        new = [obj for obj in last.values() if obj.key not in self.known]
+        other = [obj for obj in last.values() if obj.key in self.known and version(self.known[obj.key]) != version(obj)]
         return new, other
 
     @rule(page=pages, remember=st.sampled_from(["all", "new", "none"]))
@@ -68,13 +64,13 @@ class Remembering(RuleBasedStateMachine):
     @rule(added=pages)
     def add(self, added):
         self.seen.add(added)
-        for found in added:
-            self.known[found.key] = found
-            self.newest = max(self.newest or found.modified_ms, found.modified_ms)
+        for obj in added:
+            self.known[obj.key] = obj
+            self.newest = max(self.newest or obj.modified_ms, obj.modified_ms)
         self.forget()
 
     def forget(self):
-        self.known = {k: found for k, found in self.known.items() if found.modified_ms >= (self.horizon or 0)}
+        self.known = {k: obj for k, obj in self.known.items() if obj.modified_ms >= (self.horizon or 0)}
 
     @rule(at_ms=st.integers(0, 80))
     def end_round(self, at_ms):
@@ -108,14 +104,14 @@ class RememberingForEver(Remembering):
 
 
 class RememberingColliding(Remembering):
-    """With digests of which many share their first half."""
+    """Has digests many of which share their first half."""
 
     def __init__(self):
         super().__init__()
         self.digests = seen_objects._digests
 
-        def colliding(found):
-            run = self.digests(found)
+        def colliding(objects_of_page):
+            run = self.digests(objects_of_page)
             return seen_objects.SeenRun(run.high % 2, run.low, run.version, run.modified_ms)
 
         seen_objects._digests = colliding
@@ -131,73 +127,73 @@ TestRememberingForEver = RememberingForEver.TestCase
 TestRememberingColliding = RememberingColliding.TestCase
 
 
-def found(key, modified_ms=0, etag="e", size=1):
+def s3_object(key, modified_ms=0, etag="e", size=1):
     return S3Object(key, size, etag, modified_ms)
 
 
 def test_in_the_first_round_everything_is_new_however_old():
     seen = SeenObjects(max_age_ms=10)
-    page = [found("young", 1_000_000), found("old", 1)]
+    page = [s3_object("young", 1_000_000), s3_object("old", 1)]
     assert seen.sift(page) == (page, [])
     seen.add(page)
-    assert seen.sift([found("old", 1), found("older", 0)]) == ([found("older", 0)], [])
+    assert seen.sift([s3_object("old", 1), s3_object("older", 0)]) == ([s3_object("older", 0)], [])
     seen.end_round(1_000_000)
-    assert seen.sift([found("older", 0), found("old", 1)]) == ([], [])
+    assert seen.sift([s3_object("older", 0), s3_object("old", 1)]) == ([], [])
     assert len(seen) == 1
 
 
 def test_a_multipart_upload_that_appears_late_is_new_within_the_window():
     seen = SeenObjects(max_age_ms=100)
-    seen.add([found("a", 1_000)])
+    seen.add([s3_object("a", 1_000)])
     seen.end_round(1_000)
-    late, too_late = found("begun before", 900), found("begun long before", 899)
+    late, too_late = s3_object("begun before", 900), s3_object("begun long before", 899)
     assert seen.sift([late, too_late]) == ([late], [])
 
 
 def test_equal_times_are_told_apart_by_key():
     seen = SeenObjects(max_age_ms=0)
-    seen.add([found("a", 5)])
+    seen.add([s3_object("a", 5)])
     seen.end_round(5)
-    assert seen.sift([found("a", 5), found("b", 5)]) == ([found("b", 5)], [])
+    assert seen.sift([s3_object("a", 5), s3_object("b", 5)]) == ([s3_object("b", 5)], [])
 
 
 def test_a_key_listed_twice_is_found_once_in_its_last_version():
     seen = SeenObjects(None)
-    assert seen.sift([found("a"), found("b"), found("a"), found("b", etag="f")]) == (
-        [found("a"), found("b", etag="f")],
+    assert seen.sift([s3_object("a"), s3_object("b"), s3_object("a"), s3_object("b", etag="f")]) == (
+        [s3_object("a"), s3_object("b", etag="f")],
         [],
     )
-    seen.add([found("a"), found("a", etag="f")])
-    assert seen.sift([found("a", etag="f")]) == ([], [])
-    assert seen.sift([found("a")]) == ([], [found("a")])
+    seen.add([s3_object("a"), s3_object("a", etag="f")])
+    assert seen.sift([s3_object("a", etag="f")]) == ([], [])
+    assert seen.sift([s3_object("a")]) == ([], [s3_object("a")])
 
 
 def test_another_etag_or_size_is_another_version_and_another_time_is_not():
     seen = SeenObjects(None)
-    seen.add([found("a", 5)])
-    assert seen.sift([found("a", 6)]) == ([], [])
-    for other in (found("a", 5, etag="f"), found("a", 5, size=2)):
+    seen.add([s3_object("a", 5)])
+    assert seen.sift([s3_object("a", 6)]) == ([], [])
+    for other in (s3_object("a", 5, etag="f"), s3_object("a", 5, size=2)):
         assert seen.sift([other]) == ([], [other])
 
 
 def test_without_an_etag_the_time_tells_versions_apart():
     seen = SeenObjects(None)
-    seen.add([found("a", 5, etag="")])
-    assert seen.sift([found("a", 5, etag="")]) == ([], [])
-    assert seen.sift([found("a", 6, etag="")]) == ([], [found("a", 6, etag="")])
+    seen.add([s3_object("a", 5, etag="")])
+    assert seen.sift([s3_object("a", 5, etag="")]) == ([], [])
+    assert seen.sift([s3_object("a", 6, etag="")]) == ([], [s3_object("a", 6, etag="")])
 
 
 def test_a_time_in_the_future_makes_nothing_too_old():
     seen = SeenObjects(max_age_ms=10)
-    seen.add([found("wrong clock", 10**15)])
+    seen.add([s3_object("wrong clock", 10**15)])
     seen.end_round(1_000)
     assert seen.horizon_ms == 990
-    assert seen.sift([found("a", 1_001)]) == ([found("a", 1_001)], [])
+    assert seen.sift([s3_object("a", 1_001)]) == ([s3_object("a", 1_001)], [])
 
 
 def test_the_age_may_be_changed_by_a_restart_but_nothing_comes_back():
     seen = SeenObjects(max_age_ms=10)
-    seen.add([found("a", 1_000)])
+    seen.add([s3_object("a", 1_000)])
     seen.end_round(1_000)
     again = stored_and_restored(seen, 500)
     again.end_round(1_000)
@@ -207,7 +203,7 @@ def test_the_age_may_be_changed_by_a_restart_but_nothing_comes_back():
 @given(st.integers(0, 183), st.integers(1, 255))
 def test_damaged_bytes_are_refused(at, flip):
     seen = SeenObjects(None)
-    seen.add([found(str(i)) for i in range(5)])
+    seen.add([s3_object(str(i)) for i in range(5)])
     (run,) = seen.runs
     data = bytearray(run.to_bytes())
     data[at] ^= flip
@@ -219,12 +215,12 @@ def test_damaged_bytes_are_refused(at, flip):
 
 def test_rounds_that_find_little_write_little_and_are_few_files():
     seen, many, few, rounds = SeenObjects(max_age_ms=10**9), 100_000, 10, 300
-    seen.add([found(f"first {i}", i) for i in range(many)])
+    seen.add([s3_object(f"first {i}", i) for i in range(many)])
     seen.end_round(10**6)
     base = {run.name for run in seen.runs}
     written = dict.fromkeys(base, 0)
     for number in range(rounds):
-        seen.add([found(f"{number} {i}", many + number) for i in range(few)])
+        seen.add([s3_object(f"{number} {i}", many + number) for i in range(few)])
         seen.end_round(10**6)
         assert len(seen.runs) <= 8
         for run in seen.runs:
@@ -237,7 +233,7 @@ def test_rounds_that_find_little_write_little_and_are_few_files():
 def test_what_is_behind_the_horizon_goes_from_the_files_when_it_is_the_most():
     seen = SeenObjects(max_age_ms=100)
     for number in range(1_000):
-        seen.add([found(str(number), number)])
+        seen.add([s3_object(str(number), number)])
         seen.end_round(number)
         assert sum(len(run) for run in seen.runs) <= 203
     assert len(seen) == 101

@@ -25,6 +25,7 @@ times = st.none() | st.integers(-9, HORIZON + 9) | st.sampled_from([LARGEST_MS +
 )
 @example([0, HORIZON + 1, LARGEST_MS + 1], 0, "record-timestamp", "fail")
 @example([0, HORIZON + 1, LARGEST_MS + 1], HORIZON + 1, "ignore", "fail")
+@example([HORIZON + 1, LARGEST_MS + 1], 0, "record-timestamp", "fail")
 def test_a_chunk_counts_from_its_first_row_that_does_and_never_beyond_its_last(rows, modified_ms, bad, future):
     policy = EventTimePolicy(bad, future, max_future_skew_ms=HORIZON, earliest_ms=LEAST_MS)
     own = [time_ms for time_ms in rows if time_ms is not None]
@@ -39,7 +40,7 @@ def test_a_chunk_counts_from_its_first_row_that_does_and_never_beyond_its_last(r
     counted = rows if future == "hold" else [time_ms for time_ms in rows if time_ms <= HORIZON]
     is_refused = (bad == "fail" and any(is_bad)) or (future == "fail" and len(counted) < len(rows))
 
-    # Nothing is known of the rows between the least and the greatest: a bad greatest one hides those in the future.
+    # The rows between the least and the greatest time are unknown: a bad greatest time hides times in the future.
     stands_in_future = bad == "record-timestamp" and modified_ms > HORIZON
     hides_some = known is not None and known.max_ms > LARGEST_MS and bad != "fail" and not stands_in_future
 
@@ -48,7 +49,7 @@ def test_a_chunk_counts_from_its_first_row_that_does_and_never_beyond_its_last(r
             S3Object("in/a", 9, "e", modified_ms), survey, now_ms=0
         )
 
-    if is_refused and hides_some and min(rows) <= HORIZON:
+    if is_refused and hides_some and min(own) <= HORIZON:
         assert chunk().min_ms == min(counted)
     elif is_refused:
         with pytest.raises(CorruptDataError, match="'in/a'"):
@@ -56,8 +57,8 @@ def test_a_chunk_counts_from_its_first_row_that_does_and_never_beyond_its_last(r
     elif not counted:
         assert chunk()[-2:] == (None, None)
     else:
-        found = chunk()
-        assert found.min_ms == min(counted)
-        assert found.min_ms <= found.max_ms <= max(counted)
+        made = chunk()
+        assert made.min_ms == min(counted)
+        assert made.min_ms <= made.max_ms <= max(counted)
         if len(counted) == len(rows) and not (own and max(own) > LARGEST_MS):
-            assert found.max_ms == max(counted)
+            assert made.max_ms == max(counted)

@@ -25,11 +25,11 @@ def object_times(origin=LAST_MODIFIED, bad="fail", future="ignore", **settings):
     return ObjectTimes(origin, policy=EventTimePolicy(bad, future, SKEW, LEAST_MS), **settings)
 
 
-def times(survey_times, without=0, found=FOUND, rows=7, **settings):
-    """Return the times that a chunk gets of which a format says this."""
+def times(survey_times, without=0, obj=FOUND, rows=7, **settings):
+    """Return the times of a chunk with this survey."""
     made = object_times(**settings)
-    chunk = made.chunk(found, ChunkSurvey(10, 20, rows, survey_times and TimeRange(*survey_times), without), NOW)
-    assert chunk == Chunk(*found, 10, 20, rows, chunk.min_ms, chunk.max_ms)
+    chunk = made.chunk(obj, ChunkSurvey(10, 20, rows, survey_times and TimeRange(*survey_times), without), NOW)
+    assert chunk == Chunk(*obj, 10, 20, rows, chunk.min_ms, chunk.max_ms)
     return chunk.min_ms, chunk.max_ms
 
 
@@ -45,7 +45,7 @@ def test_without_a_column_or_a_path_last_modified_counts():
 
 def test_a_path_gives_the_period_that_it_names():
     day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
-    assert times((5, 9), without=3, found=day, origin=DATED) == (DAY, 2 * DAY - 1)
+    assert times((5, 9), without=3, obj=day, origin=DATED) == (DAY, 2 * DAY - 1)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,8 @@ def test_last_modified_widens_the_range_at_its_lower_end_too():
             "a row of the object 'in/a' has no usable event time in the column 't': it is missing",
         ),
         (None, 7, {"origin": BY_T}, "it is missing or unparsable; set badEventTime to record-timestamp or ignore"),
-        (None, 0, {"origin": BY_T}, "in the column 't'"),
+        (None, 0, {"origin": BY_T}, "in the column 't': it is missing"),
+        (None, 7, {"origin": BY_T, "unit": "s"}, "in the column 't', where eventTimeUnit is s: it is missing"),
         ((5, 9), 0, {"origin": DATED}, "the object 'in/a' has no usable event time in its path: it is missing"),
     ],
 )
@@ -112,9 +113,9 @@ def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
 
 
 def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself():
-    found = S3Object("in/a", 100, "e", NOW + DAY)
-    assert times(None, without=1, found=found, origin=BY_T, bad="record-timestamp") == (None, None)
-    assert times((5, 9), without=1, found=found, origin=BY_T, bad="record-timestamp") == (5, 5)
+    obj = S3Object("in/a", 100, "e", NOW + DAY)
+    assert times(None, without=1, obj=obj, origin=BY_T, bad="record-timestamp") == (None, None)
+    assert times((5, 9), without=1, obj=obj, origin=BY_T, bad="record-timestamp") == (5, 5)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself()
         ((5, 9), 10, None, None),
         ((5, 9), None, 5, None),
         (None, 0, None, None),
-        # The part that is wanted may lie where the rest of a chunk is in the future.
+        # The wanted part may be in the past while the rest of a chunk is in the future.
         ((5, NOW + 2 * SKEW), 6, 8, (6, 7)),
         ((5, NOW + 2 * SKEW), 6, None, (6, 6)),
     ],
@@ -142,7 +143,7 @@ def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_
 @pytest.mark.parametrize(
     ("survey_times", "begin", "end", "planned"),
     [
-        ((5, 5), 7, None, (5, 5)),  # as when rows between the ends are later
+        ((5, 5), 7, None, (5, 5)),  # as if rows between the ends were later
         ((5, 9), None, 3, (2, 2)),
         ((5, 9), 7, None, (7, 9)),
         ((5, NOW + 2 * SKEW), 6, 8, (6, 7)),
@@ -173,7 +174,7 @@ def named(value):
 
 
 def by_folder(kind="string", unit=None, **settings):
-    """Return what has a column of times that the folders of some keys name."""
+    """Return the times of objects whose column is named by the folders of some keys."""
     column = RowTimes(ALL_TIMES, "day", unit).column_of(pa.schema([pa.field("day", kind)]))
     return object_times(ColumnTimes("day"), partition=PartitionTimes(column, "Day=x/in/"), **settings)
 
@@ -199,9 +200,9 @@ def test_a_folder_that_names_the_column_gives_the_time_of_all_rows(value, kind, 
 
 
 def test_where_no_folder_names_the_column_it_is_one_of_the_data():
-    made, found = by_folder(), S3Object("Day=x/in/a", 100, "e", MODIFIED)
-    assert made.column_in(found) == "day"
-    chunk = made.chunk(found, ChunkSurvey(0, 9, 7, TimeRange(7, 9)), NOW)
+    made, obj = by_folder(), S3Object("Day=x/in/a", 100, "e", MODIFIED)
+    assert made.column_in(obj) == "day"
+    chunk = made.chunk(obj, ChunkSurvey(0, 9, 7, TimeRange(7, 9)), NOW)
     assert (chunk.min_ms, chunk.max_ms) == (7, 9)
 
 

@@ -1,4 +1,4 @@
-"""The meaning of eventTime of S3, and the error for a value that means nothing."""
+"""The option eventTime of S3, and the error for a value without a meaning."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_each_origin_is_read_from_its_text(text, origin):
     [
         ("lastmodified", "did you mean 'lastModified'"),
         ("colum:at", "did you mean 'column:'"),
-        ("column:", "expected lastModified, column:NAME or path:TEMPLATE"),
+        ("column:", "expected lastModified, column:NAME or path:TEMPLATE$"),
         ("path", "expected lastModified, column:NAME or path:TEMPLATE"),
         ("path:dt={YYYY}", "unknown unit 'YYYY'; did you mean 'yyyy'"),
         ("lastModified:x", "expected lastModified, column:NAME or path:TEMPLATE"),

@@ -1,4 +1,4 @@
-"""Times in keys against datetime's own formatting, and templates that say no time."""
+"""Times in keys against datetime's own formatting, and templates without a time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def templates(draw) -> tuple[str, str, str]:
 
 
 def formatted(when: datetime, pattern: str) -> str:
-    # Not strftime: it knows no surrogates and no NUL, and pads no years before 1000.
+    # strftime will not do: it fails on surrogates and NUL, and does not pad years before 1000.
     for code in FORMATS.values():
         number = getattr(
             when, {"%Y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute", "%S": "second"}[code]
@@ -90,6 +90,9 @@ def test_a_period_is_found_anywhere_in_the_key(made, when, before, after):
         ("{yyyy}/{MM}", "logs/2024/02/", "2024-02-01", "2024-03-01"),
         ("{dd.MM.yyyy}", "31.12.1969", "1969-12-31", "1970-01-01"),
         ("year={yyyy}", "year=2024", "2024-01-01", "2025-01-01"),
+        ("y={yyyy}/m={M}/d={d}/h={H}", "in/y=2026/m=1/d=31/h=7/x.json", "2026-01-31T07:00", "2026-01-31T08:00"),
+        ("y={yyyy}/m={M}/d={d}/h={H}", "in/y=2026/m=11/d=03/h=17/x", "2026-11-03T17:00", "2026-11-03T18:00"),
+        ("{yyyy-M-d H:m}", "2026-1-2 3:4", "2026-01-02T03:04", "2026-01-02T03:05"),
         ("{yyyy-MM-dd}", "1234-56-78/2024-02-30/2024-02-29", "2024-02-29", "2024-03-01"),
         ("a+b ({yyyy})", "a+b (2024)", "2024-01-01", "2025-01-01"),
     ],
@@ -123,6 +126,8 @@ def test_seconds_and_milliseconds_of_the_epoch(number, around):
         ("dt={yyyy-MM-dd}", ""),
         ("{yyyyMMddHH}", "2026010124"),
         ("{yyyy}", "20261"),
+        ("{yyyy-M}", "2026-001"),
+        ("{yyyy-M}", "2026-13"),
         ("{yyyy}", "12026"),
         ("{s}", "99999999999999999999"),
         ("{ms}", "9" * 30),
@@ -146,8 +151,11 @@ def test_keys_that_name_no_time(template, key):
         ("{{yyyy}}", "has an unmatched '{'"),
         ("{YYYY}", "the unknown unit 'YYYY'; did you mean 'yyyy'"),
         ("{yyyy-MM-DD}", "the unknown unit 'DD'; did you mean 'dd'"),
-        ("{yyyy-M}", "the unknown unit 'M'; did you mean 'MM'"),
-        ("{yyyyMMddHHm}", "the unknown unit 'm'; did you mean 'mm'"),
+        ("{yyyyM}", "has 'yyyy' and 'M' without a text between them"),
+        ("{yyyy}{M}", "has 'yyyy' and 'M' without a text between them"),
+        ("{yyyyMMddHHm}", "has 'HH' and 'm' without a text between them"),
+        ("{yyyy-M-MM}", "the template has 'MM' twice"),
+        ("{M}", "has 'MM' without 'yyyy'"),
         ("{yyyy-MM-dd hh}", "the unknown unit 'hh'; did you mean 'HH'"),
         ("{quarter}", "the unknown unit 'q'; known are yyyy, MM, dd, HH, mm, ss, {s} and {ms}"),
         ("{yyyy-MM-dd}/{mm}", "has 'mm' without 'HH'"),

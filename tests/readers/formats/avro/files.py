@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import fastavro
 
-CODECS = ["null", "deflate", "snappy", "bzip2", "xz"]  # the writer lacks zstandard, which is read as Spark writes it
+CODECS = ["null", "deflate", "snappy", "bzip2", "xz"]  # fastavro writes no zstandard here; tests read that from Spark
 MARKER = bytes(range(16))
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 

@@ -1,4 +1,4 @@
-"""Avro objects that are cut short, changed or no Avro at all."""
+"""Avro objects that are truncated, changed, or not Avro at all."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def test_truncated_objects_are_corrupt_wherever_they_end(codec) -> None:
     content = timed(40, codec=codec, sync_interval=20)
     for end in range(1, len(content)):
         part = content[:end]
-        made, found = AvroFormat(InMemory(part)), held(part)
-        if part.endswith(MARKER):  # nothing tells that there were more blocks
-            assert made.survey(found, "at")[0].rows < 40
+        made, obj = AvroFormat(InMemory(part)), held(part)
+        if part.endswith(MARKER):  # nothing shows that there were more blocks
+            assert made.survey(obj, "at")[0].rows < 40
             continue
         sentence = r"^s3://data/x cannot be read: it (ends|does not begin)"
         with pytest.raises(CorruptDataError, match=sentence):
-            made.survey(found, "at")
+            made.survey(obj, "at")
         with pytest.raises(CorruptDataError, match=sentence):
-            read(made, found, pa.schema([]))
+            read(made, obj, pa.schema([]))
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_changed_bytes_are_corrupt_or_other_values(data: st.DataObject) -> None:
     )
     for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=5)):
         content[at] = data.draw(st.integers(0, 255))
-    made, found = AvroFormat(InMemory(bytes(content))), held(bytes(content))
+    made, obj = AvroFormat(InMemory(bytes(content))), held(bytes(content))
     schema = pa.schema([("s", pa.string()), ("n", pa.int64()), ("d", pa.decimal128(5, 0))])
     problems = []
     try:
-        read(made, found, schema)
+        read(made, obj, schema)
     except CorruptDataError as problem:
         problems.append(str(problem))
-    assert all(each.startswith("s3://data/x cannot be read: ") and "text" not in each for each in problems)
+    assert all(sentence.startswith("s3://data/x cannot be read: ") and "text" not in sentence for sentence in problems)
 
 
 def _with_header(schema: object, codec: str = "null") -> bytes:
@@ -114,7 +114,7 @@ def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
         ),
     ],
 )
-def test_what_cannot_be_read_is_told(content, sentence) -> None:
+def test_what_cannot_be_read_is_reported(content, sentence) -> None:
     with pytest.raises(CorruptDataError) as error:
         AvroFormat(InMemory(content)).survey(held(content), "a")
     assert str(error.value).startswith(f"s3://data/x cannot be read: {sentence}")
@@ -123,14 +123,14 @@ def test_what_cannot_be_read_is_told(content, sentence) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_block_that_becomes_too_large_names_the_option(codec) -> None:
     content = avro([{"b": bytes(1_000_000)}], codec, b="bytes")
-    found, schema = held(content), pa.schema([("b", pa.binary())])
-    assert read(AvroFormat(InMemory(content), most_bytes=1_000_003), found, schema).num_rows == 1
+    obj, schema = held(content), pa.schema([("b", pa.binary())])
+    assert read(AvroFormat(InMemory(content), most_bytes=1_000_003), obj, schema).num_rows == 1
     sentence = (
         r"^s3://data/x cannot be read: the block at byte \d+ takes more than 1000002 bytes decompressed; if it is "
         "sound, raise maxDecompressedBytes$"
     )
     too_small = AvroFormat(InMemory(content), most_bytes=1_000_002)
-    for ask in (lambda: too_small.survey(found, "b"), lambda: read(too_small, found, schema)):
+    for ask in (lambda: too_small.survey(obj, "b"), lambda: read(too_small, obj, schema)):
         with pytest.raises(CorruptDataError, match=sentence):
             ask()
 
@@ -162,7 +162,7 @@ def _number(value: int) -> bytes:
 
 
 def _with_block(rows: int, data: bytes, **types: object) -> bytes:
-    """Return an object with one block of what encodes rows, compressed."""
+    """Return an object with one block of the encoded rows, compressed."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     block = deflate.compress(data) + deflate.flush()
     return avro([], "deflate", **types) + _number(rows) + _number(len(block)) + block + MARKER
@@ -173,7 +173,7 @@ def _items(count: int, item: bytes = b"\0") -> bytes:
 
 
 def _record(name: str, **types: object) -> dict[str, object]:
-    return {"type": "record", "name": name, "fields": [{"name": each, "type": kind} for each, kind in types.items()]}
+    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in types.items()]}
 
 
 ITEMS = {"type": "array", "items": _record("item", x="int")}
@@ -216,20 +216,22 @@ def test_a_few_bytes_that_stand_for_many_objects_take_no_more_memory_than_they_m
     file = tmp_path / "x.avro"
     file.write_bytes(_with_block(1, _items(4_000_000, item), v=kind))
     assert file.stat().st_size < 50_000
-    told = subprocess.run([sys.executable, "-c", _IN_MEMORY, file], check=True, capture_output=True, text=True)
-    assert int(told.stdout) < 64 + 2 * 4 * len(item) + 16  # MiB: the bound, the block twice and what else it takes
+    measured = subprocess.run([sys.executable, "-c", _IN_MEMORY, file], check=True, capture_output=True, text=True)
+    assert (
+        int(measured.stdout) < 64 + 2 * 4 * len(item) + 16
+    )  # MiB: the bound, the block twice, and the rest of the process
 
 
 def test_a_row_that_takes_too_much_names_the_option_and_is_read_once_that_is_raised() -> None:
     content = _with_block(2, b"\x02" + _items(3) + b"\x04" + _items(50_000), n="int", v=ITEMS)
-    found, schema = held(content), pa.schema([("n", pa.int64())])
+    obj, schema = held(content), pa.schema([("n", pa.int64())])
     small = AvroFormat(InMemory(content), most_bytes=1_000_000)
     sentence = r"^s3://data/x cannot be read: a row of the block at byte \d+ takes more than 1000000 bytes decoded; "
     with pytest.raises(CorruptDataError, match=sentence + "if it is sound, raise maxDecompressedBytes$"):
-        read(small, found, small.infer([found]))
-    assert read(small, found, schema).column("n").to_pylist() == [1, 2]
+        read(small, obj, small.infer([obj]))
+    assert read(small, obj, schema).column("n").to_pylist() == [1, 2]
     large = AvroFormat(InMemory(content), most_bytes=20_000_000)
-    assert [*map(len, read(large, found, large.infer([found])).column("v").to_pylist())] == [3, 50_000]
+    assert [*map(len, read(large, obj, large.infer([obj])).column("v").to_pylist())] == [3, 50_000]
 
 
 _ROWS = st.lists(
@@ -247,11 +249,11 @@ _ROWS = st.lists(
 @given(_ROWS, st.sampled_from(["null", "xz"]))
 def test_rows_are_the_same_however_few_bytes_are_shown_at_a_time(rows, codec) -> None:
     content = avro(rows, codec, 1 << 20, v=ITEMS, b="bytes")
-    found = held(content)
+    obj = held(content)
     made = AvroFormat(InMemory(content), most_bytes=60_000)
-    schema = made.infer([found])
-    assert read(made, found, schema).to_pylist() == rows
-    assert read(made, found, pa.schema([schema.field("v")])).to_pylist() == [{"v": row["v"]} for row in rows]
+    schema = made.infer([obj])
+    assert read(made, obj, schema).to_pylist() == rows
+    assert read(made, obj, pa.schema([schema.field("v")])).to_pylist() == [{"v": row["v"]} for row in rows]
 
 
 def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
@@ -259,9 +261,9 @@ def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
     few = avro([{"a": None, "b": {"c": None}}] * 40_000, **types)
     assert read(AvroFormat(InMemory(few)), held(few), pa.schema([])).num_rows == 40_000
     claimed = avro([], **types) + (_number(1000) + b"\0" + MARKER) * 2000 + _number(2**40) + b"\0" + MARKER
-    made, found = AvroFormat(InMemory(claimed), most_bytes=20_000_000), held(claimed)
+    made, obj = AvroFormat(InMemory(claimed), most_bytes=20_000_000), held(claimed)
     sentence = r"what comes up to the block at byte \d+ takes more than 20000000 bytes decoded; if it is sound, raise "
-    for ask in (lambda: made.survey(found, "a"), lambda: read(made, found, pa.schema([]))):
+    for ask in (lambda: made.survey(obj, "a"), lambda: read(made, obj, pa.schema([]))):
         with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}maxDecompressedBytes$"):
             ask()
 
@@ -271,7 +273,7 @@ def test_a_decimal_with_more_digits_than_any_is_no_way_to_claim_time(sign, monke
     library, lengths = LOGICAL_READERS["bytes-decimal"], []
 
     def counted(data, *schemas):
-        lengths.append(len(data))  # its time grows with the square
+        lengths.append(len(data))  # the time for a decimal grows with the square of its length
         return library(data, *schemas)
 
     monkeypatch.setitem(LOGICAL_READERS, "bytes-decimal", counted)
@@ -288,13 +290,13 @@ def test_a_decimal_with_more_digits_than_any_is_no_way_to_claim_time(sign, monke
 
 def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
     content = avro([{"f": None}] * 100, f=["null", {"type": "fixed", "name": "f", "size": 1 << 20}])
-    made, found = AvroFormat(InMemory(content)), held(content)
+    made, obj = AvroFormat(InMemory(content)), held(content)
     schema = pa.schema([("f", pa.binary(1 << 20))])
-    batches = [*made.read(chunk(found), schema)]
+    batches = [*made.read(chunk(obj), schema)]
     assert sum(batch.num_rows for batch in batches) == 100
     assert max(batch.nbytes for batch in batches) < 32 << 20
     with pytest.raises(CorruptDataError, match=r"a row of the block at byte .* bytes decoded"):
-        read(AvroFormat(InMemory(content), most_bytes=1 << 20), found, schema)
+        read(AvroFormat(InMemory(content), most_bytes=1 << 20), obj, schema)
 
 
 @pytest.mark.slow
@@ -310,12 +312,12 @@ def test_a_short_schema_that_stands_for_a_long_one_is_none() -> None:
 @pytest.mark.parametrize("call", ["fastavro.schemaless_reader", "pa.array"])
 def test_too_little_memory_is_no_damage(call) -> None:
     content = avro([{"n": 1}], n="int")
-    made, found = AvroFormat(InMemory(content)), held(content)
-    schema = made.infer([found])
+    made, obj = AvroFormat(InMemory(content)), held(content)
+    schema = made.infer([obj])
     library, _, name = call.partition(".")
     of_records = mock.MagicMock(wraps=getattr(avro_records, library), **{f"{name}.side_effect": MemoryError})
-    for each in ("ArrowInvalid", "ArrowTypeError"):
-        setattr(of_records, each, getattr(pa, each))
+    for class_name in ("ArrowInvalid", "ArrowTypeError"):
+        setattr(of_records, class_name, getattr(pa, class_name))
     sentence = (
         r"^s3://data/x cannot be read: the block at byte \d+ takes more memory to decode than this process may have"
     )
@@ -323,4 +325,4 @@ def test_too_little_memory_is_no_damage(call) -> None:
         mock.patch.object(avro_records, library, of_records),
         pytest.raises(ConnectorError, match=sentence + r"; raise spark.executor.pyspark.memory"),
     ):
-        read(made, found, schema)
+        read(made, obj, schema)

@@ -1,4 +1,4 @@
-"""Avro objects in chunks: each row once, and no more is asked for than is needed."""
+"""Avro objects in chunks give each row once, by no more requests than needed."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from tidegate.readers.s3.store import SMALL_BYTES
 @given(st.data())
 def test_any_cuts_give_each_row_once(data: st.DataObject) -> None:
     content = timed(60, codec=data.draw(st.sampled_from(CODECS)), sync_interval=data.draw(st.integers(1, 200)))
-    found = held(content)
+    obj = held(content)
     made = AvroFormat(InMemory(content))
     begins = [at.end() for at in re.finditer(re.escape(MARKER), content)]
     near = st.builds(int.__add__, st.sampled_from(begins), st.sampled_from([-17, -16, -1, 0, 1]))
-    cuts = sorted(data.draw(st.lists(st.integers(0, found.size) | near, max_size=5)))
-    cuts = [min(cut, found.size) for cut in cuts]
+    cuts = sorted(data.draw(st.lists(st.integers(0, obj.size) | near, max_size=5)))
+    cuts = [min(cut, obj.size) for cut in cuts]
     schema = pa.schema([("n", pa.int64())])
-    pairs = zip([0, *cuts], [*cuts, found.size], strict=True)
-    tables = [read(made, found, schema, start, end) for start, end in pairs]
+    pairs = zip([0, *cuts], [*cuts, obj.size], strict=True)
+    tables = [read(made, obj, schema, start, end) for start, end in pairs]
     assert pa.concat_tables(tables).column("n").to_pylist() == [*range(60)]
 
 
 @pytest.fixture(scope="module")
 def large(folder) -> S3Object:
-    """An object beyond SMALL_BYTES, in order of time."""
+    """An object of more than SMALL_BYTES, in order of time."""
     count = 150_000
     rows = ({"n": n, "at": n * 10, "pad": b"x" * 60} for n in range(count))
-    found = laid(folder, avro(rows, n="long", at={"type": "long", "logicalType": "timestamp-millis"}, pad="bytes"))
-    assert found.size > SMALL_BYTES
-    return found
+    obj = laid(folder, avro(rows, n="long", at={"type": "long", "logicalType": "timestamp-millis"}, pad="bytes"))
+    assert obj.size > SMALL_BYTES
+    return obj
 
 
 def test_only_the_ends_of_large_chunks_are_looked_at(store, large) -> None:
@@ -47,11 +47,13 @@ def test_only_the_ends_of_large_chunks_are_looked_at(store, large) -> None:
     assert len(surveys) == 2
     assert sum(end - start for start, end in store.asked) < large.size / 8
     assert len(store.asked) == 5  # the header, and both ends of both chunks
-    tables = [read(AvroFormat(store), large, pa.schema([("n", pa.int64())]), each.start, each.end) for each in surveys]
-    for each, table in zip(surveys, tables, strict=True):
+    tables = [
+        read(AvroFormat(store), large, pa.schema([("n", pa.int64())]), survey.start, survey.end) for survey in surveys
+    ]
+    for survey, table in zip(surveys, tables, strict=True):
         numbers = table.column("n").to_pylist()
-        assert each.times == TimeRange(numbers[0] * 10, numbers[-1] * 10)
-        assert each.rows == pytest.approx(len(numbers), rel=0.02)
+        assert survey.times == TimeRange(numbers[0] * 10, numbers[-1] * 10)
+        assert survey.rows == pytest.approx(len(numbers), rel=0.02)
     assert sum(table.num_rows for table in tables) == 150_000
 
 
@@ -63,33 +65,33 @@ def test_a_chunk_costs_little_more_than_its_bytes(store, large) -> None:
 
 def test_blocks_larger_than_what_is_looked_at_are_looked_for(store, folder) -> None:
     rows = [{"at": moment(n), "pad": bytes(200_000)} for n in range(9)]
-    found = laid(folder, avro(rows, sync_interval=1, at=MILLIS, pad="bytes"))
-    surveys = AvroFormat(store, chunk_bytes=found.size // 2 + 1).survey(found, "at")
-    assert [each.times for each in surveys] == [TimeRange(0, 4), TimeRange(5, 8)]
-    assert not any(each.exact for each in surveys)
+    obj = laid(folder, avro(rows, sync_interval=1, at=MILLIS, pad="bytes"))
+    surveys = AvroFormat(store, chunk_bytes=obj.size // 2 + 1).survey(obj, "at")
+    assert [survey.times for survey in surveys] == [TimeRange(0, 4), TimeRange(5, 8)]
+    assert not any(survey.exact for survey in surveys)
 
 
 def test_a_header_may_be_long(store, folder) -> None:
     content = avro([{"c": n} for n in range(3)], c={"type": "long", "doc": "x" * 300_000})
-    found = laid(folder, content)
+    obj = laid(folder, content)
     made = AvroFormat(store, chunk_bytes=100_000)
-    surveys = made.survey(found, "at")
-    assert [(each.rows, each.exact) for each in surveys] == [(0, True), (0, True), (0, True), (3, True)]
-    assert read(made, found, made.infer([found]), surveys[-1].start).to_pylist() == [{"c": n} for n in range(3)]
+    surveys = made.survey(obj, "at")
+    assert [(survey.rows, survey.exact) for survey in surveys] == [(0, True), (0, True), (0, True), (3, True)]
+    assert read(made, obj, made.infer([obj]), surveys[-1].start).to_pylist() == [{"c": n} for n in range(3)]
 
 
 def test_batches_are_bounded_whatever_the_blocks_are(store, folder) -> None:
     rows = [{"s": "x" * 3_000} for _ in range(3_000)]
     for sync_interval in (1, 10**8):
-        found = laid(folder, avro(rows, "deflate", sync_interval, s="string"))
-        batches = list(AvroFormat(store).read(chunk(found), pa.schema([("s", pa.string())])))
+        obj = laid(folder, avro(rows, "deflate", sync_interval, s="string"))
+        batches = list(AvroFormat(store).read(chunk(obj), pa.schema([("s", pa.string())])))
         assert sum(batch.num_rows for batch in batches) == 3_000
         assert max(batch.nbytes for batch in batches) <= 2 << 20
-    found = laid(folder, avro(({"n": 1} for _ in range(40_000)), n="long"))
-    assert max(batch.num_rows for batch in AvroFormat(store).read(chunk(found), pa.schema([]))) <= 16_384
+    obj = laid(folder, avro(({"n": 1} for _ in range(40_000)), n="long"))
+    assert max(batch.num_rows for batch in AvroFormat(store).read(chunk(obj), pa.schema([]))) <= 16_384
 
 
 def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, folder) -> None:
-    found = laid(folder, timed(3))
-    assert AvroFormat(store).survey(found, "other") == [ChunkSurvey(0, found.size, 3, None, 3)]
-    assert AvroFormat(store).survey(found, "at.other") == [ChunkSurvey(0, found.size, 3, None, 3)]
+    obj = laid(folder, timed(3))
+    assert AvroFormat(store).survey(obj, "other") == [ChunkSurvey(0, obj.size, 3, None, 3)]
+    assert AvroFormat(store).survey(obj, "at.other") == [ChunkSurvey(0, obj.size, 3, None, 3)]

@@ -1,4 +1,4 @@
-"""Values of Avro against those that were written, and against Spark's own reading of the same bytes."""
+"""Values of Avro, compared with those that were written, and with those that Spark reads from the same bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 SPARKS_OWN = "org.apache.spark.sql.avro.AvroFileFormat"
 UTC_US = pa.timestamp("us", "UTC")
-_numbers = itertools.count()  # names of one length, so that files are as long each time
+_numbers = itertools.count()  # names of the same length, so that files have the same length each time
 
 
 def _fixed(size, **more):
@@ -48,7 +48,7 @@ def _same(value):
     return value
 
 
-# A type, values as the writer takes them, and what Spark makes of each; None stays None.
+# A type, values as the writer takes them, and the function that returns Spark's value; None stays None.
 _SIMPLE = [
     lambda: ("boolean", st.booleans(), _same),
     lambda: ("int", st.integers(-(2**31), 2**31 - 1), _same),
@@ -81,7 +81,7 @@ def _array(inner):
 def _map(inner):
     kind, values, expected = inner
     made = st.dictionaries(st.text("abc", max_size=2), values, max_size=3)
-    return {"type": "map", "values": kind}, made, lambda some: [(key, expected(each)) for key, each in some.items()]
+    return {"type": "map", "values": kind}, made, lambda some: [(key, expected(item)) for key, item in some.items()]
 
 
 def _optional(inner):
@@ -95,19 +95,19 @@ def _optional(inner):
 def _record(inners):
     fields = {f"f{index}": inner for index, inner in enumerate(inners)}
     kind = {"type": "record", "name": f"record{next(_numbers):08}"}
-    kind["fields"] = [{"name": name, "type": each[0]} for name, each in fields.items()]
-    values = st.fixed_dictionaries({name: each[1] for name, each in fields.items()})
-    return kind, values, lambda row: {name: each[2](row[name]) for name, each in fields.items()}
+    kind["fields"] = [{"name": name, "type": member[0]} for name, member in fields.items()]
+    values = st.fixed_dictionaries({name: member[1] for name, member in fields.items()})
+    return kind, values, lambda row: {name: member[2](row[name]) for name, member in fields.items()}
 
 
 def _union(members):
-    """Members are called by name, so that the writer takes the one that is meant."""
+    """Return a union whose values name their member, so that the writer takes the right one."""
     names = ["double", "string", "boolean", "long", "bytes"][: len(members) + 1]
     values = [st.floats(allow_nan=False), st.text("xyz"), st.booleans(), st.integers(-9, 9), st.binary(max_size=2)]
-    drawn = [each.map(lambda value, name=name: (name, value)) for name, each in zip(names, values, strict=False)]
+    drawn = [member.map(lambda value, name=name: (name, value)) for name, member in zip(names, values, strict=False)]
 
-    def expected(told):
-        return {f"member{at}": told[1] if name == told[0] else None for at, name in enumerate(names)}
+    def expected(pair):
+        return {f"member{at}": pair[1] if name == pair[0] else None for at, name in enumerate(names)}
 
     return names, st.one_of(drawn), expected
 
@@ -140,23 +140,23 @@ def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(data: st.Dat
         s={"type": "record", "name": "timed", "fields": [{"name": "at", "type": ["null", MILLIS]}]},
     )
     made = AvroFormat(InMemory(content), None, data.draw(st.integers(1, 2 * len(content))))
-    found = held(content)
-    schema = made.infer([found])
+    obj = held(content)
+    schema = made.infer([obj])
     with mock.patch.multiple("tidegate.readers.formats.avro.format", REQUEST_BYTES=data.draw(st.integers(1, 100))):
-        surveys = made.survey(found, "S.at")
-        tables = [read(made, found, schema, each.start, each.end) for each in surveys]
+        surveys = made.survey(obj, "S.at")
+        tables = [read(made, obj, schema, survey.start, survey.end) for survey in surveys]
 
-    assert [each.start for each in surveys] == [0, *(each.end for each in surveys)][: len(surveys)]
-    assert surveys[-1].end == found.size
-    assert [table.num_rows for table in tables] == [each.rows for each in surveys]
+    assert [survey.start for survey in surveys] == [0, *(survey.end for survey in surveys)][: len(surveys)]
+    assert surveys[-1].end == obj.size
+    assert [table.num_rows for table in tables] == [survey.rows for survey in surveys]
     delivered = [row["c"] for table in tables for row in table.to_pylist()]
     assert delivered == [expected(value) for value, _ in rows]
     times = [ms for _, ms in rows]
-    for each in surveys:
-        mine = [ms for ms in times[: each.rows] if ms is not None]
-        assert each.times == (TimeRange(min(mine), max(mine)) if mine else None)
-        assert each.rows_without_time == each.rows - len(mine)
-        del times[: each.rows]
+    for survey in surveys:
+        mine = [ms for ms in times[: survey.rows] if ms is not None]
+        assert survey.times == (TimeRange(min(mine), max(mine)) if mine else None)
+        assert survey.rows_without_time == survey.rows - len(mine)
+        del times[: survey.rows]
 
 
 def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
@@ -197,7 +197,7 @@ def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
         {
             "id": number,
             "at": datetime(1969, 12, 31, 23, 59, 59, 999_000, timezone.utc) + timedelta(milliseconds=number),
-            "ntz": datetime(2024, 2, 29, 12, 30, 1, 123_456) if number % 2 else None,  # noqa: DTZ001 - it has none
+            "ntz": datetime(2024, 2, 29, 12, 30, 1, 123_456) if number % 2 else None,  # noqa: DTZ001 - the type has no zone
             "u": unions[number % 5],
             "w": 2**40 + number,
             "x": 0.1,
@@ -214,11 +214,11 @@ def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
     content = avro(rows, "snappy", 100, **types)
     path = tmp_path / "x.avro"
     path.write_bytes(content)
-    made, found = AvroFormat(InMemory(content)), held(content)
-    schema = made.infer([found])
+    made, obj = AvroFormat(InMemory(content)), held(content)
+    schema = made.infer([obj])
     frame = spark.read.format(SPARKS_OWN).load(str(path))
     assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == frame.schema
-    assert read(made, found, schema).to_pylist() == frame.toArrow().to_pylist()
+    assert read(made, obj, schema).to_pylist() == frame.toArrow().to_pylist()
 
 
 _NOTHING_AND_TEXT = {
@@ -238,9 +238,9 @@ _NOTHING_AND_TEXT = {
 )
 def test_each_null_within_a_list_is_there(kind, value, wanted) -> None:
     content = avro([{"c": value}, {"c": type(value)()}, {"c": value}], c=kind)
-    made, found = AvroFormat(InMemory(content)), held(content)
-    schema = made.infer([found]) if wanted is None else pa.schema([("c", wanted)])
-    table = read(made, found, schema)
+    made, obj = AvroFormat(InMemory(content)), held(content)
+    schema = made.infer([obj]) if wanted is None else pa.schema([("c", wanted)])
+    table = read(made, obj, schema)
     table.validate(full=True)
     expected = [*value.items()] if isinstance(value, dict) else value
     assert table.column("c").to_pylist() == [expected, [], expected]
@@ -254,9 +254,9 @@ def test_what_spark_wrote_is_read(spark, tmp_path) -> None:
         frame.write.format(SPARKS_OWN).option("compression", codec).save(str(tmp_path / codec))
         (path,) = (tmp_path / codec).glob("*.avro")
         content = path.read_bytes()
-        made, found = AvroFormat(InMemory(content)), held(content)
-        assert made.survey(found, "at") == [ChunkSurvey(0, found.size, 50, TimeRange(0, 49))]
-        assert read(made, found, made.infer([found])).to_pylist() == frame.toArrow().to_pylist()
+        made, obj = AvroFormat(InMemory(content)), held(content)
+        assert made.survey(obj, "at") == [ChunkSurvey(0, obj.size, 50, TimeRange(0, 49))]
+        assert read(made, obj, made.infer([obj])).to_pylist() == frame.toArrow().to_pylist()
 
 
 @pytest.mark.parametrize(

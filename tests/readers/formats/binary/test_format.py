@@ -1,4 +1,4 @@
-"""Objects as rows of their own."""
+"""Objects that are rows."""
 
 from __future__ import annotations
 

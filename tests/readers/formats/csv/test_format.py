@@ -1,4 +1,4 @@
-"""Records of CSV against Python's csv module."""
+"""Records of CSV, compared with those of Python's csv module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ lines_within = st.text(st.sampled_from('ab,"\n ü'), max_size=6)
 
 @st.composite
 def written(draw, cell=values) -> tuple[bytes, int]:
-    """A text of CSV as Python writes it, and how many columns it has."""
+    """Return a text of CSV as Python writes it, and its number of columns."""
     width = draw(st.integers(1, 4))
     rows = draw(st.lists(st.lists(cell, min_size=width, max_size=width), max_size=12))
     out = io.StringIO()
@@ -41,7 +41,7 @@ def written(draw, cell=values) -> tuple[bytes, int]:
 
 
 def as_python_reads(text: bytes, *, multi_line: bool) -> list[tuple]:
-    """Return what the csv module reads; without the lines that are blank to Spark."""
+    """Return the rows that the csv module reads, without the lines that are blank to Spark."""
     lines = io.StringIO(text.decode(), newline="") if multi_line else text.decode().splitlines()
     return null_for_empty(row for row in csv.reader([*lines]) if row)
 
@@ -62,7 +62,7 @@ def test_any_cut_gives_every_record_once_and_in_order(given_text, chunk_bytes, b
 @given(written(lines_within), st.integers(1, 100), st.booleans())
 def test_quoted_values_may_hold_line_ends(given_text, block_bytes, careful):
     text, width = given_text
-    # What ends the first line is what ends all; then within quotes a CRLF is a line feed.
+    # The first line end decides what ends all lines.  Within quotes, a CRLF then becomes a line feed.
     plain = text.replace(b"\r\n", b"\n")
     expected = [row for row in as_python_reads(plain, multi_line=True) if row != (None,) or width > 1]
     with pytest.MonkeyPatch.context() as patched:
@@ -87,7 +87,7 @@ def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkey
     place = len(text) - 1
     with pytest.raises(CorruptDataError, match=f"the record at byte {place} does not have 2 values"):
         read(text, texts("ab"), multi_line=True)
-    # A line feed within a file of another kind ends a line, too.
+    # A line feed ends a line, too, if the first line end is another one.
     mixed = f'a,b{line_end}"c\n",d\ne,f'.encode()
     assert [row[1] for row in read(mixed, texts("ab"), multi_line=True)] == ["b", "d", "f"]
 
@@ -128,7 +128,7 @@ def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
 def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(null_value, monkeypatch):
     schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
     options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c")), "null_value": null_value}
-    short = [bytes(each) for length in range(1, 5) for each in itertools.product(b'a",\n', repeat=length)]
+    short = [bytes(letters) for length in range(1, 5) for letters in itertools.product(b'a",\n', repeat=length)]
     at_once = [read(text, schema, **options) for text in short]
     monkeypatch.setattr(CsvTokenizer, "is_plain", lambda *_: False)
     for text, rows in zip(short, at_once, strict=True):
@@ -199,11 +199,11 @@ def test_columns_without_names_go_by_their_number():
 
 def test_a_large_chunk_is_read_in_bounded_pieces():
     memory = Memory(timed(500_000))
-    made = pickle.loads(pickle.dumps(CsvDialect(header=True)))  # noqa: S301 - its own
+    made = pickle.loads(pickle.dumps(CsvDialect(header=True)))  # noqa: S301 - the test made the bytes
     rows, most, before = 0, 0, pa.total_allocated_bytes()
     schema = pa.schema([("at", pa.int64()), ("x", pa.string()), *((f"n{n}", pa.int64()) for n in range(20))])
-    found = CsvFormat(memory, "ms", made).read(chunk_of(memory.object, 0, memory.object.size), schema)
-    for batch in found:
+    batches = CsvFormat(memory, "ms", made).read(chunk_of(memory.object, 0, memory.object.size), schema)
+    for batch in batches:
         rows += batch.num_rows
         most = max(most, pa.total_allocated_bytes() - before)
         assert batch.nbytes <= BATCH_BYTES

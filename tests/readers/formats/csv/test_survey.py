@@ -1,4 +1,4 @@
-"""What is known of CSV before it is read: the times of its chunks, and the schema of samples."""
+"""Surveys of CSV, which give the times of chunks, and inference, which gives the schema of samples."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import pytest
 
 from tests.readers.formats.csv.texts import timed
 from tests.support.objects.memory import COMPRESSED, Memory
-from tidegate.errors import OptionError
+from tidegate.errors import BadRecordError, OptionError
+from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.formats import line_objects
+from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.dialect import CsvDialect
 from tidegate.readers.formats.csv.format import CsvFormat
 from tidegate.readers.objects.values import TimeRange
+
+TIME = pa.field("at", pa.timestamp("us", "UTC"))
 
 
 def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
@@ -27,9 +31,27 @@ def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
     for before, after in itertools.pairwise(surveys):
         assert after.times.min_ms - before.times.max_ms == 1000
     assert abs(sum(survey.rows for survey in surveys) - 30_000) < 300
-    assert len(memory.requests) == 7  # two a chunk, and one for the header
+    assert len(memory.requests) == 7  # two for each chunk, and one for the header
     assert made.survey(memory.object, None)[0].times is None
     assert len(memory.requests) == 7
+
+
+@pytest.mark.parametrize("read_times", [None, TimeColumn(TIME, ("at",), TIME.type, None)])
+def test_a_record_with_more_or_fewer_values_is_bad_also_to_a_survey(read_times):
+    """Such a record often lacks its time only because a quoted line end has cut it in two."""
+    memory = Memory(b'x,at\n1,2023-11-14T22:13:20Z\n"two\nlines",2023-11-14T22:13:21Z\n')
+
+    def survey(**policy):
+        policy = BadRecordPolicy(**policy)
+        made = CsvFormat(memory, None, CsvDialect(header=True), bad_records=policy, read_times=read_times)
+        [surveyed] = made.survey(memory.object, "at")
+        return surveyed
+
+    with pytest.raises(BadRecordError, match=r"the line at byte 28 does not have 2 values, but 1$"):
+        survey()
+    for policy in ({"mode": "DROPMALFORMED"}, {"path": "aside"}):
+        assert survey(**policy).rows_without_time == 0
+    assert survey(mode="PERMISSIVE").rows_without_time > 0
 
 
 @pytest.mark.parametrize("multi_line", [False, True])
@@ -61,8 +83,8 @@ def inferred(*contents: bytes, infer_schema: bool = True, **dialect) -> pa.Schem
     class Several(Memory):
         bucket = "b"
 
-        def fetch(self, found, start, end):
-            return memories[found.key].fetch(found, start, end)
+        def fetch(self, obj, start, end):
+            return memories[obj.key].fetch(obj, start, end)
 
     made = CsvFormat(Several(b""), None, CsvDialect(**dialect), infer_schema=infer_schema)
     return made.infer([memory.object for memory in memories.values()])

@@ -1,4 +1,4 @@
-"""Values of CSV against Spark's own reader, and what becomes of those and of records that do not fit."""
+"""Values of CSV, compared with Spark's reader, and values and records that do not fit."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ VALUES = {
 
 def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_path):
     def plain(row) -> str:
-        return repr([bytes(value) if isinstance(value, bytearray) else value for value in row])  # nan is not nan
+        return repr(
+            [bytes(value) if isinstance(value, bytearray) else value for value in row]
+        )  # NaN does not equal NaN
 
     def theirs(text: str, schema: str, **options) -> list[str]:
         path = tmp_path / f"{len([*tmp_path.iterdir()])}.csv"
@@ -127,7 +129,7 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
             assert ours(text, texts("ab"), **dialect) == theirs(text, "a string, b string", **options), dialect
     kinds = dict(zip(VALUES, [pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2), pa.bool_(), pa.date32(),
                               pa.timestamp("us", "UTC"), pa.binary()], strict=True))  # fmt: skip
-    # All in one file: a value a line, in its own column.
+    # All values are in one file: each is in a line and a column of its own.
     width = len(kinds)
     text = "".join(
         "," * at + value + "," * (width - 1 - at) + "\n" for at, v in enumerate(VALUES.values()) for value in v

@@ -1,4 +1,4 @@
-"""Texts of CSV, and how they are read."""
+"""Texts of CSV, and a function that reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def texts(names: str, kind: pa.DataType | None = None) -> pa.Schema:
 
 
 def read(text: bytes, schema: pa.Schema, key: str = "x.csv", chunk_bytes: int = 64 << 20, **given) -> list[tuple]:
-    """Read all chunks of an object; what is no field of the format is one of the dialect."""
+    """Read all chunks of an object; settings that are no field of the format are fields of the dialect."""
     fields = {name: given.pop(name) for name in [*given] if name in CsvFormat.__slots__}
     fields.setdefault("columns", GivenColumns(tuple(schema.names)))
     memory = Memory(text, key)

@@ -1,4 +1,4 @@
-"""A format whose objects say what becomes of the process that reads them: a line each, one after the other."""
+"""A format whose objects are commands, a line each, for the process that reads them."""
 
 from __future__ import annotations
 
@@ -42,38 +42,37 @@ _DEEDS: dict[str, Callable[[str], object]] = {
     "take": lambda size: _TAKEN.__setitem__(0, b"." * int(size)),
     "spin": _spin,
     "reserve": lambda size: bytearray(int(size)),
-    # Stands for a decoder that is slow, or sleeps for ever.
-    "sleep": lambda seconds: time.sleep(float(seconds)),
+    "sleep": lambda seconds: time.sleep(float(seconds)),  # the fault itself: a decoder that is slow, or hangs
 }
 
 
 @dataclass(frozen=True)
 class FatalFormat(TypedFormat):
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        for found in samples:
-            self._lines(found)
+        for obj in samples:
+            self._lines(obj)
         return SCHEMA
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
-        return [ChunkSurvey(0, found.size, len(self._lines(found)), None)]
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
+        return [ChunkSurvey(0, obj.size, len(self._lines(obj)), None)]
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for line in self.store.fetch(chunk.source, 0, chunk.size).decode().split("\n"):
             self._perform(line, chunk.source)
             yield pa.record_batch([[line], pa.array([os.getpid()], pa.int64())], schema=schema)
 
-    def _lines(self, found: S3Object) -> list[str]:
-        lines = self.store.fetch(found, 0, found.size).decode().split("\n")
+    def _lines(self, obj: S3Object) -> list[str]:
+        lines = self.store.fetch(obj, 0, obj.size).decode().split("\n")
         for line in lines:
-            self._perform(line, found)
+            self._perform(line, obj)
         return lines
 
-    def _perform(self, line: str, found: S3Object) -> None:
+    def _perform(self, line: str, obj: S3Object) -> None:
         word, _, rest = line.partition(" ")
         if word in _DEEDS:
             _DEEDS[word](rest)
         elif word == "corrupt":
-            raise CorruptDataError(f"{self.store.address(found.key)} is corrupt")
+            raise CorruptDataError(f"{self.store.address(obj.key)} is corrupt")
         elif word == "raise":
             raise {"KeyError": KeyError, "ArrowInvalid": pa.ArrowInvalid}[rest]("no")
         elif word == "tell":
@@ -81,9 +80,9 @@ class FatalFormat(TypedFormat):
             asking._channel.send(rest.replace("NUMBER", str(asking._number)).encode())
         elif word == "late":
             begin, end = map(int, rest.split())
-            threading.Timer(0.3, lambda: _HARM.append(str(self.store.fetch(found, begin, end)))).start()
+            threading.Timer(0.3, lambda: _HARM.append(str(self.store.fetch(obj, begin, end)))).start()
         elif word == "fetch":
-            self.store.fetch(found, *map(int, rest.split()))
+            self.store.fetch(obj, *map(int, rest.split()))
         elif word == "thread":
             with ThreadPoolExecutor(1) as pool:
-                pool.submit(self._perform, rest, found).result()
+                pool.submit(self._perform, rest, obj).result()

@@ -1,4 +1,4 @@
-"""Objects in memory, read by a guarded format that does what their lines say."""
+"""Objects in memory, for a guarded format that obeys their lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_BYTES = 64 << 20
 
 
 class Objects(InMemory):
-    """Several objects by their keys, which may fail to be read."""
+    """Several objects by their keys; their store may fail."""
 
     def __init__(self, **contents: str) -> None:
         super().__init__(b"")
@@ -20,19 +20,19 @@ class Objects(InMemory):
         self.gone: tuple[int, int] | None = None
         self.written: list[tuple[str, str, bytes, int]] = []
 
-    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+    def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
         if (start, end) == self.gone:
             raise ObjectGoneError("it is gone", overwritten=True)
-        return self.contents[found.key][start:end]
+        return self.contents[obj.key][start:end]
 
     def set_aside(self, location, name, data, records):
         self.written.append((location, name, data, records))
 
-    def found(self, key: str) -> S3Object:
+    def listed(self, key: str) -> S3Object:
         return S3Object(key, len(self.contents[key]), "", 0)
 
     def chunk(self, key: str):
-        return chunk(self.found(key))
+        return chunk(self.listed(key))
 
 
 def guarded(store: InMemory, **options) -> GuardedFormat:

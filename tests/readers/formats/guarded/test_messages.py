@@ -1,4 +1,4 @@
-"""The messages of decoder processes: whatever else arrives is no message, and nothing of it is believed."""
+"""The messages of decoder processes: any other bytes are malformed, and no part of them is used."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def test_results_arrive_as_they_are(results):
     "problem", [CorruptDataError("bad"), OptionError("worse"), ConnectorError("é\n"), MemoryError()]
 )
 def test_errors_arrive_as_they_are(problem):
-    _, *told = unpacked(packed(RAISES, *packed_error(problem)))
-    made = error_of(*told)
+    _, *values = unpacked(packed(RAISES, *packed_error(problem)))
+    made = error_of(*values)
     assert (type(made), str(made)) == (type(problem), str(problem))
 
 
-def test_errors_of_others_are_told_as_arrows_or_by_their_names():
+def test_errors_of_others_are_reported_as_arrows_or_by_their_names():
     assert isinstance(error_of(*packed_error(pa.ArrowInvalid("deep"))), pa.ArrowException)
     assert repr(error_of(*packed_error(IndexError("far")))) == repr(RuntimeError("IndexError: far"))
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         ["fetch", 1, 2, 3],
         ["fetch", 1, 2, 3, "4"],
@@ -58,9 +58,9 @@ def test_errors_of_others_are_told_as_arrows_or_by_their_names():
         None,
     ],
 )
-def test_what_has_another_shape_is_malformed(told):
+def test_what_has_another_shape_is_malformed(message):
     with pytest.raises(MalformedMessageError):
-        unpacked(json.dumps(told).encode())
+        unpacked(json.dumps(message).encode())
 
 
 @given(st.binary())

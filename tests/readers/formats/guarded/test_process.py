@@ -1,4 +1,4 @@
-"""Decoder processes: how they begin, are shared, and end."""
+"""Decoder processes: their start, their sharing and their end."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tidegate.readers.formats.guarded import process as decoder_process
 from tidegate.readers.formats.guarded.process import decoder
 from tidegate.readers.objects.values import ChunkSurvey
 
-pytestmark = pytest.mark.slow  # it starts decoder processes, and waits for them to end
+pytestmark = pytest.mark.slow  # the tests start decoder processes, and wait for their end
 
 
-def test_it_is_told_why_a_process_does_not_start(monkeypatch):
+def test_the_error_says_why_a_process_does_not_start(monkeypatch):
     monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")
     with pytest.raises(ConnectorError, match=r"does not start: exit code 1: ValueError: no such thing$"):
         decoder_process.DecoderProcess()
@@ -93,8 +93,8 @@ def test_a_forked_process_begins_with_no_decoder_and_harms_none():
         finally:
             os._exit(0)
     os.close(writer)
-    with os.fdopen(reader) as told:
-        assert int(told.read()) not in {process_id, forked}
+    with os.fdopen(reader) as report:
+        assert int(report.read()) not in {process_id, forked}
     os.waitpid(forked, 0)
     assert processes_of(store, "x") == [process_id]
 
@@ -103,14 +103,14 @@ def test_many_threads_share_a_few_processes():
     store = Objects(x="sleep 0.05")
     made = guarded(store)
     with ThreadPoolExecutor(12) as pool:
-        surveys = list(pool.map(lambda _: made.survey(store.found("x"), "at"), range(24)))
+        surveys = list(pool.map(lambda _: made.survey(store.listed("x"), "at"), range(24)))
     assert surveys == [[ChunkSurvey(0, 10, 1, None)]] * 24
-    # With the one of a read; threads of those that were ended may be about to end.
+    # The threads of processes that were ended may still be about to end.
     await_that(lambda: len(decoder_threads()) <= 4 * (decoder_process.MOST_AT_ONCE + 1))
 
 
 def decoder_threads() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "tidegate-decoder"]
+    return [thread for thread in threading.enumerate() if thread.name == "tidegate-decoder"]
 
 
 def test_a_read_that_is_given_up_leaves_no_process():
@@ -147,5 +147,5 @@ def _is_dead(process_id: int) -> bool:
 
 
 def _can_be_reaped(child: int) -> bool:
-    # A child is a zombie once its first thread is gone, and can be reaped once the others are, too.
+    # A child is a zombie once its first thread is gone.  It can be reaped only when its other threads are gone, too.
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,4 +1,4 @@
-"""Lines of JSON that are bad: what is read of them against Spark's own reader, and what is rescued or set aside."""
+"""Bad lines of JSON: their values, compared with Spark's reader, rescued data, and lines that are set aside."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ LINES = [*(f'{{"n":{n},{content}}}' for n, content in enumerate(CONTENTS)), *MAL
 
 def read(content: bytes, schema: pa.Schema, policy: BadRecordPolicy) -> list[dict]:
     memory = Memory(content)
-    found = JsonFormat(memory, bad_records=policy)
+    made = JsonFormat(memory, bad_records=policy)
     rows = []
-    for batch in found.read(chunk_of(memory.object, 0, len(content)), schema):
+    for batch in made.read(chunk_of(memory.object, 0, len(content)), schema):
         assert batch.schema.equals(schema)
         batch.validate(full=True)
         rows += batch.to_pylist()
@@ -89,14 +89,14 @@ lines = st.lists(records.map(json.dumps) | st.sampled_from(["{", "1", '{"i":1'])
 
 
 def expected(line: str, policy: BadRecordPolicy):
-    """The row of a line, by the columns of the schema; None: it is left out."""
+    """Return the row of a line, by the columns of the schema; None: the line is left out."""
     try:
-        found = json.loads(line)
+        node = json.loads(line)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        node = None
+    if not isinstance(node, dict):
         return {"i": None, "r": None, "odd": line, "rest": None} if policy.keeps_corrupt else None
-    i, r, rest = found.get("i"), found.get("r"), {}
+    i, r, rest = node.get("i"), node.get("r"), {}
     if i is not None and not isinstance(i, int):
         i, rest["i"] = None, i
     if isinstance(r, dict):
@@ -107,8 +107,8 @@ def expected(line: str, policy: BadRecordPolicy):
     elif r is not None:
         r, rest["r"] = None, r
     misfit = "i" in rest or ("r" in rest and (r is None or "x" in rest["r"]))
-    if found.get("more") is not None:
-        rest["more"] = found["more"]
+    if node.get("more") is not None:
+        rest["more"] = node["more"]
     if policy.rescued_column:
         text = {**rest, "_file_path": "a/b.json"} if rest else None
         return {"i": i, "r": r, "odd": None, "rest": text}
@@ -125,11 +125,11 @@ def expected(line: str, policy: BadRecordPolicy):
 def test_rows_are_those_of_an_oracle(written, mode, rescued):
     policy = BadRecordPolicy(mode, "odd", rescued)
     schema = BOTH if rescued else pa.schema([*BOTH][:3])
-    found = read("".join(f"{line}\n" for line in written).encode(), schema, policy)
-    for row in found:
+    rows = read("".join(f"{line}\n" for line in written).encode(), schema, policy)
+    for row in rows:
         row["rest"] = json.loads(row["rest"]) if row.get("rest") else None
     wanted = [expected(line, policy) for line in written]
-    assert found == [row for row in wanted if row is not None]
+    assert rows == [row for row in wanted if row is not None]
 
 
 def test_rescued_data_make_no_record_bad_and_keep_numbers_as_they_were_written():
@@ -147,7 +147,7 @@ def test_rescued_data_make_no_record_bad_and_keep_numbers_as_they_were_written()
 def test_one_bad_line_slows_down_only_those_around_it(monkeypatch):
     careful, seen = json_lines.JsonLines._careful, []
     monkeypatch.setattr(
-        json_lines.JsonLines, "_careful", lambda self, told, block: seen.append(block) or careful(self, told, block)
+        json_lines.JsonLines, "_careful", lambda self, chunk, block: seen.append(block) or careful(self, chunk, block)
     )
     good = b'{"i":1}\n' * 50_000
     schema = pa.schema([("i", pa.int64()), ("_corrupt_record", pa.string())])
@@ -165,12 +165,12 @@ def test_bad_records_are_written_with_their_place_and_bytes_and_a_repeated_task_
     for _ in range(2):
         assert read(text, schema, policy) == [{"i": 1}, {"i": 2}]
     [file] = (tmp_path / "bad" / "records").iterdir()
-    found = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [(each["path"], each["position"], base64.b64decode(each["record"])) for each in found] == [
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(entry["path"], entry["position"], base64.b64decode(entry["record"])) for entry in entries] == [
         ("a/b.json", text.index(line), line) for line in lines[1:3]
     ]
-    assert found[0]["reason"] == "the line has no int64 in 'i'"
-    assert found[1]["reason"] == "the line is no JSON object: its byte 0 is not UTF-8"
+    assert entries[0]["reason"] == "the line has no int64 in 'i'"
+    assert entries[1]["reason"] == "the line is no JSON object: its byte 0 is not UTF-8"
 
 
 def test_a_good_chunk_writes_no_file(tmp_path):
@@ -181,8 +181,8 @@ def test_a_good_chunk_writes_no_file(tmp_path):
 @pytest.mark.parametrize(("mode", "extra"), [("PERMISSIVE", ["_corrupt_record"]), ("DROPMALFORMED", [])])
 def test_columns_are_inferred_from_the_lines_that_can_be_read(mode, extra):
     memory = Memory(b'{"b":1}\n{\n{"Z":2}\n')
-    found = JsonFormat(memory, bad_records=BadRecordPolicy(mode)).infer([memory.object])
-    assert found.names == ["Z", *extra, "b"]
+    schema = JsonFormat(memory, bad_records=BadRecordPolicy(mode)).infer([memory.object])
+    assert schema.names == ["Z", *extra, "b"]
     with pytest.raises(CorruptDataError, match="the line at byte 8 is no JSON object"):
         JsonFormat(memory).infer([memory.object])
 

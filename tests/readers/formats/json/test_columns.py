@@ -1,4 +1,4 @@
-"""Flat JSON lines read by compiled loops, against the reader that takes one line at a time."""
+"""Flat JSON lines that compiled loops read, compared with the reader that takes one line at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CAREFUL = JsonLines(SCHEMA)
 
 
 def carefully(data: bytes) -> pa.Table | None:
-    """The rows as Python's own json reads them, line by line; None: one is malformed or does not fit."""
+    """Return the rows as Python's json reads them, line by line; None: a line is malformed or does not fit."""
     try:
         return pa.Table.from_batches([CAREFUL._careful(records_of(SCHEMA), LineBlock(0, data))])
     except CorruptDataError:
@@ -40,7 +40,7 @@ def carefully(data: bytes) -> pa.Table | None:
 
 
 def same(one: pa.Table, other: pa.Table) -> bool:
-    """Equal to the bit, zeros of either sign and all."""
+    """Return whether tables are equal to the bit, also in the signs of zeros."""
     return one.combine_chunks().equals(other.combine_chunks()) and [
         math.copysign(1, value.as_py()) for value in one.column("r").drop_null()
     ] == [math.copysign(1, value.as_py()) for value in other.column("r").drop_null()]
@@ -82,13 +82,13 @@ def lines(draw: st.DrawFn) -> str:
 @given(st.lists(lines() | blanks, max_size=6))
 def test_flat_lines_have_the_values_that_one_line_at_a_time_has(written: list[str]) -> None:
     data = "".join(line + "\n" for line in written).encode()
-    expected, found = carefully(data), FLAT.table(data)
-    if expected is None:  # an exponent without end, say
-        assert found is None
+    expected, table = carefully(data), FLAT.table(data)
+    if expected is None:  # such as an exponent that is too long
+        assert table is None
         return
-    assert found is not None
-    found.validate(full=True)
-    assert same(found, expected)
+    assert table is not None
+    table.validate(full=True)
+    assert same(table, expected)
 
 
 FRAGMENTS = [
@@ -126,12 +126,12 @@ FRAGMENTS = [
 @example(['{"s":"', "\\ud83d", '"}\n'])
 def test_of_any_text_it_reads_what_one_line_at_a_time_does_or_nothing(fragments: list[str]) -> None:
     data = "".join(fragments).encode() + b"\n"
-    found = FLAT.table(data)
-    if found is not None:
-        found.validate(full=True)
+    table = FLAT.table(data)
+    if table is not None:
+        table.validate(full=True)
         expected = carefully(data)
         assert expected is not None
-        assert same(found, expected)
+        assert same(table, expected)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_odd_lines_are_left_to_others(line: str) -> None:
 @pytest.mark.parametrize("digits", [10**18 - 1, 1_767_268_800_000_000_000, 2**63 - 1])
 def test_all_integers_of_64_bits_are_read_but_the_least(digits: int) -> None:
     lines = f'{{"i":{digits}}}\n{{"i":-{digits}}}\n'.encode()
-    found = FLAT.table(lines)
-    assert found is not None
-    assert found.column("i").to_pylist() == [digits, -digits]
+    table = FLAT.table(lines)
+    assert table is not None
+    assert table.column("i").to_pylist() == [digits, -digits]
 
 
 @pytest.mark.parametrize("digits", [2**63, 2**63 + 1, 10**19 - 1, 10**19, 2**64, 2**64 + 1])
@@ -203,9 +203,9 @@ def test_names_that_are_no_columns_are_left_to_others_where_they_are_asked_for()
 def test_lines_of_more_names_than_are_remembered_are_read() -> None:
     wide = pa.schema([(f"c{number}", pa.int64()) for number in range(1500)])
     rows = [{f"c{number}": number * sign for number in range(1500)} for sign in (1, -1)]
-    found = FlatLines(wide, surplus=True).table("".join(json.dumps(row) + "\n" for row in rows).encode())
-    assert found is not None
-    assert found.to_pylist() == rows
+    table = FlatLines(wide, surplus=True).table("".join(json.dumps(row) + "\n" for row in rows).encode())
+    assert table is not None
+    assert table.to_pylist() == rows
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""JSON lines against json.loads of every line."""
+"""JSON lines, compared with json.loads of every line."""
 
 from __future__ import annotations
 
@@ -180,24 +180,24 @@ def test_a_large_chunk_is_read_in_bounded_pieces():
 def test_objects_of_a_real_endpoint(server, config):
     server.create_bucket("json")
     client = server.client()
-    made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 200_000)))  # noqa: S301 - its own
+    made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 200_000)))  # noqa: S301 - the test made the bytes
     text = timed(list(range(10_000)), [30] * 10_000)
     schema = pa.schema([("at", pa.struct([("ms", pa.int64())]))])
     for key in ("dt=1/ü 100%+.json", "ü/packed.json.gz"):
         client.put_object(Bucket="json", Key=key, Body=gzip.compress(text) if key.endswith("gz") else text)
     for entry in client.list_objects_v2(Bucket="json")["Contents"]:
-        found = S3Object(entry["Key"], entry["Size"], entry["ETag"].strip('"'), 0)
-        assert made.infer([found]).names == ["at", "x"]
-        surveys = made.survey(found, "at.ms")
-        assert len(surveys) == (1 if found.key.endswith("gz") else 3)
+        obj = S3Object(entry["Key"], entry["Size"], entry["ETag"].strip('"'), 0)
+        assert made.infer([obj]).names == ["at", "x"]
+        surveys = made.survey(obj, "at.ms")
+        assert len(surveys) == (1 if obj.key.endswith("gz") else 3)
         assert (surveys[0].times.min_ms, surveys[-1].times.max_ms) == (0, 9_999)
-        rows = [row["at"]["ms"] for row in read_all(made, found, schema)]
+        rows = [row["at"]["ms"] for row in read_all(made, obj, schema)]
         assert rows == [*range(10_000)]
-        client.put_object(Bucket="json", Key=found.key, Body=b"{}\n")
+        client.put_object(Bucket="json", Key=obj.key, Body=b"{}\n")
         with pytest.raises(ObjectGoneError, match="was overwritten"):
-            made.survey(found, "at.ms")
+            made.survey(obj, "at.ms")
         with pytest.raises(ObjectGoneError, match="was overwritten"):
-            read_all(made, found, schema)
+            read_all(made, obj, schema)
         with pytest.raises(ObjectGoneError, match="was overwritten"):
-            made.infer([found])
+            made.infer([obj])
     client.close()

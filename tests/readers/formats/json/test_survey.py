@@ -1,4 +1,4 @@
-"""What is known of lines of JSON before they are read: the times of their chunks, and the schema of samples."""
+"""Surveys of JSON lines, which give the times of chunks, and inference, which gives the schema of samples."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tidegate.readers.objects.values import S3Object, TimeRange
 
 
 def rows_by_chunk(memory: Memory, chunks: list[tuple[int, int]]) -> list[list[int | None]]:
-    """The times of the lines that begin in each chunk, by looking at all of them."""
-    found, at = [[] for _ in chunks], 0
+    """Return the times of the lines that begin in each chunk; it reads all lines."""
+    numbers, at = [[] for _ in chunks], 0
     for line in memory.content.splitlines(keepends=True):
         number = next(number for number, (start, end) in enumerate(chunks) if start <= at < end)
-        found[number].append(json.loads(line)["at"]["ms"])
+        numbers[number].append(json.loads(line)["at"]["ms"])
         at += len(line)
-    return found
+    return numbers
 
 
 rows_with_times = st.lists(st.tuples(st.none() | st.integers(0, 10**13), st.integers(0, 90)), min_size=1, max_size=40)
@@ -161,8 +161,8 @@ def inferred(*texts: bytes) -> pa.Schema:
     memories = {f"{number}.json": Memory(text, f"{number}.json") for number, text in enumerate(texts)}
 
     class Several(Memory):
-        def fetch(self, found, start, end):
-            return memories[found.key].fetch(found, start, end)
+        def fetch(self, obj, start, end):
+            return memories[obj.key].fetch(obj, start, end)
 
     return JsonFormat(Several(b"")).infer([memory.object for memory in memories.values()])
 
@@ -203,7 +203,9 @@ def test_every_sample_can_be_read_by_the_schema_that_was_inferred(texts):
                 if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
                     assert row[name] == record.get(name)
                 if pa.types.is_floating(kind) and record.get(name) is not None:
-                    assert row[name] == float(record[name])  # of integers beyond 2**53 the nearest, as by Spark
+                    assert row[name] == float(
+                        record[name]
+                    )  # for an integer beyond 2**53, the nearest double, as in Spark
                 assert (row[name] is None) == (record.get(name) is None)
 
 

@@ -1,4 +1,4 @@
-"""Many small objects of JSON lines are read as one text: to the same rows, or not at all."""
+"""Many small objects of JSON lines are read as one text, to the same rows, or not at all."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Held(ObjectStore):
         super().__init__(S3ConnectionConfig(), "data")
         self.bodies = bodies
 
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        return self.bodies[found.key][start:end]
+    def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
+        return self.bodies[obj.key][start:end]
 
     def chunks(self) -> list[Chunk]:
         return [Chunk(key, len(body), "", 0, 0, len(body), 1, None, None) for key, body in self.bodies.items()]
@@ -44,7 +44,7 @@ class Held(ObjectStore):
 def objects_of(lines: tuple[bytes, ...], most: int = 6) -> st.SearchStrategy[list[bytes]]:
     body = st.tuples(st.lists(st.sampled_from(lines), max_size=4), st.sampled_from([b"", b"\n"]))
     bodies = st.lists(body.map(lambda parts: b"\n".join(parts[0]) + parts[1]), max_size=most)
-    return bodies.filter(lambda each: b"{" in b"".join(each))
+    return bodies.filter(lambda parts: b"{" in b"".join(parts))
 
 
 def both(bodies: list[bytes], policy: BadRecordPolicy = FAIL, schema: pa.Schema = SCHEMA):

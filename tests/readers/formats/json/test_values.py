@@ -1,4 +1,4 @@
-"""Values of JSON against Spark's own reader, read at once and line by line."""
+"""Values of JSON, read at once and line by line, compared with Spark's reader."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_reading_at_once_and_line_by_line_give_the_same(written):
     made = JsonLines(PLAIN)
     if text:
         quick = made._quick(text)
-        if quick is None:  # whatever column has it, beside decimals
+        if quick is None:  # a long fraction is read line by line if any column is a decimal
             assert lines._LONG_FRACTION.search(text)
             return
         quick.validate(full=True)
@@ -156,9 +156,9 @@ def test_strings_take_other_json_as_its_text_and_half_a_surrogate_pair_as_java_d
 
 def test_numbers_that_are_not_finite():
     text = b'{"c":NaN}\n{"c":-Infinity}\n{"c":1e999}\n{"c":"+INF"}\n'
-    found = [row["c"] for row in read_text(text, pa.schema([("c", pa.float64())]))]
-    assert math.isnan(found[0])
-    assert found[1:] == [-math.inf, math.inf, math.inf]
+    numbers = [row["c"] for row in read_text(text, pa.schema([("c", pa.float64())]))]
+    assert math.isnan(numbers[0])
+    assert numbers[1:] == [-math.inf, math.inf, math.inf]
 
 
 def test_a_required_column_and_required_fields_keep_the_schema():
@@ -208,7 +208,7 @@ FORMS = {
 
 @pytest.mark.parametrize("sql", FORMS)
 def test_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_path, sql):
-    """Where Spark's gives a null, ours refuses the line."""
+    """Where Spark's reader gives a null, tidegate refuses the line."""
     texts = FORMS[sql]
     folder = tmp_path / "json"
     folder.mkdir()

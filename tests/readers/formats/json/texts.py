@@ -1,4 +1,4 @@
-"""Texts of JSON lines, and how they are read."""
+"""Texts of JSON lines, and functions that read them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_text(content: bytes, schema: pa.Schema) -> list[dict]:
 
 
 def expected(node, kind: pa.DataType):
-    """What json.loads gave, reduced to the columns of a type."""
+    """Return a value of json.loads, reduced to the columns of a type."""
     if node is None:
         return None
     if pa.types.is_struct(kind):
@@ -78,7 +78,7 @@ objects = st.fixed_dictionaries(
 
 @st.composite
 def lines(draw) -> bytes:
-    """A text of JSON lines in any way it may be written."""
+    """Return a text of JSON lines, in any form that they may have."""
     ending = draw(st.sampled_from([b"\n", b"\r\n"]))
     blanks = draw(st.sampled_from([[b""], [b"", b"", b" ", b"\t"]]))
     text = draw(st.sampled_from([b"", BOM]))

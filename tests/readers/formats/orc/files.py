@@ -12,7 +12,10 @@ CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 
 
 def orc_file(table: pa.Table, stripe_rows: int | None = None, **options: Any) -> bytes:
-    """Return a file; with ``stripe_rows`` as large as the writer's batches, each is a stripe."""
+    """Return a file.
+
+    stripe_rows: the size of the writer's batches, each of which is a stripe.
+    """
     stream = io.BytesIO()
     if stripe_rows is not None:
         options |= {"stripe_size": 1, "batch_size": stripe_rows}

@@ -1,4 +1,4 @@
-"""ORC objects against pyarrow's own reading of the same bytes, and against Spark's."""
+"""ORC objects, compared with those that pyarrow and Spark read from the same bytes."""
 
 from __future__ import annotations
 
@@ -33,78 +33,80 @@ def test_times_come_from_statistics_where_they_tell(store, folder) -> None:
             "s": ["1", "2", "3", "4"],
         }
     )
-    found = laid(folder, orc_file(table, 2))
+    obj = laid(folder, orc_file(table, 2))
     made = OrcFormat(store, None, chunk_bytes=1)
     with mock.patch.object(OrcFormat, "_decoded", side_effect=AssertionError("it is read")):
-        assert [(each.times, each.rows_without_time) for each in made.survey(found, "at")] == [
+        assert [(survey.times, survey.rows_without_time) for survey in made.survey(obj, "at")] == [
             (TimeRange(0, 0), 1),
             (TimeRange(0, 0), 0),
         ]
         counted = OrcFormat(store, "s", chunk_bytes=1)
-        assert [each.times for each in counted.survey(found, "n")] == [TimeRange(1000, 2000), None]
+        assert [survey.times for survey in counted.survey(obj, "n")] == [TimeRange(1000, 2000), None]
         with pytest.raises(AssertionError, match="it is read"):
-            counted.survey(found, "s")
-    assert [each.times for each in counted.survey(found, "s")] == [TimeRange(1000, 2000), TimeRange(3000, 4000)]
+            counted.survey(obj, "s")
+    assert [survey.times for survey in counted.survey(obj, "s")] == [TimeRange(1000, 2000), TimeRange(3000, 4000)]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")])
 @pytest.mark.parametrize("pair", [(-1, 1), (-999_999, -2), (-1_000_000, -999_999), (-1_000_001, -1), (0, 999_998)])
 def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(store, folder, kind, pair) -> None:
-    found = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
-    (piece,) = OrcFormat(store).survey(found, "at")
+    obj = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
+    (piece,) = OrcFormat(store).survey(obj, "at")
     assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
 
 
 def test_a_range_of_times_before_1970_is_wider_where_statistics_tell_no_nanoseconds(store, folder, monkeypatch) -> None:
-    monkeypatch.setattr("tidegate.readers.formats.orc.tail._FINER", (105, 106))  # as of a writer that knows them not
-    found = laid(folder, orc_file(pa.table({"at": pa.array([-1_500, 1_500], pa.timestamp("us"))})))
-    (piece,) = OrcFormat(store).survey(found, "at")
+    monkeypatch.setattr(
+        "tidegate.readers.formats.orc.tail._FINER", (105, 106)
+    )  # like a writer that does not write these fields
+    obj = laid(folder, orc_file(pa.table({"at": pa.array([-1_500, 1_500], pa.timestamp("us"))})))
+    (piece,) = OrcFormat(store).survey(obj, "at")
     assert piece.times == TimeRange(-2, 1)
 
 
 @pytest.fixture(scope="module")
 def large(folder) -> tuple[S3Object, pa.Table]:
-    """An object beyond SMALL_BYTES of several stripes."""
+    """An object of more than SMALL_BYTES, with several stripes."""
     random = np.random.default_rng(7)
     rows = 1_200_000
     table = pa.table(
         {"at": pa.array(np.arange(rows) * 1000, UTC_US), "x": random.random(rows), "y": random.random(rows)}
     )
-    found = laid(folder, orc_file(table, stripe_size=8 << 20, batch_size=50_000))
-    assert found.size > 2 * SMALL_BYTES
-    return found, table
+    obj = laid(folder, orc_file(table, stripe_size=8 << 20, batch_size=50_000))
+    assert obj.size > 2 * SMALL_BYTES
+    return obj, table
 
 
 def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) -> None:
-    found, table = large
+    obj, table = large
     made = OrcFormat(store)
     schema = spark_schema(table.schema)
-    assert read(made, found, pa.schema([schema.field("y")])).column("y").equals(table.column("y"))
-    assert sum(end - start for start, end in store.asked) < found.size / 1.8
+    assert read(made, obj, pa.schema([schema.field("y")])).column("y").equals(table.column("y"))
+    assert sum(end - start for start, end in store.asked) < obj.size / 1.8
     assert max(end - start for start, end in store.asked) <= SMALL_BYTES
     store.asked.clear()
-    surveys = OrcFormat(store, chunk_bytes=1).survey(found, "at")
+    surveys = OrcFormat(store, chunk_bytes=1).survey(obj, "at")
     assert len(store.asked) == 1
     assert len(surveys) > 2
-    starts = np.cumsum([0, *(each.rows for each in surveys)]).tolist()
-    assert [each.times for each in surveys] == [TimeRange(a, b - 1) for a, b in itertools.pairwise(starts)]
+    starts = np.cumsum([0, *(survey.rows for survey in surveys)]).tolist()
+    assert [survey.times for survey in surveys] == [TimeRange(a, b - 1) for a, b in itertools.pairwise(starts)]
     store.asked.clear()
-    assert read(made, found, schema, surveys[1].start, surveys[1].end).num_rows == surveys[1].rows
+    assert read(made, obj, schema, surveys[1].start, surveys[1].end).num_rows == surveys[1].rows
     assert sum(end - start for start, end in store.asked) < surveys[1].end - surveys[1].start + (128 << 10)
 
 
 def test_a_stripe_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> None:
-    found, table = large
+    obj, table = large
     with mock.patch.multiple("tidegate.readers.formats.orc.format", HELD_BYTES=1 << 20):
-        made = read(OrcFormat(store), found, spark_schema(table.schema))
+        made = read(OrcFormat(store), obj, spark_schema(table.schema))
     assert made.column("x").equals(table.column("x"))
     assert max(end - start for start, end in store.asked) < 1 << 20
 
 
 def test_an_object_overwritten_while_it_is_read_is_gone(config, store, folder, large) -> None:
     client = config.client()
-    found, table = large
-    content = (folder / found.key).read_bytes()
+    obj, table = large
+    content = (folder / obj.key).read_bytes()
     etag = client.put_object(Bucket="data", Key="during.orc", Body=content)["ETag"].strip('"')
     batches = OrcFormat(store).read(chunk(S3Object("during.orc", len(content), etag, 0)), spark_schema(table.schema))
     with mock.patch.multiple("tidegate.readers.formats.orc.format", HELD_BYTES=0):
@@ -121,16 +123,16 @@ def test_changed_bytes_are_corrupt_or_other_values(data: st.DataObject) -> None:
     content = bytearray(orc_file(table, 4, compression=data.draw(st.sampled_from(CODECS))))
     for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
         content[at] = data.draw(st.integers(0, 255))
-    made, found = OrcFormat(InMemory(bytes(content))), held(bytes(content))
+    made, obj = OrcFormat(InMemory(bytes(content))), held(bytes(content))
     problems = []
     try:
-        made.survey(found, "at")
-        read(made, found, pa.schema([("s", pa.string()), ("at", UTC_US)]))
+        made.survey(obj, "at")
+        read(made, obj, pa.schema([("s", pa.string()), ("at", UTC_US)]))
     except CorruptDataError as problem:
         problems.append(str(problem))
     except OptionError as problem:
-        problems.append(f"s3://data/x {problem}")  # the type of the column is another one
-    assert all(each.startswith("s3://data/x ") for each in problems)
+        problems.append(f"s3://data/x {problem}")  # the column has another type
+    assert all(sentence.startswith("s3://data/x ") for sentence in problems)
 
 
 def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:
@@ -145,22 +147,22 @@ def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:
         frame.write.option("compression", codec).orc(str(tmp_path / codec))
         (path,) = (tmp_path / codec).glob("*.orc")
         content = path.read_bytes()
-        made, found = OrcFormat(InMemory(content)), held(content)
+        made, obj = OrcFormat(InMemory(content)), held(content)
         read_by_spark = spark.read.orc(str(path))
-        schema = made.infer([found])
+        schema = made.infer([obj])
         assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == read_by_spark.schema
-        assert read(made, found, schema).to_pylist() == read_by_spark.toArrow().to_pylist()
-        assert made.survey(found, "at") == [
-            ChunkSurvey(0, found.size, 201, TimeRange(1_709_209_801_123, 1_709_209_801_322), 1)
+        assert read(made, obj, schema).to_pylist() == read_by_spark.toArrow().to_pylist()
+        assert made.survey(obj, "at") == [
+            ChunkSurvey(0, obj.size, 201, TimeRange(1_709_209_801_123, 1_709_209_801_322), 1)
         ]
         first = int((datetime(1, 1, 1) - datetime(1970, 1, 1)).total_seconds() * 1000)  # noqa: DTZ001
-        assert made.survey(found, "ntz")[0].times == TimeRange(first + 500, first + 500)
-        assert made.survey(found, "day")[0].times.min_ms == first
+        assert made.survey(obj, "ntz")[0].times == TimeRange(first + 500, first + 500)
+        assert made.survey(obj, "day")[0].times.min_ms == first
 
 
 @pytest.fixture
 def jvm_zone(spark):
-    """Sets the zone in which Spark writes and reads timestamps of ORC."""
+    """Return the function that sets the zone in which Spark writes and reads timestamps of ORC."""
     zones = spark._jvm.java.util.TimeZone
     before = zones.getDefault()
     yield lambda name: zones.setDefault(zones.getTimeZone(name))
@@ -170,7 +172,7 @@ def jvm_zone(spark):
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata"])
 def test_timestamps_are_instants_whatever_the_zone_of_the_writer(spark, jvm_zone, tmp_path, zone) -> None:
     jvm_zone(zone)
-    first = 1_729_987_200_000  # 2024-10-27 00:00 UTC; clocks in Berlin then show an hour twice
+    first = 1_729_987_200_000  # 2024-10-27 00:00 UTC; clocks in Berlin show an hour twice after it
     hours = spark.range(10).selectExpr(
         f"timestamp_millis({first} + id * 1800000 + 1) at",
         "array(timestamp_micros((id - 5) * 3600000000 + 1500), null) near_1970",
@@ -178,18 +180,18 @@ def test_timestamps_are_instants_whatever_the_zone_of_the_writer(spark, jvm_zone
     hours.coalesce(1).write.orc(str(tmp_path / "x"))
     (path,) = (tmp_path / "x").glob("*.orc")
     content = path.read_bytes()
-    made, found = OrcFormat(InMemory(content)), held(content)
-    assert read(made, found, made.infer([found])).to_pylist() == spark.read.orc(str(path)).toArrow().to_pylist()
-    assert made.survey(found, "at") == [ChunkSurvey(0, found.size, 10, TimeRange(first + 1, first + 9 * 1_800_000 + 1))]
+    made, obj = OrcFormat(InMemory(content)), held(content)
+    assert read(made, obj, made.infer([obj])).to_pylist() == spark.read.orc(str(path)).toArrow().to_pylist()
+    assert made.survey(obj, "at") == [ChunkSurvey(0, obj.size, 10, TimeRange(first + 1, first + 9 * 1_800_000 + 1))]
 
 
-def test_times_beyond_nanoseconds_are_told_and_do_not_hinder_other_columns(spark, tmp_path) -> None:
+def test_times_beyond_nanoseconds_are_reported_and_do_not_hinder_other_columns(spark, tmp_path) -> None:
     spark.sql("select 1 id, timestamp'9999-12-31' until").write.orc(str(tmp_path / "x"))
     (path,) = (tmp_path / "x").glob("*.orc")
     content = path.read_bytes()
-    made, found = OrcFormat(InMemory(content)), held(content)
-    assert made.survey(found, "until")[0].times == TimeRange(253_402_214_400_000, 253_402_214_400_000)
-    assert read(made, found, pa.schema([("id", pa.int32())])).to_pylist() == [{"id": 1}]
+    made, obj = OrcFormat(InMemory(content)), held(content)
+    assert made.survey(obj, "until")[0].times == TimeRange(253_402_214_400_000, 253_402_214_400_000)
+    assert read(made, obj, pa.schema([("id", pa.int32())])).to_pylist() == [{"id": 1}]
     sentence = "^s3://data/x cannot be read: the column 'until' has times beyond the years 1678 to 2261$"
     with pytest.raises(CorruptDataError, match=sentence):
-        read(made, found, made.infer([found]))
+        read(made, obj, made.infer([obj]))

@@ -1,4 +1,4 @@
-"""The times that statistics in the footer tell."""
+"""The times that statistics in the footer give."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_statistics_bound_the_times_or_do_not_tell(data: st.DataObject) -> None:
         (pa.int32(), [-5, 7], TimeRange(-5, 7)),
     ],
 )
-def test_statistics_of_integers_are_told_by_their_sign_and_size(kind, numbers, expected) -> None:
+def test_statistics_of_integers_are_reported_by_their_sign_and_size(kind, numbers, expected) -> None:
     metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": pa.array(numbers, kind)}))))
     assert statistics_times(metadata, 0, 0, "ms") == (expected and (expected, 0))
 
@@ -50,8 +50,8 @@ def test_statistics_of_integers_are_told_by_their_sign_and_size(kind, numbers, e
 def test_without_a_count_of_nulls_statistics_tell_only_of_a_column_that_has_none(nullable) -> None:
     table = pa.table([[1, 2]], pa.schema([pa.field("at", pa.int64(), nullable=nullable)]))
     schema = pq.read_metadata(io.BytesIO(parquet(table))).schema
-    # As some writers leave it; pyarrow always counts.
-    told = SimpleNamespace(has_null_count=False, has_min_max=True, min_raw=1, max_raw=2, physical_type="INT64")
-    group = SimpleNamespace(num_rows=2, column=lambda _: SimpleNamespace(statistics=told))
+    # Some writers do not count nulls; pyarrow always does.
+    uncounted = SimpleNamespace(has_null_count=False, has_min_max=True, min_raw=1, max_raw=2, physical_type="INT64")
+    group = SimpleNamespace(num_rows=2, column=lambda _: SimpleNamespace(statistics=uncounted))
     metadata = SimpleNamespace(schema=schema, row_group=lambda _: group)
     assert statistics_times(metadata, 0, 0, "ms") == (None if nullable else (TimeRange(1, 2), 0))

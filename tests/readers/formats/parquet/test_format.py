@@ -1,4 +1,4 @@
-"""Parquet objects against pyarrow's own reading of the same bytes, and against Spark's."""
+"""Parquet objects, compared with those that pyarrow and Spark read from the same bytes."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ UTC_MS = pa.timestamp("ms", "UTC")
 
 @pytest.fixture(scope="module")
 def large(folder) -> tuple[S3Object, pa.Table]:
-    """An object beyond SMALL_BYTES of four row groups, each column some 5 MB in one."""
+    """An object of more than SMALL_BYTES, with four row groups; a column has some 5 MB in each."""
     random = np.random.default_rng(7)
     rows = 2_400_000
     table = pa.table({"at": pa.array(np.arange(rows), UTC_MS), "x": random.random(rows), "y": random.random(rows)})
-    found = laid(folder, parquet(table, group_rows=rows // 4, use_dictionary=False, compression="none"))
-    assert found.size > 4 * SMALL_BYTES
-    return found, table
+    obj = laid(folder, parquet(table, group_rows=rows // 4, use_dictionary=False, compression="none"))
+    assert obj.size > 4 * SMALL_BYTES
+    return obj, table
 
 
 def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) -> None:
-    found, table = large
+    obj, table = large
     made = ParquetFormat(store)
     schema = spark_schema(table.schema)
-    assert read(made, found, pa.schema([schema.field("y")])).column("y").equals(table.column("y"))
-    assert sum(end - start for start, end in store.asked) < found.size / 2.5
+    assert read(made, obj, pa.schema([schema.field("y")])).column("y").equals(table.column("y"))
+    assert sum(end - start for start, end in store.asked) < obj.size / 2.5
     assert max(end - start for start, end in store.asked) <= SMALL_BYTES
     store.asked.clear()
-    surveys = ParquetFormat(store, chunk_bytes=1).survey(found, "at")
+    surveys = ParquetFormat(store, chunk_bytes=1).survey(obj, "at")
     assert len(store.asked) == 1
-    assert [each.times for each in surveys] == [
+    assert [survey.times for survey in surveys] == [
         TimeRange(start, start + 599_999) for start in range(0, 2_400_000, 600_000)
     ]
     store.asked.clear()
-    assert read(made, found, schema, surveys[2].start, surveys[2].end).num_rows == 600_000
-    assert sum(end - start for start, end in store.asked) < found.size / 3.5
+    assert read(made, obj, schema, surveys[2].start, surveys[2].end).num_rows == 600_000
+    assert sum(end - start for start, end in store.asked) < obj.size / 3.5
 
 
 def test_a_row_group_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> None:
-    found, table = large
+    obj, table = large
     with mock.patch.multiple(MODULE, HELD_BYTES=1 << 20, STREAMED_BYTES=3 << 20):
-        made = read(ParquetFormat(store), found, spark_schema(table.schema))
+        made = read(ParquetFormat(store), obj, spark_schema(table.schema))
     assert made.column("x").equals(table.column("x"))
-    # A page is read whole.
+    # A page is read as a whole.
     assert max(end - start for start, end in store.asked) < 3 << 20
 
 
@@ -72,7 +72,7 @@ def test_a_row_group_too_large_to_be_held_is_fetched_bit_by_bit(store, large) ->
         (b'{"a": 1}\n' * 10, "it does not end as Parquet does"),
     ],
 )
-def test_what_is_no_parquet_is_told(store, folder, content, sentence) -> None:
+def test_what_is_no_parquet_is_reported(store, folder, content, sentence) -> None:
     with pytest.raises(CorruptDataError) as error:
         ParquetFormat(store).survey(laid(folder, content, "no parquet"), "at")
     assert str(error.value).startswith("s3://data/no parquet ")
@@ -97,12 +97,12 @@ def test_int96_is_an_instant_and_is_read_for_its_times(store, folder) -> None:
         pa.table({"n": [1, 2, 3], "s": pa.StructArray.from_arrays([moments], ["at"])}),
         use_deprecated_int96_timestamps=True,
     )
-    found = laid(folder, content)
+    obj = laid(folder, content)
     made = ParquetFormat(store)
-    schema = made.infer([found])
+    schema = made.infer([obj])
     assert schema.field("s").type == pa.struct([("at", pa.timestamp("us", "UTC"))])
-    assert made.survey(found, "s.at") == [ChunkSurvey(0, found.size, 3, TimeRange(-1, 5_000), 1)]
-    column = read(made, found, schema).column("s").combine_chunks()
+    assert made.survey(obj, "s.at") == [ChunkSurvey(0, obj.size, 3, TimeRange(-1, 5_000), 1)]
+    column = read(made, obj, schema).column("s").combine_chunks()
     assert column.field("at").view(pa.int64()).to_pylist() == [5_000_001, None, -1]
 
 
@@ -116,12 +116,12 @@ def test_what_spark_wrote_is_what_spark_reads(spark, store, folder) -> None:
     written = spark.createDataFrame(rows, f"{columns}, t boolean, f float").coalesce(1)
     written.write.parquet(str(folder / "by spark"))
     (path,) = (folder / "by spark").glob("*.parquet")
-    found = laid(folder, path.read_bytes())
+    obj = laid(folder, path.read_bytes())
     made = ParquetFormat(store)
     frame = spark.read.parquet(str(path))
-    schema = made.infer([found])
+    schema = made.infer([obj])
     assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == frame.schema
-    assert read(made, found, schema).to_pylist() == frame.toArrow().to_pylist()
+    assert read(made, obj, schema).to_pylist() == frame.toArrow().to_pylist()
     at_ms = int((moment - datetime(1970, 1, 1)).total_seconds() * 1000)  # noqa: DTZ001
     for column in ("at", "ntz"):
-        assert made.survey(found, column) == [ChunkSurvey(0, found.size, 2, TimeRange(at_ms, at_ms), 1)]
+        assert made.survey(obj, column) == [ChunkSurvey(0, obj.size, 2, TimeRange(at_ms, at_ms), 1)]
