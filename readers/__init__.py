@@ -1,1 +1,1 @@
-"""Fetches ranges of splits and decodes them to Arrow: on executors, and where the driver peeks."""
+"""Readers fetch ranges of splits, and decode them to Arrow.  Executors run them, and the driver peeks by them."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.alignment.splits import SplitRange
+from tidegate.readers.arrow import compute as pc
 
 __all__ = ["ReadTask", "SplitReader", "SupportsBadRecords", "SupportsEventTimes", "TimedBatch", "TimedRows"]
 
@@ -18,9 +18,10 @@ __all__ = ["ReadTask", "SplitReader", "SupportsBadRecords", "SupportsEventTimes"
 class TimedBatch(NamedTuple):
     """Rows of one range, with their event times.
 
-    number: of the range in its task, from 0.
-    event_times: of each row, in ms since the epoch; null where it has none that is usable.
-    set_aside: the rows that only watermark generators see, because they are no rows of the query; None: there are none.
+    number: the index of the range in its task.
+    rows: the rows, in the source's schema.
+    event_times: the event time of each row, in ms since the epoch; null for a row without a usable one.
+    set_aside: marks the rows that are no rows of the query, so only watermark generators see them; None: no row is.
     """
 
     number: int
@@ -39,9 +40,10 @@ TimedRows: TypeAlias = Iterator[TimedBatch]
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """The ranges that one Spark task reads, of one or more splits, in this order.
+    """The ranges that one Spark task reads, in this order.
 
-    details: of each range, by its enumerator (SupportsDetails); empty if the enumerator adds none.
+    ranges: ranges of one or several splits.
+    details: the details that the enumerator adds to each range (SupportsDetails); empty if it adds none.
     """
 
     ranges: tuple[SplitRange, ...]
@@ -51,8 +53,8 @@ class ReadTask:
 class SplitReader(ABC):
     """Reads ranges of splits as Arrow batches (FLIP-27: SplitReader).
 
-    One instance is made per Spark task, in a Python worker on an executor.  It may open what it
-    needs in ``read``; connections that outlive the task belong to the worker process.
+    Each Spark task makes one instance, in a Python worker on an executor.  ``read`` may open connections; those that
+    outlive the task belong to the worker process.
     """
 
     @abstractmethod
@@ -63,13 +65,12 @@ class SplitReader(ABC):
         on the same batch.  So the same range must yield the same rows every time, even after the process that planned
         it has ended.
 
-        Every batch has the source's schema exactly, also the last one.  A batch holds a bounded
-        number of bytes, whatever the size of the range.  A position inside the range at which
-        there is no record is skipped.  Never yields a record outside the range.  Not guaranteed:
-        an order between ranges of different splits.
+        Every batch has exactly the source's schema, also the last one.  A batch holds a bounded number of bytes,
+        whatever the size of the range.  Positions without a record are skipped.  Never yields a record outside the
+        range.  The order of ranges of different splits is not guaranteed.
 
-        Raises DataLossError when records of the range are gone, CorruptDataError when they cannot
-        be decoded, DeadlineError when the other side does not answer in time.
+        Raises DataLossError if records of the range are gone, and CorruptDataError if they cannot be decoded.  Raises
+        DeadlineError if the other side does not answer in time.
         """
 
 
@@ -77,27 +78,27 @@ class SplitReader(ABC):
 class SupportsBadRecords(Protocol):
     """Sets bad records aside: they are written to a place of their own, and are no rows of the query.
 
-    The source says whether it does so: ``Source.sets_bad_records_aside``.
+    ``Source.sets_bad_records_aside`` declares whether the source does so.
     """
 
     @property
     def bad_records(self) -> Mapping[SplitRange, int]:
-        """How many records of each range were set aside, as far as the range was read.
+        """The number of records of each range that were set aside, as far as the range was read.
 
-        Asked once, after the last row of a task.  A range without any may be left out.
+        Requested once, after the last row of a task.  A range without bad records may be left out.
         """
 
     def without_writing(self) -> SplitReader:
-        """Return a reader of the same rows that writes no bad records, for the planner: executors write them."""
+        """Return a reader of the same rows that writes no bad records, for the planner."""
 
 
 @runtime_checkable
 class SupportsEventTimes(Protocol):
-    """Knows the event times of the rows that it reads, so that watermark generators can see them."""
+    """Gives the event times of the rows that it reads, which watermark generators need."""
 
     def read_timed(self, task: ReadTask) -> TimedRows:
-        """Yield the rows of ``read`` with their event times, and those that are set aside; a batch is of one range.
+        """Yield the rows of ``read`` and the rows that are set aside, with their event times.
 
-        Called in place of ``read`` where the source has watermark generators.  The same range must yield the same
-        event times every time, in whatever task it is.
+        All rows of a batch are of one range.  Called instead of ``read`` if the source has watermark generators.  The
+        same range must yield the same event times every time, in any task.
         """

@@ -1,7 +1,7 @@
 """Decompresses whole blocks within a limit of memory.
 
 A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size, or
-is stopped at the bound.  The length that a block claims is compared with the bound first.
+is stopped at the bound.  If a block declares its size, that is compared with the bound first.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ __all__ = [
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 DEFAULT_MOST_BYTES = 256 << 20
-_LARGEST_MOST_BYTES = 1 << 40  # more than machines have, and a number that every codec takes
+_LARGEST_MOST_BYTES = 1 << 40  # machines have less memory, and every codec takes this number
 _LONGEST_NUMBER = 20  # digits
 _LEAST_ROOM = 8 << 10
-_USUAL_RATIO = 4  # times; most blocks grow less
-_GROWTH = 4  # times a buffer that was too small; under a limit of memory, a buffer counts as used
-_NO_ROOM = "failed to write whole buffer"  # how Rust's standard library says it
+_USUAL_RATIO = 4  # most blocks grow less than so many times
+
+# A buffer that was too small grows so many times.  It does not begin at the bound, since a limit of memory counts all
+# of a buffer.
+_GROWTH = 4
+
+_NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
 _OUT_OF_MEMORY = (
     "takes more memory to decode than this process may have; raise spark.executor.pyspark.memory if it is set, or "
     "the limit of the process"
@@ -51,7 +55,7 @@ _XZ_WINDOW = 128 << 20  # twice what the highest preset takes
 
 
 def parse_most_bytes(value: Any) -> int:
-    """Read the option's value, a number of bytes; raises ValueError for anything else."""
+    """Read the option's value, a number of bytes; raises ValueError for any other value."""
     text = str(value).strip()
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
     if not 0 < number <= _LARGEST_MOST_BYTES:
@@ -60,23 +64,27 @@ def parse_most_bytes(value: Any) -> int:
 
 
 class Bound(NamedTuple):
-    """The most bytes that a block may decompress to, and the option that sets them."""
+    """The maximum size of a decompressed block.
+
+    bytes: the size.
+    option: the option that sets it.
+    """
 
     bytes: int
     option: str
 
     def require(self, size: int) -> None:
-        """Raise CorruptDataError for a block that decompresses to more; the sentence lacks its subject."""
+        """Raise CorruptDataError for a larger size; the sentence lacks its subject, see ``about``."""
         if size > self.bytes:
             raise self.exceeded()
 
     def exceeded(self, state: str = "decompressed") -> CorruptDataError:
-        """Return the error that ``require`` raises; ``state``: of its subject."""
+        """Return the error that ``require`` raises; ``state`` completes "takes more than ... bytes"."""
         return CorruptDataError(f"takes more than {self.bytes} bytes {state}; if it is sound, raise {self.option}")
 
 
 class OutOfMemoryError(ConnectorError):
-    """Data takes more memory than there is.  It may be sound, so it is not corrupt, and never skipped."""
+    """Data takes more memory than the process may have.  The data may be sound, so it is never skipped."""
 
     def __init__(self, message: str = _OUT_OF_MEMORY) -> None:
         super().__init__(message)
@@ -84,7 +92,7 @@ class OutOfMemoryError(ConnectorError):
 
 @contextmanager
 def about(subject: str) -> Iterator[None]:
-    """Give a CorruptDataError or an OutOfMemoryError without a subject this one."""
+    """Put the subject before the sentence of a CorruptDataError or an OutOfMemoryError."""
     try:
         yield
     except (CorruptDataError, OutOfMemoryError) as problem:
@@ -106,12 +114,12 @@ def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
         raise OutOfMemoryError from None
     except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, struct.error) as problem:
         raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
-    data.flags.writeable = False  # Numba would compile again for writable arrays
+    data.flags.writeable = False  # Numba would compile its loops again for writable arrays
     return data
 
 
 def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -> Bytes:
-    # The system gives memory only to the parts that are written to.
+    # The system provides memory only for the parts of a buffer that are written.
     size = min(max(_LEAST_ROOM, _USUAL_RATIO * len(block)), bound.bytes)
     while True:
         room = np.empty(size, np.uint8)
@@ -126,12 +134,12 @@ def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -
 
 
 def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
-    """Decompress one stream; bytes after it are ignored, as by Python's modules."""
+    """Decompress one stream; bytes after it are ignored, as Python's modules do."""
     return np.frombuffer(_stream(decompressor(), block, bound.bytes, bound), np.uint8)
 
 
 def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
-    """Decompress consecutive streams; other bytes after them are ignored, as by Python's modules."""
+    """Decompress consecutive streams; other bytes after them are ignored, as Python's modules do."""
     parts: list[bytes] = []
     left = bound.bytes
     while block or not parts:
@@ -204,7 +212,7 @@ _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 
 
 def sound_lz4_header(frame: memoryview) -> memoryview:
-    """Return an LZ4 frame with the right checksum in its header: Kafka's first producers wrote a wrong one."""
+    """Return an LZ4 frame with the right checksum in its header, since Kafka's first producers wrote a wrong one."""
     if len(frame) <= _LZ4_MAGIC_SIZE:
         return frame
     flags = frame[_LZ4_MAGIC_SIZE]
@@ -215,7 +223,7 @@ def sound_lz4_header(frame: memoryview) -> memoryview:
 
 
 def _xxh32(data: bytes) -> int:
-    """Return xxHash of less than 16 bytes, with the seed 0."""
+    """Return the 32-bit xxHash of less than 16 bytes, with the seed 0."""
     first, second, third, fourth, fifth = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     whole = len(data) // 4 * 4
     value = fifth + len(data)

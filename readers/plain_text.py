@@ -1,4 +1,4 @@
-r"""Text as Java reads it: in any encoding, with Hadoop's line ends `` ``, ``\r `` and ``\r``."""
+r"""Text as Java reads it, in any encoding, with Hadoop's line ends ``\n``, ``\r\n`` and ``\r``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_single_byte(encoding: str) -> bool:
 
 
 def utf8(text: bytes, encoding: str) -> bytes:
-    """Return a text in UTF-8; invalid bytes are replaced as in Java."""
+    """Return a text in UTF-8; invalid bytes are replaced."""
     if encoding != UTF_8:
         return text.decode(encoding, errors="replace").encode()
     if not text.isascii():
@@ -49,7 +49,7 @@ def java_text(text: bytes) -> str:
 
 
 def _replaced(error: Any) -> tuple[str, int]:
-    """Replace an encoded surrogate by one character, as Java does; Python takes two or three."""
+    """Replace an encoded surrogate by one character, as Java does; Python uses two or three."""
     encoded: bytes = error.object[error.start : error.start + 3]
     surrogate = re.match(b"\xed[\xa0-\xbf][\x80-\xbf]?", encoded)
     return "\ufffd", error.start + surrogate.end() if surrogate else error.end

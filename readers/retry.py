@@ -18,18 +18,21 @@ LONGEST_PAUSE_S = 2.0
 
 
 class TransientError(ConnectorError):
-    """The other side failed in a way that may pass; the owner of the Deadline decides."""
+    """The other side failed in a way that may pass; the owner of the Deadline tries again."""
 
 
 class Deadline:
     """The time that one operation has, retries included.
 
-    operation: completes the sentence "cannot ..." and names the servers.
-    seconds: how long the operation may take, from now on; a function is called before each attempt.
-    pauses_s: seconds before the second attempt, and the most before a later one.
+    operation: completes the sentence "cannot ...", and names the servers.
+    seconds: the number of seconds from now on that the operation may take, or a function that returns it.  The function
+        is called whenever the time is checked.
+    pauses_s: seconds before the second attempt, and the maximum before a later one.
+    clock: returns monotonic seconds.
+    sleep: waits for a number of seconds.
 
-    Only errors that a retry may heal belong here.  The error at the end names the first cause, and the last one that
-    differs.  An attempt that the deadline cut short adds no cause.
+    Use it only for errors that a retry may heal.  The error at the end names the first cause, and the last one that
+    differs from it.  An attempt that the deadline cut short adds no cause.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """The seconds left, at least a thousandth: a socket's time-out must not be zero."""
+        """The seconds left, at least 0.001, since a socket's time-out must not be zero."""
         return max(0.001, self._seconds - self.elapsed_s)
 
     @property
@@ -60,13 +63,13 @@ class Deadline:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it began."""
+        """The seconds since the operation began."""
         return self._clock() - self._started
 
     def pause(self, cause: TransientError) -> None:
         """Sleep before the next attempt, each time longer, with jitter.
 
-        Raises DeadlineError when no time is left; it says in one sentence what could not be done and why.
+        Raises DeadlineError when no time is left; its sentence names the operation and the causes.
         """
         is_over = self.elapsed_s >= self._seconds
         if not self._causes or (not is_over and str(cause) != self._causes[0]):
@@ -74,8 +77,8 @@ class Deadline:
             self._causes.append(str(cause))
         if is_over:
             why = "; at last: ".join(self._causes)
-            # The sentence names the causes: a chain of tracebacks would only repeat them.
+            # The sentence names the causes, so a chain of tracebacks would only repeat them.
             raise DeadlineError(f"cannot {self.operation} within {self._seconds:g} s: {why}") from None
-        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - nothing secret
+        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - jitter is no secret
         self._sleep(min(self._pause_s * jitter, self.remaining_s))
         self._pause_s = min(self._pause_s * 2, self._longest_pause_s)

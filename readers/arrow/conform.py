@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.text_values import decimals
 from tidegate.readers.objects.values import S3Object
 
@@ -34,8 +34,8 @@ __all__ = [
     "surplus_of",
 ]
 
-MOST_DIGITS = 38  # of a Spark decimal
-MOST_LEVELS = 64  # of a type: Arrow's messages hold no deeper ones
+MOST_DIGITS = 38  # the maximum precision of a Spark decimal
+MOST_LEVELS = 64  # the maximum number of nested levels of a type in Arrow's messages
 
 _TYPES: Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]] = (
     (kinds.is_uint8, pa.int16()),
@@ -69,19 +69,19 @@ _LISTS: Sequence[Callable[[pa.DataType], bool]] = (
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema that Spark's own Parquet reader gives the columns of a file, in Arrow's types.
+    """Return the schema that Spark's Parquet reader gives the columns of a file, in Arrow's types.
 
     PySpark's ``from_arrow_schema`` takes it.  Metadata is left out.
 
     Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration, float16, decimals
-    beyond 38 digits, unions).  Also raises it for two columns that differ only in case, which are the same for Spark.
+    beyond 38 digits, unions).  Also raises it for two columns that differ only in case, which are one column to Spark.
     """
     check_levels(schema)
     return pa.schema(_spark_fields(schema, ""))
 
 
 def check_levels(schema: pa.Schema) -> None:
-    """Raise OptionError for a column that is nested more deeply than Arrow's messages can be."""
+    """Raise OptionError for a column with more nested levels than Arrow's messages can hold."""
     for field in schema:
         level, inner = 0, [field.type]
         while inner:
@@ -89,8 +89,8 @@ def check_levels(schema: pa.Schema) -> None:
             inner = [inner_type for kind in inner for inner_type in _inner_types(kind)]
         if level > MOST_LEVELS:
             raise OptionError(
-                f"the column {field.name!r} is nested {level} levels deep, and Spark is given at most {MOST_LEVELS}: "
-                "leave it out of the schema"
+                f"the column {field.name!r} is nested {level} levels deep, and Spark can get at most {MOST_LEVELS}: "
+                "give a schema without it"
             )
 
 
@@ -124,7 +124,7 @@ def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:
     for field in fields:
         other = seen.get(field.name.lower())
         if other is not None:
-            raise OptionError(f"the columns {parent + other!r} and {parent + field.name!r} are one to Spark")
+            raise OptionError(f"the columns {parent + other!r} and {parent + field.name!r} are the same to Spark")
         seen[field.name.lower()] = field.name
     return [pa.field(field.name, _spark_type(field.type, parent + field.name)) for field in fields]
 
@@ -146,18 +146,18 @@ def _spark_type(kind: pa.DataType, path: str) -> pa.DataType:
         return pa.map_(key, pa.field("value", _spark_type(kind.item_type, f"{path}.value")))
     if any(is_kind(kind) for is_kind in _LISTS):
         return pa.list_(pa.field("element", _spark_type(kind.value_type, f"{path}.element")))
-    raise OptionError(f"the column {path!r} is of the type {kind}, which Spark cannot hold: leave it out of the schema")
+    raise OptionError(f"the column {path!r} is of the type {kind}, which Spark cannot hold: give a schema without it")
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of ``batch`` as a batch of exactly ``schema``.
 
-    Columns, and the fields of structs, are matched by name: the exact name, or else the only one that differs only in
-    case.  Missing columns are null, and surplus columns are dropped.  Types are cast if no value changes.  But parts of
-    a microsecond are rounded down, and a timestamp without a zone is UTC, as in Spark.
+    Columns, and the fields of structs, match by name: by the exact name, or by the only one that differs just in case.
+    Missing columns are null, and surplus columns are dropped.  Types are cast if no value changes.  But parts of a
+    microsecond are rounded down, and a timestamp without a zone is UTC, as in Spark.
 
-    Raises CorruptDataError, which names the column and both types, for a value that does not fit, and
-    for a null where ``schema`` allows none.
+    Raises BadRecordError, which names the column and both types, for a value that does not fit.  Also raises it for a
+    null where ``schema`` allows none.
     """
     if batch.schema.equals(schema, check_metadata=True) and all(field.nullable for field in schema):
         return batch
@@ -165,20 +165,18 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [_field(batch.columns, names, field, field.name, batch.num_rows) for field in schema]
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
-            raise CorruptDataError(
-                f"the column {field.name!r} has {column.null_count} nulls, and the schema allows none"
-            )
+            raise BadRecordError(f"the column {field.name!r} has {column.null_count} nulls, and the schema allows none")
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def conform_each(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[str, NDArray[np.bool_]]]:
-    """Return the batch of ``conform``, with null for values that do not fit, and the rows of these by column.
+    """Return the batch of ``conform``, with null for values that do not fit, and the rows of these values by column.
 
-    A value of a nested type is null as a whole.  Nulls pass, whatever ``schema`` allows.
+    If a part of a nested value does not fit, the whole value is null.  Nulls pass, whatever ``schema`` allows.
 
-    Raises CorruptDataError if it is not clear which column is meant.
+    Raises CorruptDataError if several columns match a name.
     """
     names = batch.schema.names
     columns, misfits = [], {}
@@ -210,7 +208,7 @@ def _converted_each(values: pa.Array, wanted: pa.DataType, path: str) -> tuple[p
 
 
 def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
-    """Return whether any value of the type could fit."""
+    """Return whether a value of this type can fit at all."""
     try:
         _converted(values.slice(0, 0), wanted, "")
     except CorruptDataError:
@@ -219,7 +217,7 @@ def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
 
 
 def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether ``conform`` converts any value of the one type to the other, up to times of the year 292,000."""
+    """Return whether ``conform`` converts all values of a type to another, if times are before the year 292,000."""
     given = plain_type(given)
     if kinds.is_struct(given) and kinds.is_struct(wanted):
         names = [field.name for field in given]
@@ -234,14 +232,14 @@ def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def surplus_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of ``batch`` that ``schema`` lacks, and the fields that it lacks of nested columns."""
+    """Return the columns of ``batch`` that ``schema`` lacks, and the fields of nested columns that it lacks."""
     given = plain_type(pa.struct(list(batch.schema)))
     left = _surplus_type(given, pa.struct(list(schema)))
     return conform(batch, pa.schema([] if left is None else list(left)))
 
 
 def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
-    """Return the part of a type that another one lacks; None: none, or the types are of different kinds."""
+    """Return the part of a type that another type lacks; None: it lacks nothing, or the types do not compare."""
     given = plain_type(given)
     if kinds.is_struct(given) and kinds.is_struct(wanted):
         names = [field.name for field in given]
@@ -262,9 +260,9 @@ def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
-    """Return the index of ``name`` in ``names``, else of the only one that differs in case alone; or None.
+    """Return the index of ``name`` in ``names``, or of the only name that differs just in case; None: there is none.
 
-    Raises CorruptDataError if several could be meant.
+    Raises CorruptDataError if several names match.
     """
     for same in (str, str.lower):
         indices = [index for index, other in enumerate(names) if same(other) == same(name)]
@@ -342,9 +340,9 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     try:
         return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        # Arrow's own sentence may show the value.
+        # Arrow's message may show the value.
         sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
-        raise CorruptDataError(sentence) from None
+        raise BadRecordError(sentence) from None
 
 
 def _struct(values: pa.StructArray, wanted: pa.StructType, path: str) -> pa.Array:
@@ -372,7 +370,7 @@ def mask_of(values: pa.Array) -> pa.BooleanArray | None:
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     given = values.type
     if kinds.is_timestamp(given) and kinds.is_timestamp(wanted) and (given.unit, wanted.unit) == ("ns", "us"):
-        # Arrow rounds towards zero, or refuses.
+        # Arrow rounds towards zero, or refuses; Spark rounds down.
         numbers = values.view(pa.int64()).fill_null(0).to_numpy() // 1000
         return pa.array(numbers, mask=np.asarray(values.is_null())).view(wanted)
     if kinds.is_temporal(wanted) and (kinds.is_integer(given) or kinds.is_floating(given)):
@@ -380,14 +378,14 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):
         raise pa.ArrowTypeError("a number has no unit")
     if kinds.is_timestamp(given) and kinds.is_date32(wanted):
-        # In UTC; Arrow takes the day of the zone, whatever the time of day.
+        # The day is that of UTC.  Arrow takes the day of the zone, and drops the time of day.
         numbers = values.view(pa.int64())
         if (numbers.fill_null(0).to_numpy() % _PER_DAY[given.unit]).any():
             raise pa.ArrowInvalid("a date has no time of day")
         return numbers.view(pa.timestamp(given.unit)).cast(wanted)
     if kinds.is_decimal(wanted) and (kinds.is_string(given) or kinds.is_large_string(given)):
         return decimals(values, wanted)
-    # From decimals Arrow rounds the last place wrongly; as a text, a double is the shortest decimal that it stands for.
+    # Arrow rounds the last digit of a decimal wrongly.  A cast by text gives the double nearest to the decimal.
     by_text = kinds.is_decimal(given) and kinds.is_floating(wanted)
     result = (values.cast(pa.string()) if by_text else values).cast(wanted)
     if by_text or _may_round(given, wanted):
@@ -398,7 +396,7 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _may_round(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether Arrow rounds such numbers silently."""
+    """Return whether Arrow rounds numbers of the given type silently."""
     if kinds.is_floating(given):
         return any(is_kind(wanted) for is_kind in (kinds.is_boolean, kinds.is_float32, kinds.is_decimal))
     return bool(kinds.is_integer(given) and kinds.is_boolean(wanted))

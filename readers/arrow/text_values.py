@@ -1,6 +1,7 @@
-"""Casts texts to the values of columns as Spark does (DateTimeUtils, Decimal); None for texts without a value.
+"""Casts texts to the values of columns, as Spark does (DateTimeUtils, Decimal).
 
-A time without a zone is UTC.  Values have the form that Arrow expects for the type.
+A text that does not fit the type is None.  A time without a zone is UTC.  Values have the form that Arrow expects for
+the type.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from tidegate.readers.arrow import compute as pc
 
 __all__ = [
     "LONG_FRACTION",
@@ -23,15 +25,18 @@ __all__ = [
 ]
 
 LONG_FRACTION = r"[.][0-9]{20}|[0-9.][eE]-0*(?:19|[2-9][0-9]|[1-9][0-9]{2,})"
-"""Numbers that may have more than 38 digits after the point: as a decimal, Arrow looks past the end of its table of
-powers of ten for these, and some end the process (``1e-10000000``)."""
+"""Numbers that may have more than 38 digits after the point.
 
-_MOST_PLACES = 38  # of any decimal
+When Arrow casts one to a decimal, it reads past the end of its table of powers of ten.  Some numbers end the process
+(``1e-10000000``).
+"""
+
+_MOST_PLACES = 38  # the maximum scale of a decimal
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
-_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # years, after which the calendar repeats
+_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats after 400 years
 _DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?0*[0-9]{1,4})?")
-# The dates and times that Spark accepts in addition to ISO 8601.  A time of day alone, which means today, is left out.
+# The dates and times that Spark accepts in addition to ISO 8601, but not a time of day alone, which means today.
 _DATE = re.compile("([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
 _TIME = re.compile(
     "(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T]"
@@ -85,14 +90,14 @@ def date_of(text: str) -> int | None:
 
 
 def _before(year: int) -> timedelta:
-    """Return how many years a year is before the year that replaces it, because Python has no year 0."""
+    """Return the time from a year to the year that replaces it; Python has no year 0, so the year 400 replaces it."""
     return timedelta(0) if year else _CYCLE
 
 
 def timestamp_of(text: str, *, has_zone: bool) -> int | None:
     """Return a time in microseconds since the epoch.
 
-    has_zone: whether it is an instant; otherwise it must not name a zone.
+    has_zone: the time is an instant.  False: the text must not name a zone.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None or (match["zone"] and not has_zone):
@@ -105,7 +110,7 @@ def timestamp_of(text: str, *, has_zone: bool) -> int | None:
     try:
         zone = ZoneInfo(match["region"]) if match["region"] else timezone.utc
         local = datetime(year or _CYCLE_YEARS, month, day, hour, minute, second, microsecond, zone)
-    except (ValueError, LookupError, OSError):  # no such time; no such zone
+    except (ValueError, LookupError, OSError):  # there is no such time, or no such zone
         return None
     offset = timedelta(hours=offset_hour, minutes=offset_minute) * (-1 if match["sign"] == "-" else 1)
     return (local - _EPOCH - offset - _before(year)) // _MICROSECOND
@@ -114,7 +119,7 @@ def timestamp_of(text: str, *, has_zone: bool) -> int | None:
 def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Parse a whole column of ISO 8601 at once.
 
-    Raises ArrowInvalid for anything else, and if only some texts have a zone.
+    Raises ArrowInvalid for any other text, and if only some texts have a zone.
     """
     zones = [None] if kind.tz is None else ["UTC", None]
     for unit in ("us", "ns"):

@@ -1,1 +1,1 @@
-"""Event times of rows, by which the driver plans and executors read."""
+"""Event times of rows.  The driver plans by them, and executors read by them."""

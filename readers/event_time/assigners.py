@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 from typing_extensions import Self
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import did_you_mean, nearest_name
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.registered import RegistryForm, RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
@@ -42,27 +43,30 @@ of Spark's Kafka source.  A null (pyarrow only) means that the time is missing o
 too.  The same row must always get the same time.
 """
 
+_ABSENT = object()
+_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z_-]{0,39}")
+_MOST_FIELDS = 100
 _ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTimestamp:
-    """The record's own timestamp: when it was created or appended, as the topic is configured."""
+    """The record's own timestamp: the time of its creation or of its append, as the topic is configured."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the column ``timestamp`` in milliseconds, rounded down; null where it is null."""
         timestamps = batch.column("timestamp")
-        # NumPy rounds down; Arrow's division rounds towards zero, and its floor overflows at the ends.
+        # NumPy rounds down.  Arrow's division rounds towards zero, and its floor overflows at the limits of int64.
         times = timestamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
         return pa.array(times, mask=np.asarray(timestamps.is_null()))
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderTimestamp(UnitAssigner):
-    """A header of the record, UTF-8 text.
+    """A header of the record, as UTF-8 text.
 
-    name: the header's key, case-sensitive; of several, the last one counts (Kafka: Headers.lastHeader).
-    unit: the unit of its number, "iso8601", or None: not known yet.
+    name: the header's key, case-sensitive; if the record has several, the last one counts (Kafka: Headers.lastHeader).
+    unit: the unit of its number, or "iso8601"; None: not known yet.
 
     Raises ValueError for an empty name or an unknown unit.
     """
@@ -76,7 +80,7 @@ class HeaderTimestamp(UnitAssigner):
         UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the header is missing or no time.
+        """Return the times in milliseconds, rounded down; null where the header is missing or not a time.
 
         Raises ContractError if the unit is not known.
         """
@@ -103,10 +107,10 @@ class HeaderTimestamp(UnitAssigner):
 class JsonTimestamp(UnitAssigner):
     """A field of the record's value, which is JSON in UTF-8.
 
-    pointer: to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
-    unit: the unit of its number or text, "iso8601", or None: not known yet.
+    pointer: the pointer to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
+    unit: the unit of its number, or "iso8601"; None: not known yet.
 
-    JSON is read strictly: NaN or a number beyond a double anywhere makes a whole value unparsable.
+    JSON is read strictly.  A value with NaN, or with a number beyond the range of doubles, is unparsable as a whole.
 
     Raises ValueError for a malformed pointer or an unknown unit.
     """
@@ -119,7 +123,7 @@ class JsonTimestamp(UnitAssigner):
         UnitAssigner.__post_init__(self)  # see HeaderTimestamp
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the field is missing or no time.
+        """Return the times in milliseconds, rounded down; null where the field is missing or not a time.
 
         Raises ContractError if the unit is not known.
         """
@@ -130,6 +134,22 @@ class JsonTimestamp(UnitAssigner):
         """Return this assigner with its unit fixed."""
         return replace(self, unit=unit)
 
+    def missing(self, record: pa.RecordBatch) -> str:
+        """Return a clause that names the field that the only row lacks, and a field with nearly that name."""
+        try:
+            node = orjson.loads(record.column("value")[0].as_py())
+        except orjson.JSONDecodeError:
+            return ""
+        for token in tokens_of(self.pointer):
+            child = _child(node, token)
+            if child is _ABSENT:
+                # Other names may be data, such as the ids of users.
+                fields = filter(_IDENTIFIER.fullmatch, islice(node, _MOST_FIELDS) if isinstance(node, dict) else ())
+                nearest = nearest_name(token, fields)
+                return f", but the value lacks {token!r}" + (f" and has {nearest!r}" if nearest else "")
+            node = child
+        return ""
+
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         tokens = tokens_of(self.pointer)
         return (_field(value, tokens) for value in batch.column("value").to_pylist())
@@ -137,17 +157,22 @@ class JsonTimestamp(UnitAssigner):
 
 def _field(value: bytes | None, tokens: Sequence[str]) -> object:
     try:
-        node = orjson.loads(value)  # type: ignore[arg-type]  # a null is no JSON either
+        node = orjson.loads(value)  # type: ignore[arg-type]  # None raises JSONDecodeError, too
     except orjson.JSONDecodeError:
         return None
     for token in tokens:
-        if isinstance(node, dict):
-            node = node.get(token)
-        elif isinstance(node, list) and _ARRAY_INDEX.fullmatch(token) and int(token) < len(node):
-            node = node[int(token)]
-        else:
+        node = _child(node, token)
+        if node is _ABSENT:
             return None
     return node
+
+
+def _child(node: object, token: str) -> object:
+    if isinstance(node, dict):
+        return node.get(token, _ABSENT)
+    if isinstance(node, list) and _ARRAY_INDEX.fullmatch(token) and int(token) < len(node):
+        return node[int(token)]
+    return _ABSENT
 
 
 def assigner_of(
@@ -159,7 +184,7 @@ def assigner_of(
     unit: the declared unit; None: the driver detects it.  "timestamp" takes no unit.
     registry: has the schemas of Avro and Protobuf; None: there is none.
 
-    Raises ValueError, one sentence, for anything else.
+    Raises ValueError, one sentence, for any other text.
     """
     kind, colon, rest = option.partition(":")
     if option == "timestamp":

@@ -16,15 +16,15 @@ DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
 _INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
-# The same limits as in units: up to the year 33658.
+# The same limits as in ``units``: up to the year 33658.
 _BELOW: dict[str, int] = {"s": 10**12, "ms": 10**15, "us": 10**18}
 
 
 def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
     """Raise OptionError, which names the column, unless values of this type are times by this unit.
 
-    Timestamps of any unit and zone, and dates, have their own unit and take none.  Integers and floats need s, ms or
-    us; texts need one of these or iso8601.
+    Dates, and timestamps of any unit and zone, have their own unit and take no other.  Integers and floats need s, ms
+    or us.  Texts need one of these, or iso8601.
     """
     kind = plain_type(kind)
     if kinds.is_null(kind):
@@ -48,10 +48,10 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
 
 
 def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
-    """Raise OptionError, which names the column, if numbers of this type are too small or too coarse for event times.
+    """Raise OptionError, which names the column, if a type of numbers is too narrow for event times.
 
-    A column of an object may have such a type.  A column of the schema may not: other times would become null there, or
-    be rounded by a minute.
+    A column of an object may have such a type.  A column of the schema may not, since other times would become null, or
+    would be rounded by up to a minute.
     """
     is_integer = kinds.is_integer(kind)
     if (is_integer or kinds.is_floating(kind)) and unit is not None:
@@ -94,7 +94,7 @@ def _own_times(values: pa.Array) -> pa.Int64Array:
     per = _NS_PER["ms" if kinds.is_date64(kind) else kind.unit]
     if per <= _NS_PER_MS:
         return pa.array(numbers // (_NS_PER_MS // per), mask=missing)
-    limit = _BELOW["s"] * 1000  # in milliseconds it still fits
+    limit = _BELOW["s"] * 1000  # times below this limit fit into an int64 in milliseconds
     beyond = (numbers >= limit) | (numbers <= -limit)
     return pa.array(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), mask=missing | beyond)
 

@@ -1,4 +1,4 @@
-"""Decides the event time of a row, and whether the row is refused: one decision for rows, batches and chunks.
+"""Decides the event time of a row, and whether the row is refused, for rows, batches and chunks alike.
 
 A time is good if it exists, is not below ``earliest_ms``, and is within the range of Spark's timestamps:
 
@@ -20,8 +20,8 @@ beyond it the time is in the future:
 | ``fail`` | it is refused | |
 
 A row that counts with no time is delivered, and planning and watermark leave it out.  A row that is refused ends the
-query, unless refused rows are set aside: then it is no row of the query.  Pure: adapters fetch the times, and name the
-row that is refused.
+query, unless refused rows are set aside.  Then it is no row of the query.  This module does no I/O: its callers read
+the times, and name the row that is refused.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BAD = "bad"
 """The fault of a row whose own time is bad."""
 
 FUTURE = "future"
-"""The fault of a row that is left out because its time is further ahead of the clock than allowed."""
+"""The fault of a row that is left out because its time is too far ahead of the clock."""
 
 NO_TIME = -(2**63)
 """A missing time in an int64 array, like NaT in NumPy."""
@@ -64,7 +64,7 @@ LEAST_MS = NO_TIME + 1
 """The lowest number that may be a time, if times before 1970 count like others."""
 
 BadEventTime: TypeAlias = Literal["fail", "record-timestamp", "ignore"]
-"""The policy for a row whose own time is bad; ``record-timestamp`` lets another stand in."""
+"""The policy for a row whose own time is bad; ``record-timestamp`` uses the record's timestamp instead."""
 
 FutureEventTime: TypeAlias = Literal["ignore", "hold", "fail"]
 """The policy for a row whose time is too far ahead of the clock."""
@@ -78,10 +78,12 @@ Rows: TypeAlias = npt.NDArray[np.bool_]
 class RefusedRow(NamedTuple):
     """A row that a policy refuses.
 
+    The texts follow each other in a sentence that begins with the name of the row.
+
     row: its index in the arrays that were judged.
-    finding: says which time it has, or that it has none; continues a sentence that begins with the row's name.
-    fault: continues it with the fault.
-    remedy: continues it with the option that would accept the row.
+    finding: a predicate about its time, such as "has no usable event time".
+    fault: the fault of the time.
+    remedy: the option that would accept the row.
     """
 
     row: int
@@ -92,20 +94,20 @@ class RefusedRow(NamedTuple):
     def error(self, where: str, origin: str = "") -> CorruptDataError:
         """Return the error.
 
-        where: names the row, as in "orders: the row at 17".
-        origin: continues "has no usable event time", as in " from the header 'at'".
+        where: the name of the row, such as "orders: the row at 17".
+        origin: follows the finding, such as " from the header 'at'".
         """
         return CorruptDataError(f"{where} {self.finding}{origin}{self.fault}{self.remedy}")
 
     def reason(self, origin: str = "") -> str:
-        """Return why the row is set aside, as a clause after "the record"."""
+        """Return the reason why the row is set aside, as a clause after "the record"."""
         return f"{self.finding}{origin}{self.fault}"
 
 
 class JudgedTimes(NamedTuple):
     """The decision about some rows.
 
-    times: in ms since the epoch; NO_TIME if planning and watermark leave a row out, or if it is refused.
+    times: event times in ms since the epoch; NO_TIME if planning and watermark leave a row out, or if it is refused.
     bad: the rows whose own time is bad.
     future: the other rows that are left out or refused because their time is in the future.
     refused: the first refused row, which ends the query; None: there is none.
@@ -129,8 +131,8 @@ class EventTimePolicy:
         1970.
     sets_aside: a refused row is left out of the query, and does not end it.
 
-    Raises ValueError if rows in the future would be refused and set aside: a repeated batch has another clock, but must
-    have the same rows.
+    Raises ValueError if rows in the future would be refused and set aside.  A repeated batch has another clock, but
+    must have the same rows.
     """
 
     bad: BadEventTime = "fail"
@@ -145,16 +147,16 @@ class EventTimePolicy:
 
     @property
     def refuses_rows(self) -> bool:
-        """Whether every row must be looked at, because one may be refused."""
+        """Whether a row may be refused, so that every row must be judged."""
         return self.bad != "ignore" or self.future == "fail"
 
     @property
     def hold_beyond_ms(self) -> int | None:
-        """How far ahead of the clock splits are held; None: they are not."""
+        """The number of ms ahead of the clock from which on splits are held; None: splits are not held."""
         return self.max_future_skew_ms if self.future == "hold" else None
 
     def accepts(self, own_ms: int, now_ms: int) -> bool:
-        """Return whether a row's own time counts unchanged, whatever might stand in; see ``judge`` for other rows."""
+        """Return whether a row's own time counts unchanged, whatever its stand-in; see ``judge`` for other rows."""
         return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
 
     def accepts_all(self, own: Times, now_ms: int) -> bool:
@@ -162,18 +164,18 @@ class EventTimePolicy:
         return not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms))
 
     def searched(self, now_ms: int) -> tuple[int, int]:
-        """Return the lowest and the highest time, inclusive; rows outside are silently left out.
+        """Return the lowest and the highest time, inclusive, of the rows that are not left out silently.
 
-        A search for the first row that counts may skip these rows, and has to judge the one that it finds.  Only for
-        rows for which nothing but their own time could stand in.  Times that are too large for Spark must have been
-        refused before.
+        A search for the first row that counts may skip all other rows, and has to judge the row that it finds.  Call
+        it only for rows without another stand-in than their own time.  Times that are too large for Spark must have
+        been refused before.
         """
         leaves_out_bad = self.bad == "ignore" or self.sets_aside
         highest_ms = self._horizon_ms(now_ms) if self.future == "ignore" else LARGEST_MS
         return self.earliest_ms if leaves_out_bad else NO_TIME, highest_ms
 
     def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
-        """Return the times with which rows count, and the rows whose own times have a fault.
+        """Return the times by which rows count, and the rows whose own times have a fault.
 
         own: the rows' own times in ms since the epoch; NO_TIME if there is none.
         stand_in: the times of the same rows for ``record-timestamp``; None: the rows have none.
@@ -204,7 +206,7 @@ class EventTimePolicy:
         return JudgedTimes(times, bad, nothing, self.refusal(int(unusable.argmax()), own, stand_in), nothing)
 
     def refusal(self, row: int, own: Times, stand_in: Times | None) -> RefusedRow:
-        """Describe a refused row; ``judge`` takes far less time for a row that it sets aside."""
+        """Describe a refused row.  ``judge`` describes none of the rows that it sets aside, which would take long."""
         own_ms, other_ms = own[row], np.int64(NO_TIME) if stand_in is None else stand_in[row]
         is_bad, cannot = self._is_bad(own_ms), self._is_bad(other_ms)
         if not is_bad or (self.bad == "record-timestamp" and not cannot):
@@ -223,9 +225,9 @@ class EventTimePolicy:
     def time_of_row(
         self, own_ms: int | None, stand_in_ms: int | None, now_ms: int, where: str, origin: str = ""
     ) -> int | None:
-        """Return the time with which a row counts; None: planning and watermark leave it out.
+        """Return the time by which a row counts; None: planning and watermark leave it out.
 
-        where, origin: name the row, see RefusedRow.
+        where, origin: the name of the row and the origin of its time, see RefusedRow.
 
         Raises CorruptDataError if the row is refused, unless refused rows are set aside.
         """

@@ -1,4 +1,4 @@
-"""Watermarks in the rows themselves (Flink: punctuated watermarks)."""
+"""Watermarks that the rows themselves contain (Flink: punctuated watermarks)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
 from tidegate.errors import ContractError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
 from tidegate.readers.registry.config import RegistryConfig
 
 __all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
 
 Marks: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.bool_] | pa.BooleanArray | pa.Int64Array]
-"""Decides which rows of a batch are marks.
+"""Decides which rows of a batch are marks, which contain a watermark.
 
-Booleans: a mark's event time, if it has one, is the watermark.  Integers: these are the watermarks, in ms; null if a
-row is not a mark.
+Returns a value for each row.  True marks a row whose event time is the watermark, if it has one.  An integer is the
+watermark itself, in ms since the epoch; null if the row is not a mark.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PunctuatedWatermarks(WatermarkGenerator):
-    """Emits the watermarks in the rows, and no others.  It needs no state.
+    """Emits only the watermarks that rows contain.  It needs no state.
 
-    marks: finds the marks.
+    marks: decides which rows are marks.
     """
 
     is_divisible: ClassVar[bool] = True
@@ -58,9 +58,9 @@ class PunctuatedWatermarks(WatermarkGenerator):
 
 
 def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) -> GeneratorSupplier:
-    """Return a supplier of generators that emit the watermarks in the rows.
+    """Return a supplier of generators that emit the watermarks that rows contain.
 
-    marks: ``header:NAME``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer, whose value is the watermark; or a
+    marks: the place of the watermark: ``header:NAME``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  Or a
         function, see Marks.
     registry: has the schemas of Avro and Protobuf; None: there is none.
 
@@ -71,12 +71,12 @@ def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) ->
 
 
 def marks_of(text: str, registry: RegistryConfig | None = None) -> Marks:
-    """Return the function that finds the marks that a text names; see ``punctuated_by``.
+    """Return the function that reads the watermarks at the place that a text names; see ``punctuated_by``.
 
-    Raises ValueError, one sentence, for anything else.
+    Raises ValueError, one sentence, for any other text.
     """
     assigner = assigner_of(text, None, registry)
     if isinstance(assigner, RecordTimestamp):
         expected = "header:NAME, json:/pointer/into/value, or avro: or protobuf: with such a pointer"
-        raise ValueError(f"expected {expected}")  # noqa: TRY004 - a text of another kind
+        raise ValueError(f"expected {expected}")  # noqa: TRY004 - the text is wrong, not its type
     return assigner.times_by_own_units

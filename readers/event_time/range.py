@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.columns import check_time_type, check_time_width, times_ms
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, Times, int64_times
 from tidegate.readers.event_time.seen import path_of
@@ -24,10 +24,10 @@ __all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes", "TimeColumn"]
 
 @dataclass(frozen=True, slots=True)
 class EventTimeRange:
-    """Times in ms since the epoch.
+    """A range of times in ms since the epoch.
 
-    start_ms: inclusive; None: from the beginning.
-    end_ms: exclusive; None: to the end.
+    start_ms: the start, inclusive; None: no limit.
+    end_ms: the end, exclusive; None: no limit.
     """
 
     start_ms: int | None = None
@@ -35,7 +35,7 @@ class EventTimeRange:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the range leaves anything out."""
+        """Whether the range has a limit."""
         return self.start_ms is not None or self.end_ms is not None
 
     def common(self, times: TimeRange) -> TimeRange | None:
@@ -45,7 +45,7 @@ class EventTimeRange:
         return TimeRange(low, high) if low <= high else None
 
     def narrowed(self, times: TimeRange) -> TimeRange:
-        """Narrow the times of some rows of a chunk to the range."""
+        """Return the times in both ranges; if there are none, the nearest time of the wanted range or of the rows."""
         high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         return TimeRange(min(low, high), high)
@@ -86,10 +86,11 @@ class TimeColumn(NamedTuple):
 class RowTimes:
     """Keeps the rows whose event times are in a range.
 
+    wanted: the range.
     column: the column of the times, a dotted path for a nested one.
     unit: the unit of a column of numbers or texts; texts without a unit are ISO 8601.
-    policy: decides whether LastModified stands in for rows without a usable time; otherwise these are in no range.
-    parsed: the units that the format itself reads into timestamps or dates; such a column has its own unit.
+    policy: decides whether rows without a usable time have LastModified instead.  If not, they are in no range.
+    parsed: the units of values that the format itself reads into timestamps or dates; such a column has its own unit.
     """
 
     wanted: EventTimeRange
@@ -127,14 +128,14 @@ class RowTimes:
         modified_ms: LastModified of the rows' object.
         """
         own = self._own(batch)
-        # Rows are refused when the object is discovered.
+        # Refused rows have ended the query already, when the object was discovered.
         inside = self.wanted.has(self.policy.without_bad(own, np.full_like(own, modified_ms)).times)
         return batch if inside.all() else batch.filter(pa.array(inside))
 
     def times(self, batch: pa.RecordBatch, modified_ms: int) -> pa.Int64Array:
-        """Return the event times of rows in ms since the epoch; null for those without a usable one.
+        """Return the event times of rows in ms since the epoch; null for rows without a usable one.
 
-        A time is in the future relative to LastModified, so that the result is the same whenever the object is read.
+        Whether a time is in the future depends on LastModified.  So the result is the same whenever the object is read.
 
         Raises OptionError if the column is not among those that are read.
         """

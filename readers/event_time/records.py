@@ -1,7 +1,7 @@
-"""Judges the event times of Kafka records, by the batch, and names the record that is refused.
+"""Judges the event times of Kafka records batch by batch, and names a record that is refused.
 
-One decision for both sides: the planner's peeks skip the records that executors deliver without an event time, and both
-refuse the same records.
+The planner and the executors decide by the same code.  So the planner's peeks skip the records that executors deliver
+without an event time, and both refuse the same records.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import ContractError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.assigners import (
     HeaderTimestamp,
     JsonTimestamp,
@@ -33,9 +33,9 @@ __all__ = ["JudgedRecords", "RecordTimes"]
 class JudgedRecords(NamedTuple):
     """The decision about the records of a batch.
 
-    times: in ms since the epoch; null where planning leaves the record out.
-    faults: of the records' own times: BAD, FUTURE, or null for none.
-    set_aside: the rows that are no records of the query, each with the reason as a clause after "the record".
+    times: event times in ms since the epoch; null where planning leaves the record out.
+    faults: the faults of the records' own times: BAD, FUTURE, or null for none.
+    set_aside: the rows that are no records of the query, and the reason of each, as a clause after "the record".
     """
 
     times: pa.Int64Array
@@ -45,10 +45,10 @@ class JudgedRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """Takes event times from records.
+    """Gives records their event times.
 
-    assigner: takes them from the records.
-    policy: decides about those that are bad or in the future; the record's own timestamp stands in.
+    assigner: takes the times from the records.
+    policy: decides about times that are bad or in the future; the stand-in is the record's own timestamp.
     """
 
     assigner: TimestampAssigner = field(default_factory=RecordTimestamp)
@@ -56,7 +56,7 @@ class RecordTimes:
 
     @property
     def name(self) -> str:
-        """How the options name the origin of the times; of a function, its own name."""
+        """The option that names the origin of the times; for a function, its name."""
         match self.assigner:
             case RecordTimestamp():
                 return "eventTime=timestamp"
@@ -71,12 +71,12 @@ class RecordTimes:
 
     @property
     def by_record_timestamp(self) -> bool:
-        """Whether Kafka's own time index knows the times."""
+        """Whether the times are the records' timestamps, so that Kafka's time index has them."""
         return isinstance(self.assigner, RecordTimestamp)
 
     @property
     def needs_headers(self) -> bool:
-        """Whether the assigner must see the column ``headers``."""
+        """Whether the assigner needs the column ``headers``."""
         return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp | RegistryTimestamp)
 
     @property
@@ -85,13 +85,13 @@ class RecordTimes:
         return isinstance(self.assigner, UnitAssigner) and self.assigner.unit is None
 
     def with_unit(self, unit: TimeUnit | None) -> RecordTimes:
-        """Return these with the unit that was detected, where one is wanted."""
+        """Return a copy with the unit that was detected, if the assigner takes one."""
         if unit is None or not isinstance(self.assigner, UnitAssigner):
             return self
         return replace(self, assigner=self.assigner.with_unit(unit))
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable time in a batch; None: there is none, or none is wanted."""
+        """Return the unit of the first usable time in a batch; None: there is none, or the unit is known."""
         if isinstance(self.assigner, UnitAssigner) and self.unit_is_unknown:
             return self.assigner.detect(batch)
         return None
@@ -99,7 +99,7 @@ class RecordTimes:
     def times(self, batch: pa.RecordBatch, now_ms: int) -> pa.Int64Array:
         """Return the event times of a batch in milliseconds; null where planning leaves the row out.
 
-        Raises what ``judge`` raises.
+        Raises the errors of ``judge``.
         """
         assigned, own = self._assigned(batch)
         if self.policy.accepts_all(own, now_ms):
@@ -109,11 +109,12 @@ class RecordTimes:
     def judge(self, batch: pa.RecordBatch, now_ms: int) -> JudgedRecords:
         """Return the times, their faults, and the records that are set aside.
 
-        Raises CorruptDataError for the first record that ends the query; it never shows the record.  Raises
-        ContractError if the assigner returns anything but an int64 per row; what the assigner itself raises passes.
+        Raises CorruptDataError for the first record that ends the query; the error shows nothing of the record but the
+        name of a field.  Raises ContractError unless the assigner returns an int64 for each row.  Errors of the
+        assigner itself pass.
         """
         assigned, own = self._assigned(batch)
-        # Decoding the timestamps that stand in costs as much as decoding the times themselves.
+        # Most batches need no stand-ins, and they take as long to decode as the times themselves.
         if self.policy.accepts_all(own, now_ms):
             return JudgedRecords(assigned, pa.nulls(batch.num_rows, pa.string()))
         stand_in = self._stand_in(batch, own)
@@ -132,8 +133,8 @@ class RecordTimes:
         self.policy.time_of_row(timestamp_ms, timestamp_ms, now_ms, _name_of(split_id, offset), self._origin)
 
     def _assigned(self, batch: pa.RecordBatch) -> tuple[pa.Int64Array, Times]:
-        """Return the records' own times, and the same as NumPy's."""
-        # Without one usable time so far, these are bad in any unit.
+        """Return the records' own times, as an array of Arrow and of NumPy."""
+        # The unit is unknown as long as there is no usable time.  So all times here are bad in any unit.
         rows = batch.num_rows
         assigned = (
             pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self.name)
@@ -143,13 +144,27 @@ class RecordTimes:
     def _judged(self, batch: pa.RecordBatch, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
         judged = self.policy.judge(own, stand_in, now_ms)
         if judged.refused is not None:
-            raise judged.refused.error(_place(batch, judged.refused.row), self._origin)
+            row = judged.refused.row
+            raise judged.refused.error(_place(batch, row), self._origin + self._cause(batch.slice(row, 1)))
         return judged
 
     def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:
         if self.by_record_timestamp:
             return own
         return None if self.policy.bad == "ignore" else int64_times(RecordTimestamp()(batch))
+
+    def _cause(self, record: pa.RecordBatch) -> str:
+        """Return a clause that names what a record lacks, or the unit of its time if it is not the one in use."""
+        if not isinstance(self.assigner, UnitAssigner):
+            return ""
+        missing = self.assigner.missing(record)
+        if missing or self.assigner.unit is None:
+            return missing
+        unit = self.assigner.detect(record)
+        if unit is None or unit == self.assigner.unit:
+            return ""
+        # The unit may have been detected: then the user has not set the option.
+        return f", read in the unit {self.assigner.unit}, but the value looks like {unit} (eventTimeUnit)"
 
     @property
     def _origin(self) -> str:

@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from typing_extensions import Self
 
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit, value_times
-from tidegate.readers.registry.avro_field import ReadField, avro_field
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.instant import Instant
-from tidegate.readers.registry.protobuf_field import protobuf_field
 from tidegate.readers.registry.schemas import registry_of
 from tidegate.readers.registry.wire import schema_id_of
+
+if TYPE_CHECKING:
+    from tidegate.readers.registry.avro_field import ReadField
 
 __all__ = ["RegistryForm", "RegistryTimestamp"]
 
 RegistryForm: TypeAlias = Literal["avro", "protobuf"]
 """The forms of values in Confluent's wire format."""
 
-_FIELDS = {"avro": avro_field, "protobuf": protobuf_field}
-
 
 @dataclass(frozen=True, slots=True)
 class RegistryTimestamp(UnitAssigner):
-    """A field of record values in Confluent's wire format: each value names its own schema.
+    """A field of record values in Confluent's wire format, in which each value names its own schema.
 
     form: the form of the values; values in another form have no time.
     pointer: the pointer to the field, such as "/order/created" or "/events/0/at" (RFC 6901).
@@ -66,11 +65,11 @@ class RegistryTimestamp(UnitAssigner):
         return replace(self, unit=unit)
 
     def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times, each by its type, or by the unit that its own value shows."""
+        """Return the times: by the type of a field, or by the unit that the value itself shows."""
         return pc.coalesce(_instants(self._fields(batch)), UnitAssigner.times_by_own_units(self, batch))
 
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
-        # A time in milliseconds, as a number, is detected as a time in milliseconds.
+        # An Instant counts as a number of milliseconds, whose unit is detected as milliseconds.
         return (field.ms if isinstance(field, Instant) else field for field in self._fields(batch))
 
     def _fields(self, batch: pa.RecordBatch) -> list[object]:
@@ -82,7 +81,7 @@ class RegistryTimestamp(UnitAssigner):
                 rows_of.setdefault(schema_id, []).append(row)
         fields: list[object] = [None] * len(values)
         for schema_id, rows in rows_of.items():
-            # One that is missing may come, so that is not kept with the readers.
+            # A schema that is missing may come, so its absence is not kept with the readers.
             is_there = registry_of(self.registry).schema(schema_id) is not None
             read = _reader(self.registry, self.form, self.pointer, schema_id) if is_there else None
             if read is not None:
@@ -94,7 +93,16 @@ class RegistryTimestamp(UnitAssigner):
 @lru_cache(maxsize=1000)
 def _reader(registry: RegistryConfig, form: str, pointer: str, schema_id: int) -> ReadField | None:
     schema = registry_of(registry).schema(schema_id)
-    return None if schema is None else _FIELDS[form](schema, tokens_of(pointer))
+    if schema is None:
+        return None
+    # Each form loads a library, which other queries do not need.
+    if form == "avro":
+        from tidegate.readers.registry.avro_field import avro_field
+
+        return avro_field(schema, tokens_of(pointer))
+    from tidegate.readers.registry.protobuf_field import protobuf_field
+
+    return protobuf_field(schema, tokens_of(pointer))
 
 
 def _instants(fields: Sequence[object]) -> pa.Int64Array:

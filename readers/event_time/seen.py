@@ -1,4 +1,4 @@
-"""The range of the event times of a column, gathered batch after batch."""
+"""The range of the event times of a column, collected batch by batch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import plain_type, position_of
 from tidegate.readers.event_time.columns import check_time_type, times_ms
 from tidegate.readers.event_time.units import TimeUnit
@@ -23,9 +23,9 @@ Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
-    """Return the indices that a dotted path leads to, of a column and then of struct fields; None: it leads nowhere.
+    """Return the indices of a column and of nested struct fields that a dotted path names; None: there is no such path.
 
-    A column that is called like the whole path comes first.
+    A column whose name is the whole path comes first.
     """
     names = [field.name for field in fields]
     whole = position_of(column, names)
@@ -41,7 +41,7 @@ def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
 
 
 class TimeTally:
-    """Gathers the times of the rows that were seen."""
+    """The event times of the rows that a survey has read so far."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -50,7 +50,7 @@ class TimeTally:
         self.times: TimeRange | None = None
 
     def add_times(self, times: pa.Int64Array) -> None:
-        """Take the times of rows into account, in ms since the epoch; null for none."""
+        """Add the times of rows, in ms since the epoch; null for a row without one."""
         self.rows += len(times)
         self.rows_without_time += times.null_count
         if times.null_count < len(times):
@@ -59,7 +59,10 @@ class TimeTally:
             self.times = TimeRange(min(before.min_ms, seen["min"]), max(before.max_ms, seen["max"]))
 
     def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
-        """Return the survey of a chunk with these rows; rows: of the whole chunk, if not all were seen."""
+        """Return the survey of a chunk with these rows.
+
+        rows: the estimated number of rows of the chunk; None: all rows were read.
+        """
         survey = ChunkSurvey(
             start, end, self.rows, self.times, self.rows_without_time, malformed_rows=self.malformed_rows
         )
@@ -67,10 +70,11 @@ class TimeTally:
 
 
 class SeenTimes(TimeTally):
-    """Gathers the times of a column in the rows that were seen.
+    """The event times of a column in the rows that a survey has read so far.
 
-    column: a dotted path.  unit: of numbers and texts.
-    fit: converts rows, by their place, to those that are read; None: they are taken as they are.
+    column: a dotted path.
+    unit: the unit of numbers and texts.
+    fit: converts a batch at an offset to the rows that a read gives; None: rows stay as they are.
     """
 
     def __init__(self, column: str, unit: TimeUnit | None, fit: Fit | None = None) -> None:
@@ -78,11 +82,11 @@ class SeenTimes(TimeTally):
         self._column, self._unit, self._fit = column, unit, fit
 
     def add(self, batch: pa.RecordBatch, offset: int) -> None:
-        """Take rows into account.
+        """Add rows.
 
-        offset: of the bytes in the object that they are from.
+        offset: the offset in the object of the bytes that hold the rows.
 
-        Raises OptionError unless the column holds times by its unit.  Without the column no row has a time.
+        Raises OptionError unless the column holds times by its unit.  Without the column, no row has a time.
         """
         if self._fit is not None:
             rows = batch.num_rows
@@ -101,11 +105,12 @@ class SeenTimes(TimeTally):
 
 
 def look_at_ends(start: int, end: int, saw: Callable[[int, int], bool]) -> bool:
-    """Look at the first and the last bytes of a range, until records begin in the bytes that were looked at.
+    """Read the first and the last bytes of a range, and more of them until records begin there.
 
-    saw: looks at what begins in a range of bytes, and tells whether anything does.  The ranges do not overlap.
+    saw: reads the records that begin in a range of bytes, and returns whether there are any.  The ranges of its calls
+        do not overlap.
 
-    Returns whether the whole range was looked at.
+    Returns whether the whole range was read.
     """
     looked, head = start, min(start + PROBE_BYTES, end)
     while not saw(looked, head) and head < end:

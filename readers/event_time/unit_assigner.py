@@ -1,4 +1,4 @@
-"""The base of event times whose unit does not show by itself."""
+"""The base of assigners for event times whose type does not show their unit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["UnitAssigner", "check_pointer", "tokens_of"]
 
 
 class UnitAssigner(ABC):
-    """The base of times in headers and values; the unit is declared, or detected once by the driver and then fixed."""
+    """The base of assigners for times in headers and values.
+
+    The unit is declared, or the driver detects it once, and it is fixed then.
+    """
 
     __slots__ = ()
     unit: TimeUnit | None
@@ -27,16 +30,21 @@ class UnitAssigner(ABC):
             raise ValueError(f"expected a unit of s, ms, us or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}")
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable value in ``batch``, or None; see detect_unit for the ranges.
+        """Return the unit of the first usable value in ``batch``, see detect_unit; None: there is none.
 
-        Called by the driver only, and only while no unit is known.
+        Only the driver calls it, and only while the unit is unknown.
         """
         return detect_unit(self._values(batch))
 
     def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times, each by the unit that its own value shows; see detect_unit."""
+        """Return the times, each by the unit that the value itself shows; see detect_unit."""
         values = [*self._values(batch)]
         return pa.array([None if value is None else _time_by_own_unit(value) for value in values], pa.int64())
+
+    def missing(self, record: pa.RecordBatch) -> str:
+        """Return a clause about what the only row of ``record`` lacks, for errors; empty if nothing is known of it."""
+        del record
+        return ""
 
     @abstractmethod
     def with_unit(self, unit: TimeUnit) -> Self:
@@ -44,14 +52,14 @@ class UnitAssigner(ABC):
 
     @abstractmethod
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where there is none.
+        """Return the times in milliseconds, rounded down; null for a row without a time.
 
         Raises ContractError if the unit is not known.
         """
 
     @abstractmethod
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
-        """Return the value in the place of the event time, row by row."""
+        """Return the values that hold the event times, row by row."""
 
     def _fixed_unit(self) -> TimeUnit:
         if self.unit is None:

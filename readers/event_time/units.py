@@ -1,7 +1,7 @@
-"""Converts numbers and texts to milliseconds since the epoch: exact, rounded down, null for values that are no time.
+"""Converts numbers and texts to milliseconds since the epoch, exactly and rounded down.
 
-A number is a time only in one unit, so the unit is fixed beforehand and never guessed row by row.
-Whole columns are converted at once; no value raises, and none wraps.
+A value that is no time is null.  A number is a time only in a unit, so the unit is fixed beforehand and never guessed
+row by row.  Whole columns are converted at once.  No value raises an error, and none overflows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from tidegate.readers.arrow import compute as pc
 
 __all__ = ["LARGEST_MS", "TimeUnit", "detect_unit", "text_times", "value_times"]
 
@@ -22,10 +23,10 @@ TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 LARGEST_MS = (2**63 - 1) // 1000
 """The largest time that a timestamp in microseconds holds."""
 
-# Detection ends at the year 5138 in each unit, where the next one begins in 1973.
+# In each unit, detection ends at the year 5138.  The same number is a time of 1973 in the next smaller unit.
 _DETECTED_BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
-# Conversion goes on to the year 33658, because 9999-12-31 often stands for "for ever".  Up to there a
-# double holds every millisecond; today, taken in the next smaller unit, lies beyond it.
+# Conversion goes on to the year 33658, because 9999-12-31 often means "for ever".  Up to there, a double holds every
+# millisecond.  A time of today in the next smaller unit is beyond the limit.
 _LIMIT_PER_DETECTED = 10
 
 _WHOLE = "-?[0-9]{1,18}"  # fits into an int64
@@ -41,9 +42,9 @@ _ISO8601 = (
 def detect_unit(values: Iterable[object]) -> TimeUnit | None:
     """Return the unit of the first usable value, or None if there is none.
 
-    A text that looks like ISO 8601 has the unit "iso8601".  A number, or a text that is one, is judged by its size.
+    A text in the form of ISO 8601 has the unit "iso8601".  A number, or a text that is one, is judged by its size.
     Below 1e11 it counts seconds (to the year 5138), below 1e14 milliseconds, and below 1e17 microseconds (both 1973 to
-    5138).  Anything else is skipped: zero and less, larger numbers, NaN, booleans, other texts and objects.
+    5138).  All other values are skipped: zero and less, larger numbers, NaN, booleans, other texts and objects.
     """
     for value in values:
         number = value
@@ -61,8 +62,8 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
 def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
     """Return the times of JSON values in milliseconds; null for values that are no time.
 
-    Numbers are int or float; a float stands for its shortest decimal, so that 1700000000.123 s
-    has 123 ms.  Texts: see text_times.
+    Numbers are int or float.  A float counts as its shortest decimal, so that 1700000000.123 s has 123 ms.  See
+    text_times for texts.
     """
     texts = pa.array([value if type(value) is str else None for value in values], pa.string())
     if unit == "iso8601":
@@ -78,10 +79,9 @@ def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
 def text_times(texts: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     """Return the times of an array of string or binary in milliseconds; null for values that are no time.
 
-    Epoch units take decimal numbers, also with a fraction or an exponent.  ISO 8601 is taken in
-    its extended format: a date, or date, "T" or a blank, and hours and minutes, with or without
-    seconds, a fraction of them, and "Z" or an offset; without either it is UTC.  Leap seconds and
-    24:00 are no times.  Nothing is trimmed.
+    The units s, ms and us take decimal numbers, also with a fraction or an exponent.  ISO 8601 is read in its extended
+    format.  That is a date, or a date, "T" or a blank, hours and minutes.  Seconds, their fraction, and "Z" or an
+    offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 are no times.  Blanks are not trimmed.
     """
     if unit == "iso8601":
         return _iso8601_times(texts)
@@ -100,14 +100,14 @@ def _limit(unit: TimeUnit) -> int:
 
 
 def _number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
-    """Return int64 or double numbers of an epoch unit in milliseconds, rounded down."""
+    """Convert int64 or double numbers of s, ms or us to milliseconds, rounded down."""
     limit = _limit(unit)
     given = numbers.fill_null(0).to_numpy()
     usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
     given = np.where(usable, given, 0)
     if unit == "s":
-        # Neither the product nor the quotient is exact.  But the quotient is the double nearest to the decimal, so a
-        # comparison shows on which side the given number is.
+        # Neither the product nor the quotient is exact.  But the quotient is the double nearest to the decimal.  So a
+        # comparison shows whether the product was rounded up.
         times = np.rint(given * 1000)
         times -= times / 1000 > given
     else:
@@ -120,14 +120,14 @@ def _iso8601_times(texts: pa.Array) -> pa.Int64Array:
 
     def number(name: str) -> npt.NDArray[np.int64]:
         digits = pc.struct_field(fields, name).cast(pa.string())
-        # A missing part is an empty text; a fraction's digits count from the left.
+        # A missing part is an empty text.  The digits of a fraction count from the left.
         padded = pc.utf8_rpad(digits, 3, "0") if name == "fraction" else pc.utf8_lpad(digits, 1, "0")
         numbers: npt.NDArray[np.int64] = padded.cast(pa.int64()).fill_null(0).to_numpy()
         return numbers
 
     months = ((number("year") - 1970) * 12 + number("month") - 1).astype("datetime64[M]")
     days = months.astype("datetime64[D]") + (number("day") - 1)
-    is_date = days.astype("datetime64[M]") == months  # 30 February is in March
+    is_date = days.astype("datetime64[M]") == months  # the 30th of February becomes a day in March
     west = pc.is_in(pc.struct_field(fields, "sign").cast(pa.string()), pa.array(["-"]))  # false for null
     offset = (number("zone_hour") * 60 + number("zone_minute")) * np.where(west, -1, 1)
     minutes = (days.astype(np.int64) * 24 + number("hour")) * 60 + number("minute") - offset

@@ -1,1 +1,1 @@
-"""Source events: what readers on executors tell the coordinator on the driver (FLIP-27)."""
+"""Source events, which readers on executors send to the coordinator on the driver (FLIP-27)."""

@@ -1,8 +1,10 @@
 """A source event, and its way over a socket (FLIP-27: SourceEvent).
 
-The coordinator greets with a nonce.  Only a client with the token can answer: a length, the HMAC of the nonce and the
-events, and the events as JSON.  The last answer is one byte.  An event may come late, twice or never: it names the
-batch, the split and the range that it tells of, and each range counts once.
+The coordinator first sends a nonce.  A client proves that it has the token by the HMAC of the nonce.  It then sends a
+length, the HMAC of the nonce and the events, and the events as JSON.  The coordinator answers by one byte.
+
+An event may come late, twice or never.  It names the batch, the split and the range of its report, and each range
+counts once.
 """
 
 from __future__ import annotations
@@ -36,15 +38,16 @@ WATERMARK = "watermark"
 BAD_RECORDS = "bad records"
 
 Receive: TypeAlias = Callable[[int], bytes]
-"""Returns so many bytes.  Raises OSError or EOFError if they do not come."""
+"""Returns a number of bytes.  Raises OSError or EOFError if they do not arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEvent:
     """A reader's report of a range of a split.
 
-    said: JSON; a watermark generator says there what holds after the range, with the numbers of ``rows`` and of those
-        that were ``late``; of bad records it is their ``number``.
+    split_id, start, end: the range.
+    said: the report as JSON.  A watermark generator reports its state after the range, and the numbers of all ``rows``
+        and of ``late`` ones.  A report of bad records has their ``number``.
     about: WATERMARK or BAD_RECORDS.
     batch: the coordinator's number of the batch, in one run.
     """
@@ -59,10 +62,10 @@ class SourceEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventChannel:
-    """The address that takes events.
+    """The address that accepts events.
 
-    host, port: of the coordinator's process.
-    token: the right to send; it travels with the tasks of one run.
+    host, port: the address of the coordinator's process.
+    token: the secret of those who may send events; it travels with the tasks of one run.
     """
 
     host: str
@@ -71,7 +74,7 @@ class EventChannel:
 
 
 def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
-    """Return the bytes that tell events."""
+    """Return the bytes of a message with events."""
     body = json.dumps([[e.split_id, e.start, e.end, e.said, e.about, e.batch] for e in events]).encode()
     login = hmac.digest(token, nonce, _DIGEST)
     return login + _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
@@ -80,8 +83,8 @@ def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
 def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEvent]:
     """Return the events of one message.
 
-    Raises PermissionError for one without the token, ValueError for one that is none of ours, and what ``receive``
-    raises.
+    Raises PermissionError for a message without the token, ValueError for a malformed one, and the errors of
+    ``receive``.
     """
     _check(receive(_DIGEST_BYTES), hmac.digest(token, nonce, _DIGEST))
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))

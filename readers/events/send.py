@@ -13,15 +13,15 @@ __all__ = ["send"]
 
 _LOG = logging.getLogger("tidegate.reader")
 _TIMEOUT_S = 2.0
-_PAUSE_S = 60.0  # after a failure, in which no task of this worker waits for a firewall again
+_PAUSE_S = 60.0  # for so long after a failure, no task of this worker tries again and waits for a firewall
 _failed_at_s: dict[tuple[str, int], float] = {}
 
 
 def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
     """Send events, and return whether the coordinator has taken them.  Called at the end of a task.
 
-    Events that do not arrive change no result: the coordinator then reads the rows itself for watermark generators.
-    Bad records are then not counted.
+    Events that do not arrive change no result.  The coordinator then reads the rows itself for watermark generators,
+    and bad records are not counted.
     """
     address = channel.host, channel.port
     if not events or time.monotonic() - _failed_at_s.get(address, -_PAUSE_S) < _PAUSE_S:

@@ -1,4 +1,4 @@
-"""Reads a task while the watermark generators of its splits look on."""
+"""Reads a task, and passes its rows to the watermark generators of its splits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Watching", "timed_reader", "watched"]
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The needs of a task's generators.
+    """The input of a task's generators, besides rows.
 
-    supplier: makes them.
-    before: for each range, what the generator of its split has said before it.
+    supplier: makes the generators.
+    before: for each range, the last report of the split's generator before the range.
     batch: the coordinator's number of the batch.
     promised_ms: the source's watermark before the batch; None: there is none.
     """
@@ -33,25 +33,25 @@ class Watching:
 
 
 def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
-    """Return a reader as one that knows event times.  Raises ContractError if it does not."""
+    """Return a reader as one that gives event times.  Raises ContractError if it does not."""
     if not isinstance(reader, SupportsEventTimes):
         raise ContractError(f"the reader of {connector!r} has no read_timed(), which watermark generators need")
     return reader
 
 
 def watched(
-    reader: SupportsEventTimes, watching: Watching, task: ReadTask, told: list[SourceEvent]
+    reader: SupportsEventTimes, watching: Watching, task: ReadTask, events: list[SourceEvent]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task.
 
-    told: after the last row it has, for each range, what the generator says of it.
+    events: receives the report of the generator for each range, after the last row.
     """
     runs = [GeneratorRun(new_generator(watching.supplier), before, watching.promised_ms) for before in watching.before]
     for timed in reader.read_timed(task):
         runs[timed.number].add(timed.rows, timed.event_times)
         if (delivered := timed.delivered).num_rows:
             yield delivered
-    told += [
+    events += [
         SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=watching.batch)
         for wanted, run in zip(task.ranges, runs, strict=True)
     ]

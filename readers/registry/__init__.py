@@ -1,1 +1,1 @@
-"""Values with a schema in a registry: Confluent's wire format, Avro and Protobuf."""
+"""Values whose schema is in a registry: Confluent's wire format, Avro and Protobuf."""

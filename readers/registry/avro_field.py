@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.registry.avro_values import AvroValues
 from tidegate.readers.registry.instant import Instant
 from tidegate.readers.registry.schemas import RegisteredSchema
@@ -18,7 +18,7 @@ from tidegate.readers.registry.wire import HEADER_BYTES
 __all__ = ["ReadField", "avro_field"]
 
 ReadField: TypeAlias = Callable[[Sequence[bytes]], list[object]]
-"""Returns the field of each value, header included: a number, a text or an Instant; None where there is none."""
+"""Returns the field of each value, whose header is included: a number, a text or an Instant; None: there is none."""
 
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 

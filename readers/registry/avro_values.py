@@ -1,4 +1,4 @@
-"""Decodes Avro values of one schema, many at once, with the decoder of Avro objects: in Spark's types, and bounded."""
+"""Decodes Avro values of one schema by the decoder of Avro objects, many at once, within a bound of memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AvroValues:
         try:
             batches = [batch for _, batch in self._records.batches(blocks, names)]
         except CorruptDataError:
-            # One bad value makes its whole batch fail: halving finds the bad values.
+            # One bad value makes its whole batch fail, so halves are decoded until the bad values are alone.
             if len(payloads) == 1:
                 return pa.nulls(1, kind)
             half = len(payloads) // 2
@@ -63,7 +63,7 @@ def record_names(schema: RegisteredSchema) -> tuple[str, ...]:
 
 
 def _inlined(schema: Any, defined: Mapping[str, Any], known: set[str]) -> Any:
-    """Return a schema with the definitions of the types to which it refers, each where its name comes first."""
+    """Return a schema with the definition of each referenced type in place of the first use of its name."""
     if isinstance(schema, str) and schema in defined and schema not in known:
         known.add(schema)
         return _inlined(defined[schema], defined, known)

@@ -31,7 +31,8 @@ class RegistryColumn:
     """Decodes values to one type; picklable.
 
     form: the form of the values.
-    kind: the type to decode to; fields are matched by name, and a field that a value's own schema lacks is null.
+    registry: has the schemas.
+    kind: the type to decode to; fields match by name, and a field that a value's own schema lacks is null.
     mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
     names: the names of the record from ``record_names``, or the full name of the Protobuf message.  Values with other
         names cannot be decoded.  Empty: any Avro record.
@@ -75,13 +76,13 @@ class RegistryColumn:
             bad |= rows
         if self.mode == "FAILFAST" and bad.any():
             raise CorruptDataError(
-                f"a value does not fit its schema {schema_id}, or that does not fit the type of the column; set mode "
-                "to PERMISSIVE for null"
+                f"a value does not fit its schema {schema_id}, or the schema does not fit the type of the column; set "
+                "mode to PERMISSIVE for null"
             )
         return pa.StructArray.from_arrays(batch.columns, fields=list(self.kind), mask=pa.array(bad))
 
     def _decoder(self, schema_id: int | None) -> _Decode | None:
-        # A schema that is missing may come, so that is not kept with the decoders.
+        # A schema that is missing may come, so its absence is not kept with the decoders.
         if schema_id is None or registry_of(self.registry).schema(schema_id) is None:
             return None
         return _decoder(self.registry, self.form, self.names, schema_id)
@@ -120,7 +121,7 @@ def _decoder(registry: RegistryConfig, form: Form, names: tuple[str, ...], schem
     if schema is None or schema.kind.lower() != form:
         return None
     if form == "avro":
-        # Fields are matched by name, so a record of another name would become a row of nulls.
+        # Fields match by name, so a record of another name would become a row of nulls.
         is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
         return None if is_another else _avro_decoder(schema)
     try:

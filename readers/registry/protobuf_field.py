@@ -18,9 +18,9 @@ __all__ = ["protobuf_field"]
 def protobuf_field(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField | None:
     """Return a function that reads a field of values; None: the schema is not a Protobuf schema.
 
-    tokens: the names of the fields, from the top down, with the indexes of repeated ones.
+    tokens: the names of the fields, from the top down, with the indexes of repeated fields.
 
-    A field that is not set is None.  The zero of a number without presence counts as not set, because Protobuf does not
+    A field that is not set is None.  If a number has no presence, its zero counts as not set, because Protobuf does not
     write it.  A google.protobuf.Timestamp becomes an Instant.
     """
     try:

@@ -1,6 +1,7 @@
-"""The messages of a Protobuf schema: the registry has its source, which Google's own compiler turns into descriptors.
+"""The messages of a Protobuf schema.
 
-A schema may import the files of Google and of Confluent without a reference, as in Confluent's own clients.
+The registry has the source of a schema, and Google's compiler turns it into descriptors.  A schema may import the files
+of Google and of Confluent without a reference, as in Confluent's clients.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _ROOT = "tidegate_registered.proto"
 
 
 class NoMessageError(OptionError):
-    """A schema has no message of a name."""
+    """A schema has no message of the wanted name."""
 
 
 class ProtobufSchema:
-    """The messages of one schema, by their place.
+    """The messages of one schema.
 
-    Raises CorruptDataError if the compiler refuses it, and OptionError if the packages of tidegate[registry] are
-    missing.
+    Raises CorruptDataError if the compiler refuses the schema, and OptionError if the packages of tidegate[registry]
+    are missing.
     """
 
     def __init__(self, schema: RegisteredSchema) -> None:
@@ -40,7 +41,7 @@ class ProtobufSchema:
         self._classes: dict[tuple[int, ...], Any] = {}
 
     def message(self, indexes: tuple[int, ...]) -> Any:
-        """Return the descriptor of a message.  Raises IndexError if there is none."""
+        """Return the descriptor of the message at a path of indexes.  Raises IndexError if there is none."""
         if min(indexes) < 0:
             raise IndexError(indexes)
         descriptor = self._top[indexes[0]]
@@ -49,14 +50,17 @@ class ProtobufSchema:
         return descriptor
 
     def named(self, full_name: str) -> Any:
-        """Return the descriptor of a message, such as "shop.Order".  Raises NoMessageError if there is none."""
+        """Return the descriptor of a message such as "shop.Order".  Raises NoMessageError if there is none."""
         messages = {message.full_name: message for message in _with_nested(self._top)}
         if full_name not in messages:
             raise NoMessageError(f"the schema has no message {full_name!r}{did_you_mean(full_name, messages)}")
         return messages[full_name]
 
     def parsed(self, indexes: tuple[int, ...], data: bytes) -> Any:
-        """Return a message.  Raises IndexError if there is none, and CorruptDataError for bytes that do not fit it."""
+        """Parse a message.
+
+        Raises IndexError if there is no message at the indexes, and CorruptDataError for bytes that do not fit it.
+        """
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
 
@@ -113,9 +117,9 @@ def _of_google() -> list[Path]:
 
 
 def _of_confluent(besides: Collection[str]) -> bytes:
-    """Return the descriptors of confluent/meta.proto and the others that Confluent's client knows.
+    """Return the descriptors of confluent/meta.proto and the other files that Confluent's client knows.
 
-    besides: files that the schema itself includes.
+    besides: files to leave out, since the schema itself includes them.
     """
     from confluent_kafka.schema_registry.confluent import meta_pb2
     from confluent_kafka.schema_registry.confluent.type import decimal_pb2

@@ -14,7 +14,7 @@ from tidegate.readers.registry.wire import message_indexes
 
 __all__ = ["ProtobufValues"]
 
-_MOST_LEVELS = 60  # levels of nested messages; Arrow's own limit is 64
+_MOST_LEVELS = 60  # levels of nested messages; Arrow's limit is 64
 
 
 class ProtobufValues:
@@ -24,8 +24,8 @@ class ProtobufValues:
     kind: the type of a value, a struct.
     full_name: the full name of the message.
 
-    Raises CorruptDataError for a schema that is no Protobuf schema, NoMessageError if it has no such message, and
-    OptionError for one that Spark cannot hold.
+    Raises CorruptDataError for a schema that is no Protobuf schema, and NoMessageError if it has no such message.
+    Raises OptionError for a message that Spark cannot hold.
     """
 
     def __init__(self, schema: RegisteredSchema, message: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Requests schemas from a registry with Confluent's client.  A schema never changes under its id, so each is kept.
+"""Requests schemas from a registry by Confluent's client.  A schema never changes under its id, so each is kept.
 
-A missing schema may come: a replica of a registry is behind its primary, to which the producer spoke.  So it is
-requested twice.  But broken values may name schemas that never existed, and must not cost a pause each.
+A missing schema may come: a replica of the registry may be behind the primary that the producer used.  So it is
+requested twice.  But broken values may name schemas that never existed, and must not cause a pause each.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["RegisteredSchema", "SchemaRegistry", "registry_of"]
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000
-_MISSING_S = 10.0  # until a missing schema is requested again, and until the next one is requested twice
-_REPLICA_S = 1.0  # how far a replica may be behind
+_MISSING_S = 10.0  # seconds until a missing schema is requested again, and until the next one is requested twice
+_REPLICA_S = 1.0  # the assumed delay of a replica
 _LOG = logging.getLogger("tidegate.reader")
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema.
+    """A schema of a registry.
 
     kind: "AVRO", "PROTOBUF" or "JSON".
     text: the source of the schema.
-    references: the sources of the schemas that it refers to, directly or not, by the names that it uses.  Each comes
-        before the schemas that refer to it.
+    references: the sources of the schemas that it refers to, directly or not, by the names that references use.  Each
+        comes before the schemas that refer to it.
     """
 
     kind: str
@@ -140,10 +140,10 @@ class SchemaRegistry:
             try:
                 with _client(self._config) as client:
                     return ask(client)
-            except SchemaRegistryError as error:  # noqa: PERF203 - it is repeated
+            except SchemaRegistryError as error:  # noqa: PERF203 - a request takes far longer
                 if error.error_code in _NO_SCHEMA:
                     return None
-                # Its own message may repeat what was sent to it.
+                # The registry's message may repeat what was sent to it.
                 sentence = f"it answers with the HTTP status {error.http_status_code}"
                 if error.http_status_code not in _TRY_AGAIN:
                     raise ConnectorError(f"cannot {deadline.operation}: {sentence}") from None
@@ -173,7 +173,7 @@ def _client(config: RegistryConfig) -> SchemaRegistryClient:
         "ssl.ca.location": config.ca_file,
         "ssl.certificate.location": config.certificate_file,
         "ssl.key.location": config.key_file,
-        "max.retries": 0,  # we repeat requests, until our deadline
+        "max.retries": 0,  # the Deadline repeats requests
         "timeout": config.deadline_s,
     }
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
@@ -186,7 +186,7 @@ def _client(config: RegistryConfig) -> SchemaRegistryClient:
     try:
         return SchemaRegistryClient(given)
     except (ValueError, TypeError, OSError) as error:
-        # Its own message is never shown, because it may contain the login.
+        # The client's message is never shown, because it may contain the login.
         raise OptionError(
             f"the client of the schema registry refuses the options 'schema.registry.*': {type(error).__name__}"
         ) from None

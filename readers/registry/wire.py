@@ -1,7 +1,7 @@
 """Confluent's wire format: a byte 0, the id of the schema in four bytes, big-endian, and the payload.
 
-The payload of Protobuf begins with the place of its message in the schema: the number of indexes and each index, as
-zigzag varints.  A single 0 means the first message.
+The payload of Protobuf begins with the place of its message in the schema.  That is the number of indexes and each
+index, as zigzag varints.  A single 0 means the first message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOST_VARINT_BYTES = 5
 
 
 def schema_id_of(value: bytes | None) -> int | None:
-    """Return the id of the schema of a value; None: it has none."""
+    """Return the id of the schema of a value; None: the value is not in Confluent's wire format."""
     if value is None or len(value) < HEADER_BYTES or value[0] != 0:
         return None
     schema_id: int = struct.unpack_from(">I", value, 1)[0]
@@ -24,9 +24,9 @@ def schema_id_of(value: bytes | None) -> int | None:
 
 
 def message_indexes(value: bytes) -> tuple[tuple[int, ...], int]:
-    """Return the indexes of the message from the top of the schema down, and where the message begins.
+    """Return the indexes of the message from the top of the schema down, and the position at which the message begins.
 
-    Raises ValueError if there are none.
+    Raises ValueError if there are no indexes.
     """
     count, at = _zigzag(value, HEADER_BYTES)
     if not 0 <= count <= _MOST_INDEXES:

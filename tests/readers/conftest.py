@@ -33,11 +33,11 @@ def config(server: S3Server, s3_config: S3ConnectionConfig) -> S3ConnectionConfi
 
 @pytest.fixture
 def store(config: S3ConnectionConfig) -> Recorded:
-    """The bucket ``data``, which remembers what was asked for."""
+    """The bucket ``data``, which notes the ranges that are requested."""
     return Recorded(config, "data")
 
 
 @pytest.fixture(scope="session")
 def folder(server: S3Server) -> Path:
-    """Where the objects of the bucket ``data`` may be laid down as files."""
+    """The folder of the bucket ``data``, in which objects may be written as files."""
     return server.folder / "data"

@@ -1,4 +1,4 @@
-"""Decompression, as batches of records need it: no claim of a size is believed, and memory has bounds."""
+"""Decompression of record batches: declared sizes are checked, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ RECORDS = [Record(value=b"v" * 1000)] * 50
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_what_cannot_be_decompressed_is_corrupt(codec: str) -> None:
     good = encode(RECORDS, codec)
-    (each,) = split_batches(memoryview(good))
-    assert each.records().tobytes() == encode(RECORDS)[HEADER:]
+    (batch,) = split_batches(memoryview(good))
+    assert batch.records().tobytes() == encode(RECORDS)[HEADER:]
     for bad in (good[:-9], good[: HEADER + 20], good[:HEADER], good[:HEADER] + b"\xff" * 40):
-        (each,) = split_batches(memoryview(reseal(bad)))
+        (batch,) = split_batches(memoryview(reseal(bad)))
         with pytest.raises(CorruptDataError, match="cannot be decompressed"):
-            each.records()
+            batch.records()
 
 
 def test_snappy_may_come_without_framing() -> None:
     plain = encode(RECORDS)
     raw = plain[:HEADER] + bytes(cramjam.snappy.compress_raw(plain[HEADER:]))
-    (each,) = split_batches(memoryview(reseal(raw, attributes=2)))
-    assert each.records().tobytes() == plain[HEADER:]
+    (batch,) = split_batches(memoryview(reseal(raw, attributes=2)))
+    assert batch.records().tobytes() == plain[HEADER:]
 
 
 def test_an_unknown_codec_is_corrupt() -> None:
-    (each,) = split_batches(memoryview(reseal(encode(RECORDS), attributes=7)))
+    (batch,) = split_batches(memoryview(reseal(encode(RECORDS), attributes=7)))
     with pytest.raises(CorruptDataError, match="codec 7"):
-        each.records()
+        batch.records()
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_batch_that_becomes_too_large_names_the_option(codec: str) -> None:
     good = encode(RECORDS, codec)
     size = len(encode(RECORDS)) - HEADER
-    (each,) = split_batches(memoryview(good), most_bytes=size)
-    assert len(each.records()) == size
-    (each,) = split_batches(memoryview(good), most_bytes=size - 1)
+    (batch,) = split_batches(memoryview(good), most_bytes=size)
+    assert len(batch.records()) == size
+    (batch,) = split_batches(memoryview(good), most_bytes=size - 1)
     sentence = (
         f"^the record batch at offset 0 takes more than {size - 1} bytes decompressed; if it is sound, raise "
         "kafka.max.decompressed.bytes$"
     )
     with pytest.raises(CorruptDataError, match=sentence):
-        each.records()
+        batch.records()
 
 
 MEASURED = """
@@ -84,8 +84,8 @@ except CorruptDataError as problem:
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_bomb_takes_no_more_memory_than_it_may(codec: str) -> None:
-    told = subprocess.run([sys.executable, "-c", MEASURED, codec], check=True, capture_output=True, text=True)
-    assert int(told.stdout) < 40  # MiB
+    measured = subprocess.run([sys.executable, "-c", MEASURED, codec], check=True, capture_output=True, text=True)
+    assert int(measured.stdout) < 40  # MiB
 
 
 IN_LITTLE_MEMORY = """
@@ -119,10 +119,10 @@ except OutOfMemoryError as problem:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_little_memory_is_enough_for_small_batches_and_told_for_large_ones(codec: str) -> None:
+def test_little_memory_is_enough_for_small_batches_and_reported_for_large_ones(codec: str) -> None:
     command = [sys.executable, "-c", IN_LITTLE_MEMORY, codec]
-    told = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert told.stdout == (
+    report = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert report.stdout == (
         "orders-0: the record batch at offset 0 takes more memory to decode than this process may have; raise "
         "spark.executor.pyspark.memory if it is set, or the limit of the process\n"
     )

@@ -9,7 +9,7 @@ from tidegate.readers.retry import LONGEST_PAUSE_S, Deadline, TransientError
 
 
 class Clock:
-    """Time that passes only while someone sleeps."""
+    """A clock whose time passes only during sleep."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -44,7 +44,7 @@ def test_pauses_grow_up_to_a_limit_and_end_at_the_deadline() -> None:
     assert max(clock.pauses) <= LONGEST_PAUSE_S * 1.2
 
 
-def test_the_first_cause_is_told_and_not_that_of_an_attempt_which_the_deadline_cut_short() -> None:
+def test_the_first_cause_is_reported_and_not_that_of_an_attempt_which_the_deadline_cut_short() -> None:
     waiting, clock = deadline(20)
     waiting.pause(TransientError("no fuel"))
     clock.now += 30
@@ -52,7 +52,7 @@ def test_the_first_cause_is_told_and_not_that_of_an_attempt_which_the_deadline_c
         waiting.pause(TransientError("it does not answer"))
 
 
-def test_the_last_cause_is_told_besides_the_first_if_it_had_its_time() -> None:
+def test_the_last_cause_is_reported_besides_the_first_if_it_had_its_time() -> None:
     waiting, clock = deadline(20)
     for cause in "no fuel", "no crew", "no fuel", "no moon", "no moon":
         waiting.pause(TransientError(cause))
@@ -61,7 +61,7 @@ def test_the_last_cause_is_told_besides_the_first_if_it_had_its_time() -> None:
         waiting.pause(TransientError("it does not answer"))
 
 
-def test_the_only_cause_is_told_however_short_its_time() -> None:
+def test_the_only_cause_is_reported_however_short_its_time() -> None:
     waiting, clock = deadline(20)
     clock.now += 30
     with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: it does not answer$"):

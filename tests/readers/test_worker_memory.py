@@ -1,4 +1,4 @@
-"""Imports of a worker are not looked through after every task, and what its tasks leave is freed."""
+"""The garbage collector skips the imports of a worker after every task, and frees the garbage of tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def end_of_task():  # what pyspark.daemon does
 
 
 def run(script: str) -> str:
-    """Run what a worker does in a process of its own."""
+    """Run the code of a worker in a process of its own."""
     ended = subprocess.run(
         [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, timeout=120, check=False
     )

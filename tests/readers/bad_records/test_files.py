@@ -1,4 +1,4 @@
-"""Files of bad records: their places, their contents, and that a repeated task writes the same."""
+"""Files of bad records: their places, their contents, and those of a repeated task."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_many_are_in_several_files_and_whoever_repeats_it_writes_the_same(tmp_pa
     first = write("a")
     assert len(first) > 3
     assert all(len(data) < 1200 for data in first.values())
-    found = [line for data in first.values() for line in map(json.loads, data.splitlines())]
-    assert sorted(line["position"] for line in found) == list(range(50))
+    lines = [line for data in first.values() for line in map(json.loads, data.splitlines())]
+    assert sorted(line["position"] for line in lines) == list(range(50))
     assert write("a") == first
     assert len(write("b")) == 2 * len(first)
 
 
-def test_a_bucket_takes_them_and_one_that_is_not_there_is_told(bucket, s3_config):
+def test_a_bucket_takes_them_and_one_that_is_not_there_is_reported(bucket, s3_config):
     for location in (f"s3://{bucket.name}/some/bad/", f"s3a://{bucket.name}"):
         files = BadRecordFolder(location, s3_config).files("x")
         files.add({"record": "y"})
@@ -52,7 +52,7 @@ def test_a_bucket_takes_them_and_one_that_is_not_there_is_told(bucket, s3_config
         files.flush()
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_to_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     files: BadRecordFiles = folder_files(f"file://{tmp_path}/file/in")
     files.add({})

@@ -1,4 +1,4 @@
-"""Event times against datetime and decimal arithmetic."""
+"""Event times, compared with the arithmetic of datetime and decimal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def microseconds(time: datetime) -> int:
 
 
 def representations(time: datetime) -> dict[str, list[Any]]:
-    """Every way in which a JSON value may give the time, by unit; all of them hold its microseconds."""
+    """Return all JSON values that a time may have, by unit; all of them keep its microseconds."""
     us = microseconds(time)
     seconds, milliseconds = (f"{Decimal(us).scaleb(-digits):f}" for digits in (6, 3))
     return {
@@ -105,7 +105,7 @@ def test_dates_and_clocks_that_do_not_exist_are_no_times(year: int, month: int, 
         expected = (datetime(year, month, day, hour, minute, tzinfo=timezone.utc) - EPOCH) // MILLISECOND
     except ValueError:
         expected = None
-    if year:  # which datetime does not know
+    if year:  # datetime has no year 0
         text = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}"
         assert by_json([text], "iso8601") == [expected]
 
@@ -169,22 +169,22 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
     given_batch = batch(values, headers=[[("at", value)] for value in values])
     for unit in UNITS:
         for assigner in (JsonTimestamp("/at", unit), JsonTimestamp("", unit), HeaderTimestamp("at", unit)):
-            found = assigner(given_batch)
-            assert found.type == pa.int64()
-            assert len(found) == len(values)
+            times_ms = assigner(given_batch)
+            assert times_ms.type == pa.int64()
+            assert len(times_ms) == len(values)
             assert assigner.detect(given_batch) in {None, *UNITS}
 
 
 @pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
 def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    found, *_ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), 0)
-    assert (found.to_pylist(), found.type) == ([], pa.int64())
+    times_ms, *_ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), 0)
+    assert (times_ms.to_pylist(), times_ms.type) == ([], pa.int64())
 
 
 def test_record_timestamps_are_rounded_down_and_null_where_they_are_null() -> None:
     micros = pa.array([-(2**63), -1001, -1000, -1, None, 0, 1999, 2**63 - 1]).view(SCHEMA.field("timestamp").type)
-    found = RecordTimestamp()(pa.record_batch([micros], ["timestamp"])).to_pylist()
-    assert found == [-(2**63) // 1000, -2, -1, -1, None, 0, 1, LARGEST_MS]
+    times_ms = RecordTimestamp()(pa.record_batch([micros], ["timestamp"])).to_pylist()
+    assert times_ms == [-(2**63) // 1000, -2, -1, -1, None, 0, 1, LARGEST_MS]
 
 
 def test_the_last_header_of_that_name_wins_also_in_a_slice() -> None:
@@ -204,7 +204,7 @@ def test_the_last_header_of_that_name_wins_also_in_a_slice() -> None:
     assert HeaderTimestamp("at", "ms")(whole.slice(1, 6)).to_pylist() == expected[1:7]
 
 
-# RFC 6901, section 5; the whole document and the whole array are no times.
+# The examples of RFC 6901, section 5, without the whole document and the whole array, which are no times.
 RFC_DOCUMENT = b'{"foo":["8","9"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\\\j":5,"k\\"l":6," ":7,"m~n":8,"~1":10}'
 
 
@@ -220,8 +220,8 @@ def test_json_pointers_are_those_of_rfc_6901(pointer: str, expected: int | None)
 
 
 def test_an_empty_pointer_is_the_whole_value() -> None:
-    found = JsonTimestamp("", "ms")(batch([b"17", b'"18"', b"", b"17 18", None])).to_pylist()
-    assert found == [17, 18, None, None, None]
+    times_ms = JsonTimestamp("", "ms")(batch([b"17", b'"18"', b"", b"17 18", None])).to_pylist()
+    assert times_ms == [17, 18, None, None, None]
 
 
 def test_json_nested_too_deep_is_no_time() -> None:
@@ -265,7 +265,7 @@ def test_an_assigner_without_a_unit_cannot_be_called(assigner: Any) -> None:
 
 @pytest.mark.parametrize("assigner", ASSIGNERS)
 def test_assigners_survive_the_way_to_the_executors(assigner: Any) -> None:
-    assert pickle.loads(pickle.dumps(assigner)) == assigner  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(assigner)) == assigner  # noqa: S301 - the test made the bytes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Event times of columns of every type, against integer and datetime arithmetic."""
+"""Event times of columns of every type, compared with the arithmetic of integers and datetime."""
 
 from __future__ import annotations
 
@@ -46,19 +46,21 @@ def test_integers_are_what_the_same_values_are_elsewhere(kind: pa.DataType, unit
     least, most = (0, 2**kind.bit_width - 1)
     if pa.types.is_signed_integer(kind):
         least, most = -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
-    limits = st.sampled_from([each for power in (12, 15, 18) for each in (10**power - 1, 10**power, -(10**power))])
+    limits = st.sampled_from([limit for power in (12, 15, 18) for limit in (10**power - 1, 10**power, -(10**power))])
     given_numbers = data.draw(
-        st.lists(st.none() | st.integers(least, most) | limits.filter(lambda each: least <= each <= most), max_size=6)
+        st.lists(
+            st.none() | st.integers(least, most) | limits.filter(lambda number: least <= number <= most), max_size=6
+        )
     )
-    found = times_ms(pa.array(given_numbers, kind), unit)
-    assert found.type == pa.int64()
-    assert found.to_pylist() == value_times(given_numbers, unit).to_pylist()
+    times = times_ms(pa.array(given_numbers, kind), unit)
+    assert times.type == pa.int64()
+    assert times.to_pylist() == value_times(given_numbers, unit).to_pylist()
 
 
 @pytest.mark.parametrize(("unit", "limit"), [("s", 10**12), ("ms", 10**15), ("us", 10**18)])
 def test_a_number_beyond_the_year_33658_is_no_time(unit: Any, limit: int) -> None:
-    found = times_ms(pa.array([limit - 1, limit, 1 - limit, -limit, -(2**63)]), unit).to_pylist()
-    assert [time is None for time in found] == [False, True, False, True, True]
+    times = times_ms(pa.array([limit - 1, limit, 1 - limit, -limit, -(2**63)]), unit).to_pylist()
+    assert [time is None for time in times] == [False, True, False, True, True]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()])
@@ -75,11 +77,11 @@ def test_floats_stand_for_their_shortest_decimal() -> None:
 
 
 def test_dictionaries_and_nulls_are_looked_through() -> None:
-    moments = pa.array([datetime(1970, 1, 2), None, datetime(1970, 1, 2)], pa.timestamp("us"))  # noqa: DTZ001 - none is the point
+    moments = pa.array([datetime(1970, 1, 2), None, datetime(1970, 1, 2)], pa.timestamp("us"))  # noqa: DTZ001 - the test needs times without a zone
     assert times_ms(moments.dictionary_encode(), None).to_pylist() == [86_400_000, None, 86_400_000]
     for unit in (None, "s", "iso8601"):
-        found = times_ms(pa.nulls(2), unit)
-        assert (found.type, found.to_pylist()) == (pa.int64(), [None, None])
+        times = times_ms(pa.nulls(2), unit)
+        assert (times.type, times.to_pylist()) == (pa.int64(), [None, None])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The decision about bad and future event times, against an oracle that takes row by row."""
+"""The decision about bad and future event times, compared with an oracle that judges row by row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ policies = ending | ending.filter(lambda policy: policy.future != "fail").map(pa
 
 
 class Row(NamedTuple):
-    """What the oracle says of a row: a time or None, the fault, and whether the query ends."""
+    """The oracle's decision about a row: a time or None, the fault, and whether the query ends."""
 
     time_ms: int | None
     fault: str | None = None
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def oracle(policy: EventTimePolicy, own_ms: int | None, stand_in_ms: int | None) -> Row:
-    """Read the options as docs/options.md has them."""
+    """Decide about a row as docs/options.md describes the options."""
 
     def is_bad(time_ms: int | None) -> bool:
         return time_ms is None or (policy.earliest_ms == 0 and time_ms < 0) or time_ms * 1000 >= 2**63
@@ -59,8 +59,8 @@ def oracle(policy: EventTimePolicy, own_ms: int | None, stand_in_ms: int | None)
     return Row(time_ms, fault)
 
 
-def array(found: list[int | None]) -> Any:
-    return np.array([NO_TIME if time_ms is None else time_ms for time_ms in found], np.int64)
+def array(times_or_none: list[int | None]) -> Any:
+    return np.array([NO_TIME if time_ms is None else time_ms for time_ms in times_or_none], np.int64)
 
 
 @given(policies, rows, st.booleans())
@@ -111,17 +111,17 @@ def test_one_row_counts_as_it_does_among_others(policy, own_ms, stand_in_ms):
 @given(policies, st.lists(times.filter(lambda time_ms: time_ms is not None and time_ms <= LARGEST_MS), max_size=6))
 def test_a_search_within_the_limits_finds_the_first_record_that_counts_or_is_refused(policy, timestamps_ms):
     lowest_ms, highest_ms = policy.searched(NOW_MS)
-    found = next((row for row, time_ms in enumerate(timestamps_ms) if lowest_ms <= time_ms <= highest_ms), None)
+    first = next((row for row, time_ms in enumerate(timestamps_ms) if lowest_ms <= time_ms <= highest_ms), None)
     said = [oracle(policy, time_ms, time_ms) for time_ms in timestamps_ms]
-    assert found == next(
+    assert first == next(
         (
             row
-            for row, each in enumerate(said)
-            if (each.is_refused and not policy.sets_aside) or each.time_ms is not None
+            for row, outcome in enumerate(said)
+            if (outcome.is_refused and not policy.sets_aside) or outcome.time_ms is not None
         ),
         None,
     )
-    assert [policy.accepts(time_ms, NOW_MS) for time_ms in timestamps_ms] == [each.fault is None for each in said]
+    assert [policy.accepts(time_ms, NOW_MS) for time_ms in timestamps_ms] == [outcome.fault is None for outcome in said]
 
 
 @given(policies, rows)

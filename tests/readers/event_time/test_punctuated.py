@@ -1,4 +1,4 @@
-"""Marks of watermarks in rows."""
+"""Rows that contain watermarks."""
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,8 @@ def test_each_value_shows_its_own_unit():
         b'{"at": "?"}',
         None,
     ]
-    found = marks_of("json:/at")(pa.record_batch({"value": pa.array(values, pa.binary())}))
-    assert found.to_pylist() == [7_000, 1_700_000_000_000, 1_700_000_000_123, None, None]
+    watermarks = marks_of("json:/at")(pa.record_batch({"value": pa.array(values, pa.binary())}))
+    assert watermarks.to_pylist() == [7_000, 1_700_000_000_000, 1_700_000_000_123, None, None]
 
 
 @pytest.mark.parametrize("marks", [[True], np.array([1.5]), np.array([True, True])])

@@ -1,4 +1,4 @@
-"""A range of event times: what it has in common with a chunk's, and which rows lie in it."""
+"""A range of event times: its common part with a chunk's range, and the rows in it."""
 
 from __future__ import annotations
 

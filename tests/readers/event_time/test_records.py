@@ -52,6 +52,47 @@ def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None,
     assert error.value.__cause__ is error.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (b'{"at": "2026-11-23T08:00:00Z"}', "s", "iso8601"),
+        (b'{"at": 1700000000}', "iso8601", "s"),
+        (b'{"at": 1700000000000000}', "s", "us"),
+    ],
+)
+def test_a_value_in_another_unit_than_the_one_in_use_is_named_by_its_unit(value: bytes, unit: Any, shown: str) -> None:
+    with pytest.raises(CorruptDataError) as error:
+        times(batch([value]), "fail", JsonTimestamp("/at", unit))
+    clause = (
+        f"from eventTime=json:/at, read in the unit {unit}, but the value looks like {shown} (eventTimeUnit): it is "
+    )
+    assert clause in str(error.value)
+
+
+@pytest.mark.parametrize("unit", ["ms", None])
+@pytest.mark.parametrize(
+    ("pointer", "value", "clause"),
+    [
+        ("/att", GOOD, ", but the value lacks 'att' and has 'at':"),
+        ("/order/created", b'{"order": {"createdAt": 5}}', ", but the value lacks 'created' and has 'createdAt':"),
+        ("/order/at", b'{"at": 5}', ", but the value lacks 'order':"),
+        ("/events/1", b'{"events": [5]}', ", but the value lacks '1':"),
+        ("/at/x", GOOD, ", but the value lacks 'x':"),
+        # Names that are no identifiers may be data.
+        ("/user", b'{"user:alice": 5, "user4711": 5, "user@x": 5}', ", but the value lacks 'user':"),
+        ("/att", b'{"att": null, "at": 5}', ":"),
+        ("/att", b"no JSON", ":"),
+        ("/att", None, ":"),
+    ],
+)
+def test_a_missing_field_is_named_with_the_one_that_may_be_meant(
+    pointer: str, value: bytes | None, clause: str, unit: Any
+) -> None:
+    with pytest.raises(CorruptDataError) as error:
+        times(batch([value]), "fail", JsonTimestamp(pointer, unit))
+    assert f"from eventTime=json:{pointer}{clause} it is missing or unparsable; set" in str(error.value)
+
+
 def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -> None:
     with pytest.raises(CorruptDataError) as error, corruption_named("orders-3"):
         times(batch([SECRET]), "fail", JsonTimestamp("/at"))
@@ -82,8 +123,8 @@ def test_record_timestamp_fails_where_that_is_bad_too() -> None:
 
 def test_a_stand_in_from_the_future_is_in_the_future_itself() -> None:
     written = batch([SECRET, GOOD], timestamps_ms=[TOMORROW_MS + 1, 6])
-    found, faults, _ = records(bad="record-timestamp").judge(written, NOW_MS)
-    assert (found.to_pylist(), faults.to_pylist()) == ([None, 1700000000000], ["bad", None])
+    event_times, faults, _ = records(bad="record-timestamp").judge(written, NOW_MS)
+    assert (event_times.to_pylist(), faults.to_pylist()) == ([None, 1700000000000], ["bad", None])
     with pytest.raises(CorruptDataError, match=r"offset 40 has an event time of .*maxFutureSkew"):
         records(bad="record-timestamp", future="fail").judge(written, NOW_MS)
 
@@ -95,8 +136,8 @@ def test_a_timestamp_cannot_stand_in_for_itself(policy: Any) -> None:
 
 
 def test_ignored_times_are_null() -> None:
-    found = times(batch([SECRET, GOOD, NEGATIVE]), "ignore")
-    assert (found.to_pylist(), found.type) == ([None, 1700000000000, None], pa.int64())
+    event_times = times(batch([SECRET, GOOD, NEGATIVE]), "ignore")
+    assert (event_times.to_pylist(), event_times.type) == ([None, 1700000000000, None], pa.int64())
 
 
 @pytest.mark.parametrize(
@@ -156,7 +197,7 @@ def test_future_times_are_left_out_held_or_refused() -> None:
 
 
 @pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])
-def test_what_is_wrong_with_a_row_is_told_also_where_its_timestamp_stands_in(policy: Any) -> None:
+def test_what_is_wrong_with_a_row_is_reported_also_where_its_timestamp_stands_in(policy: Any) -> None:
     values = [GOOD, SECRET, b'{"at": %d}' % (TOMORROW_MS + 1)]
     judge = records(bad=policy).judge
     assert judge(batch(values), NOW_MS)[1].to_pylist() == [None, "bad", "future"]

@@ -1,4 +1,4 @@
-"""Partition columns against Spark's own file source over the same folders."""
+"""Partition columns, compared with Spark's file source over the same folders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ VALUES = [
 def inferred(keys: list[str], *, typed: bool = True) -> tuple[list[pa.Field], list[list[object]]]:
     texts = [partition_texts(key, "in/") for key in keys]
     fields = partition_fields(texts, typed=typed)
-    return fields, [[partition_scalar(each.get(f.name), f, "s3://b/k").as_py() for f in fields] for each in texts]
+    return fields, [[partition_scalar(folders.get(f.name), f, "s3://b/k").as_py() for f in fields] for folders in texts]
 
 
 def test_names_types_and_values_are_those_of_sparks_own_source(spark, tmp_path):
@@ -84,7 +84,7 @@ def test_escaped_names_and_values_come_back_in_their_order(pairs):
 
 
 @pytest.mark.parametrize(
-    ("key", "found"),
+    ("key", "columns"),
     [
         ("in/x.json", {}),
         ("a=1/in/x.json", {}),
@@ -95,13 +95,13 @@ def test_escaped_names_and_values_come_back_in_their_order(pairs):
         ("in/city=K%C3%B6ln/x.json", {"city": "Köln"}),
     ],
 )
-def test_folders_are_read_upwards_from_the_last_up_to_the_prefix(key, found):
-    assert partition_texts(key, "a=1/in/" if key.startswith("a=1/in/") else "in/") == found
+def test_folders_are_read_upwards_from_the_last_up_to_the_prefix(key, columns):
+    assert partition_texts(key, "a=1/in/" if key.startswith("a=1/in/") else "in/") == columns
 
 
 def test_columns_come_in_the_order_in_which_they_are_met_and_nothing_but_nulls_are_strings():
-    found = [{"b": None, "a": "1"}, {"c": "x", "b": None}]
-    assert partition_fields(found, typed=True) == [
+    folders = [{"b": None, "a": "1"}, {"c": "x", "b": None}]
+    assert partition_fields(folders, typed=True) == [
         pa.field("b", pa.string()),
         pa.field("a", pa.int32()),
         pa.field("c", pa.string()),
@@ -141,7 +141,7 @@ def test_a_column_may_be_given_another_type(text, kind, value):
         ("1", pa.list_(pa.int64())),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_by_object_and_column(text, kind):
+def test_a_value_that_does_not_fit_is_reported_by_object_and_column(text, kind):
     with pytest.raises(CorruptDataError) as raised:
         partition_scalar(text, pa.field("c", kind), "s3://b/k")
     assert str(raised.value) == f"s3://b/k: its path has no {kind} in 'c'"

@@ -1,4 +1,4 @@
-"""Registries of schemas: one that is away, refuses, wants a login, or lacks a schema yet."""
+"""Schema registries that are down, refuse, require a login, or lack a schema for a while."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
 
 @contextmanager
 def stub(answer):
-    """A registry that gives the status and the body of ``answer``; yields its address."""
+    """Run a registry that answers the status and the body of ``answer``; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -29,7 +29,7 @@ def stub(answer):
             self.wfile.write(body)
 
         def log_message(self, *_):
-            """Stay quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -39,7 +39,7 @@ def stub(answer):
 
 @pytest.fixture
 def replica():
-    """A registry that has only some schemas yet; and these, by id."""
+    """Yield the address of a registry that has only some schemas so far, and these schemas by id."""
     known = {}
 
     def answer(handler):
@@ -52,7 +52,7 @@ def replica():
 
 @pytest.fixture
 def guarded():
-    """A registry that wants a login, which Apicurio takes only with a server for logins; and the logins sent."""
+    """Yield a registry that requires a login, and the logins sent; Apicurio would need a server for logins."""
     sent = []
 
     def answer(handler):
@@ -64,7 +64,7 @@ def guarded():
         yield url, sent
 
 
-def test_one_that_is_away_is_asked_until_the_deadline_and_no_login_is_told():
+def test_one_that_is_away_is_asked_until_the_deadline_and_no_login_is_reported():
     config = RegistryConfig("http://127.0.0.1:1", user_info="anna:secret-7", deadline_s=0.3)
     with pytest.raises(
         DeadlineError, match=r"cannot ask the schema registry at http://127.0.0.1:1 for schema 1"
@@ -82,7 +82,7 @@ def test_one_that_refuses_ends_the_query_at_once(registry):
     ("login", "header_sent"),
     [({"user_info": "anna:secret"}, "Basic YW5uYTpzZWNyZXQ="), ({"token": "t-1"}, "Bearer t-1")],
 )
-def test_a_login_is_sent_and_without_it_the_refusal_is_told(guarded, login, header_sent):
+def test_a_login_is_sent_and_without_it_the_refusal_is_reported(guarded, login, header_sent):
     url, sent = guarded
     assert SchemaRegistry(RegistryConfig(url, **login)).schema(1).text == '"string"'
     assert sent == [header_sent]
@@ -90,7 +90,7 @@ def test_a_login_is_sent_and_without_it_the_refusal_is_told(guarded, login, head
         SchemaRegistry(RegistryConfig(url)).schema(1)
 
 
-def test_a_page_that_is_no_answer_of_a_registry_is_told():
+def test_a_page_that_is_no_answer_of_a_registry_is_reported():
     with (
         stub(lambda _: (200, b"<html>Log in</html>")) as url,
         pytest.raises(ConnectorError, match=r"for schema 1: it answers with something that is no JSON$"),
@@ -108,7 +108,7 @@ def test_a_schema_that_a_replica_lacks_is_asked_for_again(replica, monkeypatch):
     column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
     assert times("avro:/at", config, [value], "ms")[0] == column.decoded(pa.array([value])).to_pylist() == [None]
     known[7] = schema
-    assert times("avro:/at", config, [value], "ms")[0] == [None]  # it is not asked for with each batch
+    assert times("avro:/at", config, [value], "ms")[0] == [None]  # it is not requested for each batch
     now_s = 60.0
     assert times("avro:/at", config, [value], "ms")[0] == [AT]
     assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
@@ -125,7 +125,7 @@ def test_a_replica_that_is_a_moment_behind_has_its_schema_before_it_is_missed(re
     registry = SchemaRegistry(RegistryConfig(url), sleep=sleep)
     assert registry.schema(7) is not None
     assert [registry.schema(number) for number in (8, 9)] == [None, None]
-    # Each time that the registry may be behind; values that name many schemas that never were cost no pause each.
+    # The registry may be behind each time.  But values that name many missing schemas do not cause a pause each.
     assert len(pauses) == 2
 
 

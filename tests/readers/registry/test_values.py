@@ -1,4 +1,4 @@
-"""Values of Avro and Protobuf with schemas in a real registry: their event times, and whole columns of them."""
+"""Values of Avro and Protobuf whose schemas are in a real registry: their event times, and columns of values."""
 
 import datetime as dt
 import itertools
@@ -93,7 +93,7 @@ class TestAvro:
                 schema_id,
                 schema,
                 {
-                    "orders": [{"at": seconds(each)} for each in list_],
+                    "orders": [{"at": seconds(second)} for second in list_],
                     "more": None,
                 },
             )
@@ -183,7 +183,7 @@ message Sale {
 
 @pytest.fixture(scope="module")
 def messages():
-    """The classes of the messages, made by hand from the same description."""
+    """Return the classes of the messages, made from the same description."""
     schema = ProtobufSchema(RegisteredSchema("PROTOBUF", PROTOBUF))
     return {
         name: message_factory.GetMessageClass(schema.named(f"shop.{name}")) for name in ("Order", "Order.Line", "Other")
@@ -329,7 +329,7 @@ class TestColumns:
         with pytest.raises(CorruptDataError, match=r"no protobuf schema with shop\.Order of that"):
             column_of_subject(config, "protobuf", subject, message=message).decoded(pa.array([value]))
 
-    def test_a_subject_that_is_missing_or_of_another_form_is_told(self, config, register, subject):
+    def test_a_subject_that_is_missing_or_of_another_form_is_reported(self, config, register, subject):
         with pytest.raises(OptionError, match="has no subject 'nobody-s'"):
             column_of_subject(config, "avro", "nobody-s")
         register(avro(("id", "int")))
