@@ -234,7 +234,7 @@ class SupportsCompleteness(Protocol):
 
 @runtime_checkable
 class SupportsMetrics(Protocol):
-    """Adds metrics of its own to the progress (Spark: ReportsSourceMetrics)."""
+    """Adds its own metrics to the progress (Spark: ReportsSourceMetrics)."""
 
     def metrics(self) -> Mapping[str, int]:
         """Return the metrics of this run by name; few, because Spark keeps them twice.

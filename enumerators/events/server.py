@@ -17,7 +17,7 @@ from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, Sour
 __all__ = ["EventServer"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_TIMEOUT_S = 5.0  # for a connection, because a stranger may keep it silent
+_TIMEOUT_S = 5.0  # for a connection, because a stranger may open it and stay silent
 _TOKEN_BYTES = 32
 _MOST_CONNECTIONS = 64  # at once; others wait
 _MOST_WARNINGS = 10
@@ -68,7 +68,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__((address, 0), _Connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Register a connection, once there are few enough."""
+        """Register a connection, once fewer than the maximum are open."""
         self._slots.acquire()
         super().process_request(request, client_address)
 
@@ -80,10 +80,10 @@ class _Server(socketserver.ThreadingTCPServer):
             self._slots.release()
 
     def refused(self, client: str, error: Exception) -> None:
-        """Log a connection without an event; a stranger must not fill the log."""
+        """Log a connection without an event.  A stranger must not be able to fill the log."""
         self._warnings += 1
         level = logging.WARNING if self._warnings <= _MOST_WARNINGS else logging.DEBUG
-        _LOG.log(level, "a connection from %s tells no source event: %s", client, error)
+        _LOG.log(level, "a connection from %s sends no source event: %s", client, error)
 
 
 class _Connection(socketserver.BaseRequestHandler):

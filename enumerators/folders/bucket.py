@@ -142,7 +142,8 @@ class BucketFolder(Folder):
         """Return the answer to a request, repeated until the deadline; None: the answer is one of the given errors."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = Deadline(f"{operation} the {self.noun} {self.address}", self._config.patience_s)
+        target = f"the {self.noun} {self.address}"
+        deadline = Deadline(f"{operation} {target}", self._config.patience_s)
         while True:
             try:
                 return request()
@@ -153,17 +154,20 @@ class BucketFolder(Folder):
                 if code == "NotImplemented":
                     raise _UnknownRequestError(f"{self.address} does not know the request") from problem
                 # Two conditional writes at the same time; one of them must be repeated.
-                error = TransientError(code) if code == "ConditionalRequestConflict" else self._error(problem)
+                error = (
+                    TransientError(code) if code == "ConditionalRequestConflict" else _error(problem, operation, target)
+                )
             except (BotoCoreError, OSError) as problem:
-                error = self._error(problem)
+                error = _error(problem, operation, target)
             if not isinstance(error, TransientError):
                 raise error
             deadline.pause(error)
 
-    def _error(self, problem: Exception) -> TidegateError:
-        error = s3_error(problem, self.address)
-        error.__cause__ = problem
-        return error
+
+def _error(problem: Exception, operation: str, target: str) -> TidegateError:
+    error = s3_error(problem, operation, target)
+    error.__cause__ = problem
+    return error
 
 
 class _UnknownRequestError(ConnectorError):

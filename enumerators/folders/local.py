@@ -135,7 +135,16 @@ class LocalFolder(Folder):
         try:
             yield
         except OSError as problem:
-            raise ConnectorError(f"cannot {operation} the {self.noun} {self.address}: {problem}") from problem
+            raise ConnectorError(
+                f"cannot {operation} the {self.noun} {self.address}: {self._reason(problem)}"
+            ) from problem
+
+    def _reason(self, problem: OSError) -> str:
+        # The system names the path in the file, or says only that the file exists.
+        if isinstance(problem, NotADirectoryError | FileExistsError):
+            files = (str(place) for place in (self._path, *self._path.parents) if place.is_file())
+            return f"{next(files, problem)} is a file, and a folder is needed"
+        return str(problem)
 
 
 def _make_private(folder: Path) -> None:

@@ -32,5 +32,5 @@ def open_folder(
     if location.lower().startswith("file:"):
         return LocalFolder(Path(unquote(urlsplit(location).path)), noun)
     if "://" in location or not location.strip():
-        raise OptionError(f"{option} is {location!r}; it has to be a path, or s3://bucket/prefix")
+        raise OptionError(f"{option} is {location!r}; it must be a path, or s3://bucket/prefix")
     return LocalFolder(Path(location).expanduser().absolute(), noun)

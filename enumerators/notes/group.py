@@ -115,7 +115,7 @@ class GroupFolder:
         self._joined = True
 
     def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
-        """Tell the others the lowest unread event time, and return what they allow.
+        """Report the lowest unread event time to the others, and return the bound that they allow.
 
         The order matters: if two members wake at once, at least one sees the other.  Called once per plan, before
         anything is cut.
@@ -125,7 +125,7 @@ class GroupFolder:
         before_ms = self._me.low_ms
         self.tell(low_ms)
         if low_ms is not None and (before_ms is None or low_ms < before_ms):
-            self._look()  # it wakes: the notes that were read may be older than another member that wakes, too
+            self._look()  # this member wakes: another may have woken since the notes were read
         others = {member.id: member for member, _ in self._others()}
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
@@ -133,14 +133,14 @@ class GroupFolder:
         return group_bound(self._me, others.values(), self._missing(len(others)), stored_bound_ms)
 
     def tell(self, low_ms: int | None) -> None:
-        """Tell the others the lowest unread event time after a plan, once its offset is stored."""
+        """Report the lowest unread event time after a plan to the others, once its offset is stored."""
         is_news = low_ms != self._me.low_ms
         self._me = replace(self._me, low_ms=low_ms)
         if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
             self._write()
 
     def renew(self) -> None:
-        """Renew the note, and look which others renewed theirs.  A thread calls this several times per lease."""
+        """Renew the note, and see which members renewed theirs.  A thread calls this several times per lease."""
         self._write()
         self._look()
 
@@ -214,7 +214,7 @@ def _heard(name: str, note: Json, before: _Heard | None, now: float) -> _Heard:
         member, plans, renewal = Member(**note["member"]), note["plans"], note["renewal"]
     except (KeyError, TypeError):
         raise ConnectorError(
-            f"the note {name!r} in the alignment group is none of this version of tidegate; "
+            f"the note {name!r} in the alignment group is not from this version of tidegate; "
             "use the same version in all applications of the group"
         ) from None
     return _Heard(member, plans, renewal, before.seen_at if before is not None and before.renewal == renewal else now)

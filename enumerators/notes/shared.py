@@ -58,7 +58,7 @@ class SharedNotes:
             note: Json = json.loads(data)
         except ValueError:
             raise ConnectorError(
-                f"{file} in the {self._folder.noun} {self._folder.address} is no note of this version of tidegate; "
+                f"{file} in the {self._folder.noun} {self._folder.address} is not a note of this version of tidegate; "
                 "delete it, and use the location for nothing else"
             ) from None
         return note

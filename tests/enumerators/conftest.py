@@ -34,13 +34,13 @@ def location(request, tmp_path):
 
 @pytest.fixture
 def own_temporary_folder(tmp_path, monkeypatch):
-    """Let what the sources of a process keep in common lie in the test's own folder."""
+    """Put the notes that the sources of a process share into the test's own folder."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
-    """A round that takes long on a busy machine is waited for all the same, where a test does not say otherwise."""
+    """Wait for a round even if it takes long on a busy machine, unless a test says otherwise."""
     for module in (background_rounds, source_cleaning, held_messages):
         monkeypatch.setattr(module, "_PATIENCE_S", 60)
 
@@ -61,19 +61,19 @@ def query(store, tmp_path):
         return made[-1]
 
     yield make
-    for each in made:
-        each.stop()
+    for query in made:
+        query.stop()
 
 
 @pytest.fixture
 def no_waiting(monkeypatch):
-    """A queue that has no message says so at once."""
+    """A queue without messages answers at once."""
     monkeypatch.setattr(notification_queue, "_WAIT_S", 0)
 
 
 @pytest.fixture
 def told_query(store, queue, tmp_path):
-    """Make queries over the bucket in memory that the queue tells what there is."""
+    """Make queries over the bucket in memory that learn of objects by the queue."""
     made = []
 
     def make(**settings):
@@ -84,5 +84,5 @@ def told_query(store, queue, tmp_path):
         return made[-1]
 
     yield make
-    for each in made:
-        each.stop()
+    for query in made:
+        query.stop()

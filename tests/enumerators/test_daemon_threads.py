@@ -1,4 +1,4 @@
-"""Threads that do what ThreadPoolExecutor's do, and that no process waits for."""
+"""Threads that work like those of ThreadPoolExecutor, but that no process waits for."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The name of a process tells it from others that had, or get, its number."""
+"""The name of a process distinguishes it from others that had, or get, its number."""
 
 import subprocess
 import sys

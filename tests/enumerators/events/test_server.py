@@ -1,4 +1,4 @@
-"""Events over real sockets: who may tell some, and what becomes of those that go wrong."""
+"""Events over real sockets: who may send them, and what happens to damaged ones."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ def server():
 
 
 def answer(channel, damage):
-    """Return what the server answers to a damaged message, until it closes the connection."""
+    """Return the server's answer to a damaged message, until it closes the connection."""
     with socket.create_connection((channel.host, channel.port), 10) as connection:
         nonce = connection.recv(NONCE_BYTES, socket.MSG_WAITALL)
         connection.sendall(damage(message(channel.token, nonce, EVENTS)))
@@ -90,7 +90,7 @@ def test_strangers_do_not_fill_the_log(server, caplog):
     for _ in range(15):
         answer(server.channel, lambda _: b"")
     assert send(server.channel, EVENTS)
-    await_that(lambda: caplog.text.count("tells no source event") >= 10, state=lambda: caplog.text)
+    await_that(lambda: caplog.text.count("sends no source event") >= 10, state=lambda: caplog.text)
     assert sum(record.levelname == "WARNING" for record in caplog.records) == 10
 
 

@@ -1,6 +1,7 @@
 """A folder keeps its promises on a disk and in a bucket of a real endpoint."""
 
 import stat
+from dataclasses import replace
 
 import pytest
 
@@ -63,3 +64,23 @@ def test_an_error_names_the_option_and_what_the_location_is_for(tmp_path, config
         open_folder(f"{tmp_path}/file/x", config, **names).write("a", b"")
     with pytest.raises(OptionError, match="no-such-bucket"):
         open_folder("s3://no-such-bucket/x", config, **names).read("a")
+
+
+def test_a_file_where_a_folder_is_needed_is_named(tmp_path, config):
+    (tmp_path / "file").write_text("")
+    folder = open_folder(f"{tmp_path}/file/x", config)
+    for operation, use in (("read", lambda: folder.read("a")), ("write to", lambda: folder.write("a", b""))):
+        sentence = (
+            f"^cannot {operation} the state location {tmp_path}/file/x: {tmp_path}/file is a file, and a folder is"
+        )
+        with pytest.raises(ConnectorError, match=sentence):
+            use()
+
+
+def test_a_refused_request_says_whether_it_was_to_read_or_to_write(config):
+    folder = open_folder("s3://state/x", replace(config, access_key="nobody"))
+    for operation, use in (("read", lambda: folder.read("a")), ("write to", lambda: folder.write("a", b""))):
+        with pytest.raises(
+            ConnectorError, match=f"^the endpoint refused to {operation} the state location s3://state/x: "
+        ):
+            use()

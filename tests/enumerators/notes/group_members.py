@@ -56,7 +56,7 @@ class Member:
         )
         if self.bounded:
             self.run.bound_run()
-        self.alive, self.joined = True, False
+        self.alive, self.joined, self.targets = True, False, {}
 
     def plan(self):
         """Take a batch; return the event times that it reads."""
@@ -65,20 +65,22 @@ class Member:
         return self.read_batch()
 
     def make_plan(self):
-        """Plan a batch, which is forgotten by who dies now."""
+        """Plan a batch; a member that dies now forgets it."""
         self.joined = True
+        if self.bounded and not self.targets:
+            self.targets = {split: len(times) for split, times in self.logs.times.items()}
         end = self.run.latest_offset(self.offset)
         self.changed = end != self.offset
         if self.changed:
             self.planned = end
 
     def store(self):
-        """Store the offset: from now on its batch is read, be it by another run."""
+        """Store the offset: from now on its batch is read, even if by another run."""
         if self.planned is not None:
             self.before, self.offset, self.planned = self.offset, self.planned, None
 
     def read_batch(self):
-        """Read what was stored last, which tells the group what is left; return its event times."""
+        """Read the batch that was stored last, and report the rest to the group; return its event times."""
         if self.before is None:
             return []
         self.joined = True
@@ -88,17 +90,22 @@ class Member:
         return [self.logs.times[split][position] for split, position in batch]
 
     def limit(self, split):
-        """Return where a split ends, as far as it is there."""
+        """Return the present end of a split."""
         stop, last = self.logs.ends.get(split), len(self.logs.times[split])
         return last if stop is None else min(stop, last)
 
     def head(self, offset):
-        """Return the lowest unread event time after an offset."""
+        """Return the lowest event time after an offset that this run still has to read.
+
+        Records at or before the watermark are late, and hold back nobody.
+        """
         positions = offset.get("positions", {}).items()
-        return min((self.logs.times[s][p] for s, p in positions if p < self.limit(s)), default=float("inf"))
+        ends = {s: min(self.limit(s), self.targets.get(s, self.limit(s))) for s, _ in positions}
+        heads = [self.logs.times[s][p] for s, p in positions if p < ends[s]]
+        return min((time for time in heads if time > offset.get("watermark", -1)), default=float("inf"))
 
     def die(self):
-        """Go as after SIGKILL: the note stays."""
+        """End as after SIGKILL: the note stays."""
         self.alive, self.planned = False, None
 
     def stop(self):
@@ -107,14 +114,14 @@ class Member:
 
 
 def members(clock, *times, **options):
-    return [Member(clock, Logs(a=list(each)), **options) for each in times]
+    return [Member(clock, Logs(a=list(times_of_member)), **options) for times_of_member in times]
 
 
 def rounds(clock, some, count):
-    """Let all plan in turns; return what each batch read, by member."""
-    found = {i: [] for i in range(len(some))}
+    """Let all members plan in turns; return the event times of each batch, by member."""
+    ranges = {i: [] for i in range(len(some))}
     for _ in range(count):
         for i, member in enumerate(some):
-            found[i] += member.plan()
+            ranges[i] += member.plan()
         clock.sleep(0.2)
-    return found
+    return ranges

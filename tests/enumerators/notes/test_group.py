@@ -71,7 +71,7 @@ def test_a_member_that_stops_releases_the_others_at_once_and_one_that_is_killed_
 
 
 def test_flink_35157_and_40505_a_member_that_returns_takes_part_again():
-    """What a member said last held the group for good once it had finished or failed."""
+    """The last low of a member held the group for good once the member had finished or failed."""
     clock = Clock()
     fast, slow = members(clock, [1000, 1015, 1030], [100, 1009])
     rounds(clock, [fast, slow], 1)
@@ -87,7 +87,7 @@ def test_flink_35157_and_40505_a_member_that_returns_takes_part_again():
 
 @pytest.mark.parametrize("bounded", [False, True])
 def test_flink_32414_a_member_without_a_split_holds_nobody(bounded):
-    """A source that had no split yet held all that were aligned with it."""
+    """A source that had no split yet held back all sources that were aligned with it."""
     clock = Clock()
     busy, empty = Member(clock, Logs(a=[1000, 2000]), expected=2, bounded=bounded), Member(clock, Logs(), expected=2)
     rounds(clock, [busy, empty], 4)
@@ -101,7 +101,7 @@ def test_flink_32414_a_member_without_a_split_holds_nobody(bounded):
 
 @pytest.mark.parametrize("bounded", [False, True])
 def test_flink_39586_a_member_whose_last_split_goes_holds_nobody(bounded):
-    """A source that was left without a split held all others by its last watermark for good."""
+    """A source that was left without a split held back all others by its last watermark for good."""
     clock = Clock()
     slow, fast = members(clock, [100, 300], [1000, 1100])
     rounds(clock, [slow, fast], 1)
@@ -197,9 +197,9 @@ class Contender:
 
 
 def test_two_bounded_queries_of_two_sources_each_do_not_wait_for_each_other_for_ever():
-    """Each query asks its sources one after the other, so one that waits keeps the other from going on."""
+    """Each query asks its sources one after the other, so a waiting source keeps the other from going on."""
     times = [range(0, 60, 3), range(1, 60, 3)]
-    queries = [[Contender(Logs(a=list(each))) for each in pair] for pair in (times, times[::-1])]
+    queries = [[Contender(Logs(a=list(times_of_source))) for times_of_source in pair] for pair in (times, times[::-1])]
 
     def run(query):
         # Spark asks every source of a query, and ends when no offset has changed.

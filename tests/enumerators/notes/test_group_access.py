@@ -1,4 +1,4 @@
-"""Who may see the folder of a group, and what is left in it: the lease of a process, and what a dead one left."""
+"""The folder of a group: who may see it, the lease of a process, and the notes of a dead process."""
 
 import os
 import stat
@@ -55,7 +55,7 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path):
 def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
     folder = NoteFolder.of_application("app-1").within("groups", "join")
     folder.write("x", {"low": 1})
-    assert [each.path.name for each in applications()] == ["app-1"]
+    assert [live.path.name for live in applications()] == ["app-1"]
     yesterday = time.time() - 25 * 3600
     for path in tmp_path.rglob("*"):
         os.utime(path, (yesterday, yesterday))

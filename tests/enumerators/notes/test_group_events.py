@@ -14,16 +14,16 @@ pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
 
 class Group:
-    """Some members, and an oracle that knows what the others can know of each."""
+    """Some members, and an oracle that knows what other members can know of each member."""
 
     def __init__(self, clock, some):
         self.clock, self.members = clock, some
-        self.told = {}  # the lowest unread event time that each has told last, if that holds the others
-        self.leaves = {}  # the same after the batch that is planned or stored, as its plan saw it
+        self.told = {}  # the lowest unread event time that each has reported last, if it holds back the others
+        self.leaves = {}  # the same after the planned or stored batch, as its plan saw it
         self.renewed_at = {}
 
     def step(self, member):
-        """Go on by one step of Spark's, so that anything can come between two; tell whether anything was read."""
+        """Go on by one of Spark's steps, because anything may happen between two; return whether anything was read."""
         if not member.alive:
             return False
         self.renew()
@@ -56,7 +56,7 @@ class Group:
         return self.clock.now - self.renewed_at.get(member, float("-inf")) <= LEASE_S
 
     def renew(self):
-        """Do what the thread in each living planner does."""
+        """Do the work of the thread in each living planner."""
         for member in self.members:
             if member.alive and member.joined:
                 member.group.renew()
@@ -67,7 +67,7 @@ class Group:
         times.append(max([*times, amount]) + amount // 10)
 
     def pass_by(self, seconds):
-        """Let time pass; when it is more than a lease, it ends those of the dead."""
+        """Let time pass; if it is longer than a lease, the leases of dead members end."""
         while seconds > 0:
             self.clock.sleep(min(seconds, LEASE_S / 4))
             self.renew()
@@ -99,7 +99,7 @@ class Group:
         return every - set(member.seen)
 
     def settle(self):
-        """Let the dead return, and all read what there is; the living go on, or else a deadlock would end here."""
+        """Let the dead return, and all members read everything; only the end of the test would stop a deadlock."""
         for member in self.members:
             self.come_back(member)
         for _ in range(4):
@@ -107,7 +107,7 @@ class Group:
                 self.step(member)
         self.pass_by(LEASE_S + 1)  # some of ``expected`` may never come
         quiet_rounds, rounds = 0, 0
-        while quiet_rounds < 12:  # long enough for idle splits to be told from quiet ones
+        while quiet_rounds < 12:  # long enough to tell idle splits from quiet ones
             for member in self.members:
                 if self.unread(member):
                     self.come_back(member)  # a bounded run that ended before the last records came
@@ -137,9 +137,9 @@ ENDS = st.sampled_from([None, None, None, 0, 3])
 )
 def test_whatever_happens_nobody_passes_the_bound_and_everything_is_read(logs, bounded, priorities, expected, steps):
     clock, some, application = Clock(), [], str(uuid.uuid4())  # no note of another example is in its folder
-    for each, ends, priority in zip(logs, bounded, priorities, strict=False):
-        source = Logs(**{f"s{i}": times for i, (times, _) in enumerate(each)})
-        source.ends = {f"s{i}": stop for i, (_, stop) in enumerate(each)}
+    for splits, ends, priority in zip(logs, bounded, priorities, strict=False):
+        source = Logs(**{f"s{i}": times for i, (times, _) in enumerate(splits)})
+        source.ends = {f"s{i}": stop for i, (_, stop) in enumerate(splits)}
         some.append(Member(clock, source, bounded=ends, priority=priority, expected=expected, application=application))
     group = Group(clock, some)
     for step in steps:

@@ -16,7 +16,7 @@ from tidegate.errors import ConnectorError
 
 @pytest.fixture
 def notes(location, config):
-    """Make the notes of a member; each has its own, as on machines of their own."""
+    """Make the notes of a member; each member has its own, as on different machines."""
     return lambda **settings: SharedNotes(open_folder(location, config), "join", **settings)
 
 
@@ -110,7 +110,7 @@ def test_a_note_of_another_version_is_told_in_a_sentence(notes, note):
     group = GroupFolder(notes(), 10, renewed_by_thread=False, clocks=Clock().clocks)
     group.join({"id": "me"})
     notes().write("other", note)
-    with pytest.raises(ConnectorError, match=r"^the note 'other' in the alignment group is none of this version"):
+    with pytest.raises(ConnectorError, match=r"^the note 'other' in the alignment group is not from this version"):
         group.bound(1000, None)
 
 
@@ -126,7 +126,7 @@ def test_notes_that_nobody_renewed_for_a_day_are_removed(notes, location, config
 def test_a_file_that_is_no_note_is_told_in_a_sentence(notes, location, config):
     open_folder(location, config).within("join").write("x.json", b"{")
     open_folder(location, config).within("join").write("README.txt", b"{")
-    with pytest.raises(ConnectorError, match=r"^x\.json in the state location .*join is no note of this version"):
+    with pytest.raises(ConnectorError, match=r"^x\.json in the state location .*join is not a note of this version"):
         list(notes().notes())
 
 

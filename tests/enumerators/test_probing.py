@@ -1,0 +1,87 @@
+"""A folder of log files that only grow: no index, and a reader that yields positions."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from tidegate.connector import Extent, Head, ReaderPeek, SplitEnumerator, SplitReader
+
+
+class LogReader(SplitReader):
+    def __init__(self, source):
+        self.folder = source
+
+    def read(self, task):
+        for wanted in task.ranges:
+            lines = (self.folder / wanted.split_id).read_text().splitlines()[wanted.start : wanted.end]
+            times = [json.loads(line)["at"] for line in lines]
+            positions = range(wanted.start, wanted.start + len(lines))
+            yield pa.record_batch([pa.array(positions, pa.int64()), pa.array(times, pa.int64())], ["position", "at"])
+
+
+# The page on writing a connector shows this class.
+class LogEnumerator(SplitEnumerator):
+    def __init__(self, source) -> None:
+        self._folder = source
+        self._peek = ReaderPeek(LogReader(source), self._first_head, self.extents)
+
+    def peek(self, positions):
+        return self._peek.peek(positions)
+
+    def latest(self, ends):
+        return self._peek.latest(ends)
+
+    def _first_head(self, batch: pa.RecordBatch) -> Head | None:
+        for position, at in zip(batch["position"].to_pylist(), batch["at"].to_pylist(), strict=True):
+            if at is not None:
+                return Head(position, at)
+        return None
+
+    def discover(self):
+        return [file.name for file in self._folder.glob("*.log")]
+
+    def starts(self, splits, *, first):
+        return {split: extent.begin for split, extent in self.extents(splits).items()}
+
+    def extents(self, splits):
+        files = {split: self._folder / split for split in splits}
+        return {split: Extent(0, file.read_text().count("\n")) for split, file in files.items() if file.exists()}
+
+
+@pytest.fixture
+def logs(tmp_path):
+    def append(name, *times):
+        with (tmp_path / name).open("a") as file:
+            file.writelines(json.dumps({"at": at}) + "\n" for at in times)
+
+    append("a.log", None, 5, 7)
+    append("b.log", 6)
+    return tmp_path, append
+
+
+def test_a_peek_finds_the_first_record_to_align_by(logs):
+    folder, _ = logs
+    assert LogEnumerator(folder).peek({"a.log": 0, "b.log": 1}) == {"a.log": Head(1, 5), "b.log": None}
+
+
+def test_a_peek_needs_no_earlier_call_of_extents_for_its_split(logs):
+    """Extents of other splits, such as those for which starts() asks, hide none."""
+    folder, _ = logs
+    enumerator = LogEnumerator(folder)
+    enumerator.starts(["b.log"], first=False)
+    assert enumerator.peek({"a.log": 2}) == {"a.log": Head(2, 7)}
+
+
+def test_a_peek_reads_up_to_the_present_end(logs):
+    folder, append = logs
+    enumerator = LogEnumerator(folder)
+    assert enumerator.peek({"b.log": 1}) == {"b.log": None}
+    append("b.log", 9)
+    assert enumerator.peek({"b.log": 1}) == {"b.log": Head(1, 9)}
+
+
+def test_a_split_that_has_vanished_has_no_record(logs):
+    folder, _ = logs
+    (folder / "b.log").unlink()
+    assert LogEnumerator(folder).peek({"b.log": 0}) == {"b.log": None}
