@@ -13,6 +13,7 @@ from tidegate.conformance.lab import trial as trials
 from tidegate.conformance.lab.explain import told
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
+from tidegate.conformance.lab.query import STARTED
 from tidegate.conformance.lab.trial import Trial
 from tidegate.conformance.opting_out import OptedOut, opted_out
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
@@ -91,8 +92,7 @@ def judge(
     trial = Trial(checked.id, lambda: Lab(harness, open_run, patience_s), partial(_test, checked))
     verdict = _tested(checked, trial, deadline_s or _DEADLINES_S[checked.tier])
     verdict = replace(verdict, connector=verdict.connector or _name_of(harness))
-    here_only = verdict.status is Status.SKIPPED and not isinstance(trial.error, NotApplicableError)
-    if exempt is None or here_only:
+    if exempt is None or verdict.here_only:
         return verdict
     if verdict.status in {Status.PASSED, Status.SKIPPED}:
         outcome = "it holds" if verdict.status is Status.PASSED else f"it does not apply, for {verdict.text}"
@@ -124,8 +124,12 @@ def _tested(checked: Rule, trial: Trial[None], deadline_s: float) -> Verdict:
     else:
         status, text = Status.PASSED, ""
     raised = status is Status.FAILED and not isinstance(trial.error, ConformanceError)
-    verdict = Verdict(checked, status, text, seconds=seconds, raised=raised)
-    return verdict if lab is None else replace(verdict, story=tuple(lab.story), connector=name_of(lab.harness))
+    here_only = status is Status.SKIPPED and not isinstance(trial.error, NotApplicableError)
+    verdict = Verdict(checked, status, text, seconds=seconds, raised=raised, here_only=here_only)
+    if lab is None:
+        return verdict
+    queried = any(step.startswith(STARTED) for step in lab.story)
+    return replace(verdict, story=tuple(lab.story), connector=name_of(lab.harness), through_query=queried)
 
 
 def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:

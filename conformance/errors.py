@@ -6,7 +6,7 @@ __all__ = ["ConformanceError", "NotApplicableError", "NotExercisedError", "Skipp
 
 
 class ConformanceError(AssertionError):
-    """A connector breaks a rule.  The message tells the failure, and the steps that led to it."""
+    """A connector breaks a rule.  The message has the failure, and the steps that led to it."""
 
 
 class NotExercisedError(ConformanceError):

@@ -72,7 +72,7 @@ def _checked(config: pytest.Config, tiers: list[str], files: list[str]) -> list[
 class _Conformance:
     """The verdicts of this run.
 
-    _verdicts, _opted_out: by the suite and the connector; verdicts also by their test, of which the last run counts.
+    _verdicts, _opted_out: by the suite and the connector; verdicts also by their test, whose last run counts.
     """
 
     def __init__(self, config: pytest.Config, tiers: list[str], files: list[Path]) -> None:

@@ -115,9 +115,12 @@ class Rule:
         return list(AREAS).index(self.area), int(self.id.partition("-")[2])
 
     @property
-    def turn(self) -> tuple[int, bool, tuple[int, int]]:
-        """The order in which rules are checked: quick ones first."""
-        return list(Tier).index(self.tier), self.waits, self.order
+    def turn(self) -> tuple[int, bool, bool, tuple[int, int]]:
+        """The order in which rules are checked: quick ones first, and then those about what a connector leaves open.
+
+        With such a leak, the other rules would end for lack of files, and name no leak.
+        """
+        return list(Tier).index(self.tier), self.waits, self.area != "LIFE", self.order
 
 
 _RULES: dict[str, Rule] = {}

@@ -42,7 +42,7 @@ class Scenario:
     """One life of a query, over splits that change.
 
     max_drift_s: for alignment; None: unaligned.
-    out_of_orderness_s: how far rows may lie behind earlier ones of their split; ``append`` keeps to it.
+    out_of_orderness_s: how far rows may be behind earlier rows of their split; ``append`` obeys it.
 
     Every method is a step.  It raises ConformanceError if the connector goes wrong, with the steps that led to it.
     Closed by ``end``, or as a context manager.
@@ -233,9 +233,7 @@ class Scenario:
         if self._drift_ms is None or not batch.keys:
             return
         before_ms = batch.start.get("watermark", _NEVER)
-        heads: dict[int, int] = {}
-        for key, row in self._unread.items():
-            heads.setdefault(row.split, self._counts_at(key))
+        heads = self._heads()
         # A split behind the watermark is read at once, and holds back no other; a split of the source may hold several
         # of ours.
         if min(heads.values(), default=0) <= before_ms and not self.lab.can(Ability.ROW_POSITIONS):
@@ -270,10 +268,12 @@ class Scenario:
         before_ms, after_ms = self._watermark_ms, batch.end.get("watermark", _NEVER)
         if after_ms < before_ms:
             raise self.lab.fail(f"batch {batch.number}: the watermark goes back by {before_ms - after_ms} ms")
+        late = self._late()
         self._watermark_ms = after_ms
         if after_ms == before_ms:
             return
-        passed = [key for key, row in self._unread.items() if before_ms < (row.event_time_ms or 0) <= after_ms]
+        holding = [key for key, row in self._unread.items() if row.split not in late]
+        passed = [key for key in holding if before_ms < self._counts_at(key) <= after_ms]
         if passed:
             raise self.lab.fail(
                 f"batch {batch.number}: the watermark passes {passed[0]}, which is there and not read: it will be late"
@@ -302,6 +302,19 @@ class Scenario:
         greatest_ms = max(row.event_time_ms or 0 for row in split.rows)
         near = not holds and greatest_ms - self._disorder_ms <= self._watermark_ms
         self._behind |= {split.number} if late or near else set()
+
+    def _heads(self) -> dict[int, int]:
+        """Return the event time, in ms, of the first unread row of each split that has one."""
+        heads: dict[int, int] = {}
+        for key, row in self._unread.items():
+            heads.setdefault(row.split, self._counts_at(key))
+        return heads
+
+    def _late(self) -> set[int]:
+        """Return the splits that came, or woke, behind the watermark and have not caught up: they do not hold it."""
+        late = {split for split, at_ms in self._heads().items() if at_ms <= self._watermark_ms} & self._behind
+        # A split of the source may hold several of ours.
+        return set(self._heads()) if late and not self.lab.can(Ability.ROW_POSITIONS) else late
 
     def _holds(self, split: Split) -> bool:
         """Return whether the watermark must not pass the last row of a split."""

@@ -40,6 +40,8 @@ class Verdict:
     seconds: of the test.
     connector: the harness's name.
     raised: whether it failed by an unexpected error, not by a complaint of the kit.
+    through_query: whether its test started a query, and did not only call the connector itself.
+    here_only: whether it is skipped for a reason of this machine, such as a package that is missing.
     """
 
     rule: Rule
@@ -49,6 +51,16 @@ class Verdict:
     seconds: float = 0.0
     connector: str = ""
     raised: bool = False
+    through_query: bool = False
+    here_only: bool = False
+
+    @property
+    def origin(self) -> str | None:
+        """The kind and the place of an unexpected error, which failures of one cause share; None: the kit complains."""
+        if not self.raised:
+            return None
+        frames = [line for line in self.text.splitlines() if line.startswith("  File ")]
+        return f"{self.text.partition(':')[0]}{''.join(frames[-1:])}"
 
     @property
     def fails(self) -> bool:
@@ -115,6 +127,22 @@ class Report:
         return [verdict for verdict in self.verdicts if verdict.fails]
 
     @property
+    def causes(self) -> list[list[Verdict]]:
+        """The failures, those by one unexpected error together; first those that lead to the fault soonest.
+
+        Their tests call the connector itself.  Of them, those about reading come first: all else builds on it.
+        """
+        causes: dict[str, list[Verdict]] = {}
+        for verdict in sorted(self.failures, key=lambda verdict: (verdict.through_query, verdict.rule.area != "READ")):
+            causes.setdefault(verdict.origin or verdict.rule.id, []).append(verdict)
+        return list(causes.values())
+
+    @property
+    def explanations(self) -> list[str]:
+        """An explanation of each cause of failures."""
+        return [_explained(first, others) for first, *others in self.causes]
+
+    @property
     def conforms(self) -> bool:
         """Whether every MUST and SHOULD that was checked holds, one at least, and no opting out is stale."""
         return not self.failures and not self.stale and bool(self.counts[Status.PASSED])
@@ -137,8 +165,16 @@ class Report:
         """Raise ConformanceError, with all failures explained, unless the connector conforms."""
         if self.conforms:
             return
-        parts = [self.headline, *self.stale.values(), *(verdict.explained() for verdict in self.failures)]
+        parts = [self.headline, *self.stale.values(), *self.explanations]
         raise ConformanceError("\n\n".join(parts))
+
+
+def _explained(first: Verdict, others: list[Verdict]) -> str:
+    """Return the explanation of the first failure of a cause, and name the others."""
+    if not others:
+        return first.explained()
+    rules = ", ".join(verdict.rule.id for verdict in others)
+    return f"{first.explained()}\n\nThe same error at the same place breaks {len(others)} more: {rules}"
 
 
 def in_order(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

@@ -60,5 +60,5 @@ def _live(lab: Lab, drifts_s: tuple[int | None, ...]) -> None:
     try:
         from tidegate.conformance.lab.machine import live_many_lives
     except ModuleNotFoundError:
-        raise SkippedError("Hypothesis is not installed: pip install tidegate[conformance]") from None
+        raise SkippedError("Hypothesis is not installed: pip install 'tidegate[conformance]'") from None
     live_many_lives(lab, drifts_s, _SECONDS)

@@ -25,14 +25,14 @@ class Blind:
 
     def enumerator(self, state: Json | None) -> Any:
         """Return an enumerator without lookup()."""
-        return _WithoutLookup(self._source.enumerator(state))
+        return _without_lookup(self._source.enumerator(state))
 
 
-class _WithoutLookup:
-    def __init__(self, enumerator: Any) -> None:
-        self._enumerator = enumerator
+def _without_lookup(enumerator: Any) -> Any:
+    # From Python 3.12 on, isinstance() with a protocol does not see what __getattr__ returns.
+    names = [name for name in dir(enumerator) if not name.startswith("_") and name != "lookup"]
+    return type("WithoutLookup", (), {name: _passed_on(enumerator, name) for name in names})()
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "lookup":
-            raise AttributeError(name)
-        return getattr(self._enumerator, name)
+
+def _passed_on(enumerator: Any, name: str) -> property:
+    return property(lambda _: getattr(enumerator, name))

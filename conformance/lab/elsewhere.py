@@ -1,4 +1,4 @@
-"""Calls functions in another Python process, as planners and executors are other processes, too."""
+"""Calls functions in another Python process, because planners and executors are other processes."""
 
 from __future__ import annotations
 

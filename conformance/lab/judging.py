@@ -49,7 +49,7 @@ def past_the_bound(
 
     disorder_ms: how much further it may read, if cuts are found by probing.
     since: number of the first batch that can know of a row, for rows that were written during the run.
-    catch_up: late rows hold, too, so the bound of an earlier batch does not count.
+    catch_up: late rows also hold the bound, so the bound of an earlier batch does not count.
     """
     read: set[str] = set()
     furthest_ms = watermark = None

@@ -142,7 +142,7 @@ class Lab:
         self._closers: list[Callable[[], object]] = [self.harness.close]
 
     def tell(self, step: str) -> None:
-        """Add a step to the story that a failure tells."""
+        """Add a step to the story in the message of a failure."""
         self.story.append(step)
 
     def saw(self, what: str) -> None:
@@ -288,7 +288,7 @@ class Lab:
             if time.monotonic() > deadline:
                 said = complaint if isinstance(complaint, str) else complaint()
                 raise self.fail(f"{said} (waited {self.patience_s:g} s)")
-            time.sleep(_POLL_S)  # a system that is looked at tells nobody when it has changed
+            time.sleep(_POLL_S)  # the system does not report its changes
 
     def read(
         self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None

@@ -156,7 +156,7 @@ class _Life(RuleBasedStateMachine):
 
 
 def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) -> None:
-    """Make up lives for a number of seconds, and tell the lab their events.
+    """Make up lives for a number of seconds, and report their events to the lab.
 
     drifts_s: the max drifts that are tried.
 

@@ -23,7 +23,10 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
-__all__ = ["Batch", "Query"]
+__all__ = ["STARTED", "Batch", "Query"]
+
+STARTED = "start the query"
+"""The step of a test that starts a query."""
 
 _PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
 
@@ -74,7 +77,7 @@ class Query:
         """Begin a run, and repeat a batch that the last run did not commit."""
         if source is not None:
             self.source = source
-        self.lab.tell("start the query" + (" with Trigger.AvailableNow" if bounded else ""))
+        self.lab.tell(STARTED + (" with Trigger.AvailableNow" if bounded else ""))
         opened = self.lab.open_run(self.source.as_stream(), self.clock.clocks, self.cores)
         self.lab.at_close(opened.close)
         self.run = opened
@@ -172,7 +175,7 @@ class Query:
             elif time.monotonic() > deadline:
                 raise self.lab.fail(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
             elif batch is None:
-                time.sleep(_PAUSE_S)  # the planner has its own clock, and the system that it asks a real one
+                time.sleep(_PAUSE_S)  # the planner's clock is virtual, but the system that it asks needs real time
 
     def run_until_read(self, rows: Iterable[Row], *budgets: Budget) -> None:
         """Make batches, each with the next of the budgets, until some rows are all delivered."""

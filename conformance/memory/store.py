@@ -1,6 +1,6 @@
 """Keeps rows in the memory of this process, for the reference connector; other processes reach them by a socket.
 
-A fault is data, too: while one is set, every answer is late, damaged, or does not come.
+A fault is also data: while one is set, every answer is late or damaged, or does not come.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ def verdict_told(verdict: Verdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
         "connector": verdict.connector,
         "raised": verdict.raised,
+        "throughQuery": verdict.through_query,
+        "hereOnly": verdict.here_only,
     }
 
 
@@ -60,6 +62,8 @@ def verdict_from(data: dict[str, Any]) -> Verdict:
         data["seconds"],
         data["connector"],
         data["raised"],
+        data["throughQuery"],
+        data["hereOnly"],
     )
 
 

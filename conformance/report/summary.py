@@ -7,7 +7,7 @@ from collections import Counter
 from tidegate.conformance.rules import AREAS
 from tidegate.conformance.verdicts import Report, Status, Verdict
 
-__all__ = ["area_lines", "ends", "notes"]
+__all__ = ["area_lines", "begin_with", "ends", "notes"]
 
 
 def ends(verdicts: list[Verdict]) -> str:
@@ -23,13 +23,26 @@ def area_lines(report: Report) -> list[str]:
     return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {ends(verdicts)}" for area, verdicts in report.by_area.items()]
 
 
+def begin_with(report: Report) -> str | None:
+    """Return a line about the failure that leads to the fault soonest; None: all failures are alike in this."""
+    if len({verdict.through_query for verdict in report.failures}) < 2:
+        return None
+    first = report.causes[0][0].rule
+    return f"Begin with {first.id} {first.title}: its test calls the connector itself, without a query."
+
+
 def notes(report: Report) -> list[str]:
-    """Return a line for each rule that does not simply hold, and for each missing ability."""
+    """Return a line for each rule that does not simply hold, each reason to skip rules, and each missing ability."""
     lines = []
     for verdict in report:
         if verdict.status is Status.EXEMPT:
             lines.append(f"exempt: {verdict.rule.id} {verdict.rule.title}: {verdict.text.splitlines()[0]}")
         elif not verdict.status.good:
             lines.append(f"{verdict.status.value}: {verdict.rule.id} {verdict.rule.title} ({verdict.rule.level.name})")
+    here: dict[str, list[str]] = {}
+    for verdict in report:
+        if verdict.here_only:
+            here.setdefault(verdict.text, []).append(verdict.rule.id)
+    lines += [f"skipped here: {', '.join(rules)}: {why}" for why, rules in here.items()]
     lines += [f"without {ability.name}: {why}" for ability, why in report.opted_out.items()]
     return [*lines, *report.stale.values()]

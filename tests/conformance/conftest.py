@@ -8,7 +8,7 @@ from tidegate.conformance.lab.trial import Trial
 
 
 def pytest_itemcollected(item):
-    """Let rules that run queries find the session of all tests, or they start one that other tests then find."""
+    """Make rules that run queries use the session of all tests.  Else they start one that other tests then use."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     tested = parameters.get("rule") or ("mutant" in parameters and rules.rule_named(parameters["mutant"].killer))
     if isinstance(tested, rules.Rule) and tested.tier in {rules.Tier.SPARK, rules.Tier.FAULTS}:
@@ -17,7 +17,7 @@ def pytest_itemcollected(item):
 
 @pytest.fixture
 def small_rules(monkeypatch):
-    """Let a few small rules be all that there are."""
+    """Replace all rules by a few small ones."""
     rules.all_rules()
     monkeypatch.setattr(rules, "_RULES", {rule.id: rule for rule in RULES})
     return RULES
@@ -25,7 +25,7 @@ def small_rules(monkeypatch):
 
 @pytest.fixture
 def hangs(monkeypatch):
-    """Return an event that what hangs sets when it has come so far: its deadline counts from there."""
+    """Return an event that code sets before it hangs; its deadline counts from there."""
     waits = threading.Event()
 
     def join(trial, seconds):

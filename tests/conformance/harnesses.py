@@ -24,22 +24,22 @@ from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 _TOPICS = (f"conformance-{number}" for number in itertools.count())
 _NO_TIMESTAMP = -1
 _BATCH_ROWS = 500
-_MOST_BYTES = 4 << 20  # of a row: Kafka's own limit is below what the kit writes
+_MOST_BYTES = 4 << 20  # the maximum size of a row, since the kit writes rows beyond Kafka's limit
 _PATIENCE_S = 60
-_PATIENCE_WITH_STOPS_S = 4  # of the broker, which is stopped for less
-_PATIENCE_WITH_FAULTS_S = 8  # of the endpoint, in which it gives some answers of a second each
+_PATIENCE_WITH_STOPS_S = 4  # a deadline that outlasts the stops of the broker
+_PATIENCE_WITH_FAULTS_S = 8  # a deadline that allows the endpoint some answers of a second each
 _SCHEMA = StructType().add("key", "string").add("value", "string").add("at", "long")
 
 
 def _parts(records):
-    """Yield records in parts that a topic takes as one batch each."""
+    """Yield records in parts, each of which a topic takes as a batch."""
     part, size = [], 0
-    for each in records:
-        size += len(each.value or b"")
+    for record in records:
+        size += len(record.value or b"")
         if part and (len(part) == _BATCH_ROWS or size > _MOST_BYTES // 2):
             yield part
-            part, size = [], len(each.value or b"")
-        part.append(each)
+            part, size = [], len(record.value or b"")
+        part.append(record)
     if part:
         yield part
 
@@ -47,7 +47,7 @@ def _parts(records):
 class KafkaWriter(Writer):
     """Appends to a partition.
 
-    The offset of each row is kept, for markers of transactions take some in between.
+    It keeps the offset of each row, since markers of transactions take offsets between rows.
     """
 
     def __init__(self, server, topic, partition):
@@ -80,7 +80,8 @@ class KafkaWriter(Writer):
             producer.send(self.topic, b"aborted", partition=self.partition, timestamp_ms=1).get(60)
             producer.abort_transaction()
         self.end += 2  # the record and the marker
-        # The broker says that it will write the marker, not that it has: a row that came first would take its offset.
+        # The broker confirms that it will write the marker, not that it has.  A row that comes first would take its
+        # offset.
         topics = Topics(self.server)
         await_that(lambda: topics.end(self.topic, self.partition, isolation_level="read_committed") == self.end)
 
@@ -94,7 +95,7 @@ class KafkaWriter(Writer):
 class KafkaHarness(Harness):
     """A topic of its own; each split is a partition.
 
-    fails: whether the broker will fail.
+    fails: the test makes the broker fail.
     """
 
     abilities = (
@@ -150,7 +151,7 @@ class KafkaHarness(Harness):
 
 @contextmanager
 def _stopped_now_and_then(server):
-    """Stop the broker's process again and again, for the first time now, so that the first answer is late."""
+    """Stop the broker's process repeatedly, beginning now, so that the first answer is late."""
 
     def go_and_stop(over):
         while not over.is_set():
@@ -168,7 +169,7 @@ def _stopped_now_and_then(server):
 
 
 class S3Writer(Writer):
-    """Each call of ``append`` lays down an object of its own."""
+    """Writes an object with each call of ``append``."""
 
     def __init__(self, bucket, number):
         self.bucket, self.number, self.objects = bucket, number, itertools.count()
@@ -187,7 +188,7 @@ class S3Writer(Writer):
 class S3Harness(Harness):
     """A bucket of its own; each split is a folder.
 
-    fails: whether the endpoint will fail; if not, nothing stands before it, for a proxy costs more than the endpoint.
+    fails: the test makes the endpoint fail.  False: there is no proxy before it, since a proxy slows it down.
     """
 
     abilities = (
@@ -250,8 +251,8 @@ class S3Harness(Harness):
 
 
 @contextmanager
-def _closing(thing):
+def _closing(resource):
     try:
-        yield thing
+        yield resource
     finally:
-        thing.close()
+        resource.close()

@@ -1,6 +1,6 @@
-"""Mistakes that the author of a connector may make: the outbox of the example, each time with one of them.
+"""Mistakes that the author of a connector may make, each in a copy of the example's outbox.
 
-Each is named with the rule that must find it, what is replaced, and by what.
+A mistake has the rule that must find it, the text that is replaced, and the new text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Mistake(NamedTuple):
         """Return a harness of the outbox with this mistake."""
         assert _TEXT.count(self.old) == 1, f"{self.old!r} stands {_TEXT.count(self.old)} times in the outbox"
         module = ModuleType(f"outbox_with_{id(self)}")
-        sys.modules[module.__name__] = module  # where pydantic looks for the types of fields
+        sys.modules[module.__name__] = module  # pydantic looks there for the types of fields
         exec(compile(_TEXT.replace(self.old, self.new), module.__name__, "exec"), module.__dict__)  # noqa: S102
 
         class Mistaken(OutboxHarness):
@@ -57,7 +57,9 @@ MISTAKES = [
         _LOOKUP,
         _LOOKUP.replace("min(id), ", "id, ", 1).replace("HAVING min(id) IS NOT NULL", "ORDER BY at_ms, id LIMIT 1"),
     ),
-    Mistake("lookup says the time that was asked for", "TIME-6", "else Head(*row)", "else Head(row[0], event_time_ms)"),
+    Mistake(
+        "lookup returns the time that was requested", "TIME-6", "else Head(*row)", "else Head(row[0], event_time_ms)"
+    ),
     Mistake("one lost row is none", "READ-27", _LOST, _LOST.replace("start)", "start + 1)")),
     Mistake("only a whole range is lost", "READ-27", _LOST, "extent.begin >= wanted.end > wanted.start"),
     Mistake("only half a range is lost", "READ-27", _LOST, "2 * extent.begin > wanted.start + wanted.end"),
@@ -67,7 +69,7 @@ MISTAKES = [
         _LOST,
         _LOST.replace("extent.begin > wanted.start", "wanted.start < extent.begin < extent.end"),
     ),
-    Mistake("loss is told in spite of the option", "READ-14", "self._source.fail_on_data_loss and (", "("),
+    Mistake("loss ends the query in spite of the option", "READ-14", "self._source.fail_on_data_loss and (", "("),
     Mistake("a shard that is gone is no loss", "LIFE-11", _LOST, "extent and extent.begin > wanted.start"),
     Mistake("a begin is a row early", "SPLIT-20", _BEGIN, _BEGIN.replace("min(id)", "max(0, min(id) - 1)")),
     Mistake("a begin is that of all shards", "SPLIT-20", _BEGIN, "(SELECT min(id) FROM outbox)"),

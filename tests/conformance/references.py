@@ -1,4 +1,4 @@
-"""Connectors that keep the rules of what the reference connector, which has only what it needs, does not have."""
+"""Connectors that keep the rules about abilities that the minimal reference connector lacks."""
 
 import time
 from copy import copy
@@ -46,12 +46,12 @@ class WholeEnumerator(MemoryEnumerator):
         return {"store": self._state["store"]}
 
     def cost(self, ranges):
-        rows = sum(each.end - each.start for each in ranges.values())
+        rows = sum(span.end - span.start for span in ranges.values())
         return Cost(rows, bytes=100 * rows)
 
 
 class TimedReader(MemoryReader):
-    """Knows event times, too."""
+    """Gives event times, too."""
 
     def read_timed(self, task):
         for number, wanted in enumerate(task.ranges):
@@ -68,7 +68,7 @@ _NOBODY = -1  # the split of a bad record
 
 
 class AsideSource(MemorySource):
-    """Sets bad records aside if it is told to."""
+    """Sets bad records aside if its option says so."""
 
     aside: bool = False
 
@@ -81,7 +81,7 @@ class AsideSource(MemorySource):
 
 
 class AsideReader(MemoryReader):
-    """Counts bad records, and keeps them nowhere."""
+    """Counts bad records, but writes them nowhere."""
 
     def __init__(self, source):
         super().__init__(source)

@@ -1,4 +1,4 @@
-"""The page of the rules, docs/conformance-rules.md: made from them, and from the sins that they are known to find.
+"""Makes docs/conformance-rules.md from the rules, and from the sins that they are known to find.
 
 python -m tests.conformance.rules_page writes it.
 """
@@ -20,9 +20,9 @@ def rules_page():
             "",
             f"Made by `{COMMAND}` from the rules in `conformance/checks/`; do not edit it.",
             "",
-            *_table(("level", "rules", "meaning"), [_counted(rules, each, "level") for each in Level]),
+            *_table(("level", "rules", "meaning"), [_counted(rules, level, "level") for level in Level]),
             "",
-            *_table(("tier", "rules", "what it takes"), [_counted(rules, each, "tier") for each in Tier]),
+            *_table(("tier", "rules", "what it takes"), [_counted(rules, tier, "tier") for tier in Tier]),
             "",
             "*Needs* are abilities; a connector that opts out of one is not tested by the rule. *Known to find* are",
             "sins of deliberately broken connectors, each of which `tests/conformance/test_mutants.py` commits.",
@@ -55,7 +55,7 @@ def _rule(rule):
         ("Purpose", rule.purpose),
         ("Tested", rule.tested),
         ("Passes", rule.passes),
-        ("Needs", ", ".join(f"`{ability.name}`" for ability in sorted(rule.needs, key=lambda each: each.name))),
+        ("Needs", ", ".join(f"`{ability.name}`" for ability in sorted(rule.needs, key=lambda ability: ability.name))),
         ("When it fails, look at", "; ".join(rule.look_at)),
         ("Known to find", "; ".join(sins)),
         ("From", rule.source),
@@ -81,7 +81,7 @@ def _heading(rule):
 
 
 def _anchor(rule):
-    """Return the anchor that GitHub makes of a heading."""
+    """Return the anchor that GitHub gives a heading."""
     kept = [c for c in _heading(rule).lower() if c.isalnum() or c in " -_"]
     return "".join(kept).replace(" ", "-")
 

@@ -1,4 +1,4 @@
-"""Rules that need no connector, and a harness that reads nothing: for tests of what runs rules and shows them."""
+"""Rules that need no connector, and a harness that reads nothing, for tests of the runner and of reports."""
 
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.harness import Harness, Writer

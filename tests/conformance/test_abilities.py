@@ -8,7 +8,7 @@ def test_a_connector_can_do_everything_unless_it_says_otherwise():
     assert all(ability in Abilities() for ability in Ability)
 
 
-def test_cannot_and_not_yet_are_told_apart():
+def test_cannot_and_not_yet_are_distinguished():
     abilities = Abilities().cannot(Ability.HOLES, "rows are dense").not_yet(Ability.BATCH, "nobody asked")
     assert str(abilities.lacking(Ability.HOLES)) == "cannot: rows are dense"
     assert str(abilities.lacking(Ability.BATCH)) == "does not yet: nobody asked"

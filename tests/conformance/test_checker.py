@@ -50,7 +50,7 @@ def test_a_broken_rule_tells_what_was_done_what_to_look_at_and_how_to_try_it_alo
     assert "Traceback" not in explained
 
 
-def test_what_a_connector_raises_is_told_with_its_own_stack():
+def test_what_a_connector_raises_is_reported_with_its_own_stack():
     def test(lab):
         Path("/no/such/file").read_text()
 
@@ -69,6 +69,12 @@ def test_an_error_that_no_rule_expects_does_not_send_people_to_what_the_rule_is_
     assert "Look at:\n  - where this error is raised, which the rule does not expect\n\n" in explained
     assert "- the cable" not in explained
     assert not judged(breaks).raised
+
+
+def test_a_verdict_knows_whether_its_test_started_a_query():
+    rules = {rule.id: rule for rule in rules_of([Tier.CONTRACT])}
+    assert judge(rules["STATE-1"], MemoryHarness).through_query
+    assert not judge(rules["READ-1"], MemoryHarness).through_query
 
 
 def test_a_rule_that_never_saw_what_it_is_about_was_not_exercised():
@@ -197,7 +203,7 @@ def test_a_rule_that_is_skipped_does_not_hide_that_the_harness_fails_to_close():
     assert verdict.text.startswith("RuntimeError: a lock is still held")
 
 
-def test_what_went_wrong_first_is_what_is_told():
+def test_what_went_wrong_first_is_what_is_reported():
     assert judge(small_rule("READ-1", breaks), FailsToClose).text == "row 0#7 is missing"
 
 
@@ -345,12 +351,12 @@ def test_what_cannot_be_checked_is_refused(small_rules, arguments, sentence):
         (lambda lab: lab.source_at_end(), "small has no start_at_end, but START_AT_END is not opted out of"),
     ],
 )
-def test_what_a_harness_lacks_is_told_with_the_ability_to_opt_out_of(do, sentence):
+def test_what_a_harness_lacks_is_reported_with_the_ability_to_opt_out_of(do, sentence):
     assert sentence in judged(do).text
 
 
 @pytest.mark.parametrize("attribute", ["key_column", "value_column", "event_time_column"])
-def test_a_column_that_is_not_there_is_told_with_what_names_it(attribute):
+def test_a_column_that_is_not_there_is_reported_with_what_names_it(attribute):
     class Misnamed(MemoryHarness):
         pass
 
@@ -388,7 +394,7 @@ def test_the_first_verdict_does_not_wait_for_pandas():
 
 def test_a_report_is_sorted_by_area_though_quick_rules_are_checked_first():
     checked = []
-    told = lambda verdict: checked.append(verdict.rule.id)  # noqa: E731
-    report = check_connector(MemoryHarness, only=["SPLIT-4", "LIFE-13"], on_verdict=told)
+    note = lambda verdict: checked.append(verdict.rule.id)  # noqa: E731
+    report = check_connector(MemoryHarness, only=["SPLIT-4", "LIFE-13"], on_verdict=note)
     assert checked == ["LIFE-13", "SPLIT-4"]
     assert [verdict.rule.id for verdict in report] == ["SPLIT-4", "LIFE-13"]

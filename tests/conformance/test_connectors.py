@@ -1,10 +1,10 @@
-"""tidegate's own connectors, the reference and the example keep the rules: on a real broker, endpoint and database.
+"""tidegate's connectors, the reference and the example keep the rules, on a real broker, endpoint and database.
 
-A Spark of its own takes long.  So each rule that starts one is tested where no other test shows the same:
+A new Spark takes long to start.  So a rule that starts one is tested only where no other test shows the same.
 ``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects.
-``test_connect`` reads a topic through Spark Connect.  Of the reference the mutants are made that these rules must find;
-queries of Spark read the other three.  LIVES of a query are made up.
-With TIDEGATE_CONFORMANCE_DRIVERS=yes all rules are tested everywhere, with as many lives as a user's run takes.
+``test_connect`` reads a topic through Spark Connect.  The reference is the base of the mutants that these rules must
+find, and queries of Spark read the other three connectors.  LIVES lives of a query are made up.  With
+TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested everywhere, with as many lives as a user's run takes.
 """
 
 import os
@@ -26,14 +26,14 @@ OWN_DRIVER = {("TestS3", "SPARK-11")}
 
 @pytest.fixture
 def rule(request):
-    """The rule that is tested; None where abilities are."""
+    """The rule that is tested; None: abilities are tested."""
 
 
 @pytest.fixture
 def fails(rule):
-    """Whether the other side has to fail: what makes it fail costs, and so does patience.
+    """Whether the other side has to fail, which takes longer.
 
-    LIFE-2 counts sockets.  The pool of a process keeps one or two to an endpoint, but none to what stands before it.
+    LIFE-2 counts sockets.  The pool of a process keeps one or two to an endpoint, but none to a proxy before it.
     """
     return rule is None or rule.tier is Tier.FAULTS or rule.id == "LIFE-2"
 

@@ -1,4 +1,4 @@
-"""The kit is tested by what it must find: every sin by the rule that is named for it."""
+"""The kit finds every sin, by the rule that the mutant names."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tidegate.conformance.verdicts import Status
 
 @pytest.fixture(autouse=True)
 def _as_it_was_lived(monkeypatch):
-    """A life that goes wrong need not be shrunk; ``test_scenario`` does that."""
+    """Do not shrink lives that go wrong; ``test_scenario`` tests that."""
     monkeypatch.setattr(machine, "_SLOW_S", 0)
 
 

@@ -38,13 +38,13 @@ def test_what_is_there_cannot_be_opted_out_of(ability, sentence):
 
 
 def test_what_is_not_there_is_opted_out_of_rightly():
-    found = opted_out(SmallHarness)
-    assert found.connector == "small"
-    assert [str(why) for why in found.abilities.values()] == [
+    opted = opted_out(SmallHarness)
+    assert opted.connector == "small"
+    assert [str(why) for why in opted.abilities.values()] == [
         "cannot: nothing leaves any",
         "does not yet: asked for by nobody",
     ]
-    assert found.stale == {}
+    assert opted.stale == {}
 
 
 def test_a_harness_that_can_make_only_one_split_is_asked_for_one():
@@ -74,7 +74,7 @@ def test_the_harness_is_closed_also_when_it_fails():
     assert len(closed) == 1
 
 
-def test_a_harness_that_hangs_is_told_and_closed(hangs):
+def test_a_harness_that_hangs_is_reported_and_closed(hangs):
     closed = threading.Event()
 
     class Hangs(SmallHarness):

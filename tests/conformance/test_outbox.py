@@ -1,4 +1,4 @@
-"""The outbox of the example: what becomes of it when its author makes a mistake, and what no rule can reach."""
+"""The outbox of the example: rules find the mistakes of its author, and tests cover what no rule can reach."""
 
 import pytest
 from harness import OutboxHarness
@@ -25,9 +25,9 @@ def test_what_is_deleted_after_the_look_for_losses_is_read(monkeypatch):
     writer.append([Row(0, n, n, "") for n in range(3)])
 
     def looked_and_trimmed(database, shards):
-        found = looked(database, shards)
+        extents = looked(database, shards)
         writer.trim(2)
-        return found
+        return extents
 
     monkeypatch.setattr(Database, "extents", looked_and_trimmed)
     task = ReadTask((SplitRange(writer.shard, 0, 3),))

@@ -1,4 +1,4 @@
-"""The names of ``tidegate.conformance``, which cost nothing before they are used."""
+"""The names of ``tidegate.conformance``, which import nothing before they are used."""
 
 import subprocess
 import sys

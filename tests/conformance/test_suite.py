@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import tidegate.conformance.checks  # noqa: F401 - else every run within this process imports it anew
+import tidegate.conformance.checks  # noqa: F401 - else every run within this process imports it again
 from tests.conformance.small import small_rule
 from tidegate.conformance import ConnectorSuite, rules
 from tidegate.conformance.rules import Tier
@@ -29,7 +29,7 @@ class TestSmall(ConnectorSuite):
 
 @pytest.fixture
 def run(pytester, small_rules):
-    """Test the small connector, with more lines in its class, and with arguments for pytest."""
+    """Test the small connector, with further lines in its class, and with arguments for pytest."""
 
     def run(*arguments, lines=""):
         pytester.makepyfile(test_small=HEAD + "".join(f"\n    {line}" for line in lines.splitlines()))
@@ -222,16 +222,16 @@ def test_reports_are_written_wherever_the_tests_ran(pytester):
     result = pytester.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider", *files, *tests)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["Stream breaks no rule that was checked: 2 passed, * not checked"])
-    told = json.loads((pytester.path / "sub/report.json").read_text())
-    (report,) = told["reports"]
-    assert told["version"] == 1
+    written = json.loads((pytester.path / "sub/report.json").read_text())
+    (report,) = written["reports"]
+    assert written["version"] == 1
     assert (report["connector"], report["conforms"], report["counts"]["passed"]) == ("Stream", True, 2)
-    assert [(each["rule"], each["status"]) for each in report["rules"]] == [("READ-1", "passed"), ("READ-2", "passed")]
+    assert [(rule["rule"], rule["status"]) for rule in report["rules"]] == [("READ-1", "passed"), ("READ-2", "passed")]
     assert report["optedOut"] == [{"ability": "BATCH", "why": "does not yet", "reason": "nobody asked"}]
     assert "nobody asked" in (pytester.path / "report.html").read_text()
 
 
-def test_a_report_without_a_connector_is_not_written_and_that_is_told(pytester):
+def test_a_report_without_a_connector_is_not_written_and_that_is_reported(pytester):
     pytester.makepyfile("def test_nothing():\n    pass\n")
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--conformance-report", "report.html")
     result.assert_outcomes(passed=1)

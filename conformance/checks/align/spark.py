@@ -100,7 +100,7 @@ def _write_a_backfill(lab: Lab) -> None:
 
 def _fill(lab: Lab, times_ms: list[int]) -> None:
     split = lab.split()
-    # Rows of one append share a position where rows have none of their own.
+    # Rows of one append share a position if rows have no positions of their own.
     append = split.append if lab.can(Ability.ROW_POSITIONS) else split.append_each
     append(*times_ms)
 

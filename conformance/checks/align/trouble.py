@@ -245,7 +245,7 @@ def _with_late_split(lab: Lab, **options: str) -> tuple[Query, Split]:
     query = Query(lab, lab.source(**_DRIFT, **options))
     query.run_until_read(first.rows)
     query.rest()
-    query.stop()  # so that what is written now is found by one look, and not bit by bit
+    query.stop()  # so that one look finds all rows that are written now
     late = lab.split(*after(1, 20, 40, 61.5))
     lab.split(*after(62, 69, 90))
     return query, late

@@ -94,7 +94,7 @@ def check_slow_answers_double_nothing(lab: Lab) -> None:
     source="SplitReader.read: CorruptDataError when they cannot be decoded",
 )
 def check_damaged_answers_are_never_believed(lab: Lab) -> None:
-    """Read what is damaged on the way."""
+    """Read rows that are damaged on the way."""
     _during(lab, Fault.CORRUPT)
     source = lab.source()
     enumerator = lab.enumerator(source)

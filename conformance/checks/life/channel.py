@@ -1,4 +1,4 @@
-"""LIFE: the channel on which readers tell source events."""
+"""LIFE: the channel on which readers send source events."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
 
 
 def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
-    """Raise ConformanceError if what the process holds grows by repeating something."""
+    """Raise ConformanceError if repeating an action makes the process hold more resources."""
     for _ in range(_WARM_UP):
         cycle()
     before = Resources.now()

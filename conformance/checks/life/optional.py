@@ -254,7 +254,7 @@ def _details(enumerator: SplitEnumerator, ranges: Iterable[SplitRange]) -> list[
 
 
 def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
-    """Return what a call returns that must not ask the source."""
+    """Return the result of a call that must not ask the source."""
     with acts() as done:
         result = call()
     lab.expect(not done, f"{what} {' and '.join(dict.fromkeys(done))}, but must not ask anyone")

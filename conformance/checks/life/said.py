@@ -56,6 +56,7 @@ _QUIET_LOGGERS = ("numba",)  # logs megabytes while it compiles, and knows nothi
         "fields_from_options(): it must pass on unknown options",
         "model_config of the subclass: extra must stay 'forbid'",
         "valid_options(): all that fields_from_options() takes",
+        "source() of the harness: it must pass on the options that it is given",
     ),
     source="Source.from_options",
     waits=False,
@@ -133,7 +134,7 @@ def check_options_have_any_case(lab: Lab) -> None:
     source="SplitReader.read: raises; errors.py",
 )
 def check_an_error_is_one_sentence(lab: Lab) -> None:
-    """Read what is not there."""
+    """Read rows that do not exist."""
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -276,7 +277,7 @@ def _refused(lab: Lab, source: Source, secrets: list[str]) -> dict[str, Callable
 
 
 def _printed(call: Callable[[], object]) -> str | None:
-    """Return what is printed of a call's error, with all its causes; None: there is none."""
+    """Return the printed text of a call's error, with all its causes; None: there is none."""
     try:
         call()
     except Exception as error:  # noqa: BLE001 - whatever it is, it would be printed

@@ -213,7 +213,7 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
             split.leave_hole()
     source = lab.source()
     enumerator = lab.enumerator(source)
-    # What is before the first row may be left out of the extent.
+    # Positions before the first row may be left out of the extent.
     ranges = lab.everything(enumerator, len(split.rows) + sum(holes))
     lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
     for whole in ranges:

@@ -46,7 +46,10 @@ def _written(lab: Lab) -> int:
     "where the enumerator has cost().",
     passes="Under each limit all rows come once; with ReadMaxRows no batch has more, with ReadAllAvailable there is "
     "one batch, and ReadMinRows does not keep back what is enough.",
-    look_at=("cost(): of the ranges", "positions_are_rows, which must be true only where it is"),
+    look_at=(
+        "cost() of all ranges together: each range holds every row that begins in it, so round up for each",
+        "positions_are_rows, which must be true only where it is",
+    ),
     source="SupportsCost.cost; pyspark.sql.streaming.datasource",
 )
 def check_every_read_limit_is_kept(lab: Lab) -> None:

@@ -81,7 +81,11 @@ def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> 
     purpose="A bounded run (Trigger.AvailableNow) reads only the splits of its first look.",
     tested="Five splits are made, each with a row; a new enumerator looks once, and its splits are read.",
     passes="The rows of all five are read.",
-    look_at=("a list that comes in pages", "a look in the background that is not waited for"),
+    look_at=(
+        "a list that comes in pages",
+        "a look in the background that is not waited for",
+        "an extent that ends at its last row, and not after it",
+    ),
     needs=(Ability.MANY_SPLITS,),
     source="SplitEnumerator.discover: all splits that exist now",
 )
@@ -204,7 +208,7 @@ def check_another_process_finds_the_same_splits(lab: Lab) -> None:
 
 
 def splits_of(source: Source, state: Json | None, positions: Positions) -> list[SplitId]:
-    """Return what the enumerator of a run finds that continues from these positions."""
+    """Return the splits that the enumerator of a run finds that continues from these positions."""
     with closing(source.as_stream().enumerator(state)) as enumerator:
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(positions)

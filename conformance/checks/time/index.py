@@ -262,7 +262,7 @@ def _expect_greatest(lab: Lab) -> None:
 
 
 def _expect_peeks(lab: Lab, **options: str) -> None:
-    """Raise ConformanceError unless peeks agree everywhere with what is read from there."""
+    """Raise ConformanceError unless peeks agree everywhere with reads from there."""
     enumerator, placed = _placed(lab, **options)
     heads = _heads(lab, placed)
     begins = {split: min(positions) for split, positions in placed.items() if positions}

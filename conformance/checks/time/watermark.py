@@ -322,5 +322,5 @@ def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
 
 
 def _past(seconds: float) -> int:
-    """Return the watermark of what is read up to a row, where nothing is out of order."""
+    """Return the watermark of the rows that are read up to a row, if all rows are in order."""
     return after(seconds)[0] - 1

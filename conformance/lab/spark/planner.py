@@ -103,18 +103,23 @@ def _is_open(channel: EventChannel) -> bool:
 
 
 def _threads_of_the_channel() -> list[str]:
+    """Return the names of the channel's threads that do not end in time."""
     until_s = time.monotonic() + _ENDING_S
-    while True:
-        names = [t.name for t in threading.enumerate() if any(kind in t.name for kind in _OF_THE_CHANNEL)]
-        if not names or time.monotonic() > until_s:
-            return names
-        time.sleep(0.01)  # a thread that ends tells only who joins it, and these are not ours
+    while threads := [t for t in threading.enumerate() if any(kind in t.name for kind in _OF_THE_CHANNEL)]:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            break
+        threads[0].join(left_s)
+    return [thread.name for thread in threads]
 
 
 def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -> list[PlannedBatch]:
     """Make batches as Spark does with Trigger.AvailableNow, or, with a ReadMinRows, with its own trigger.
 
     rows: end after this number of rows; None: until there is nothing to do.
+
+    Raises DeadlineError if many plans in a row lead to no rows.  A small limit may give a row many plans: where
+    positions are bytes, each takes one byte.
     """
     planner = _planner(source)
     bounded = not isinstance(limit, ReadMinRows)
@@ -123,16 +128,18 @@ def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -
         if bounded:
             planner.prepareForTriggerAvailableNow()
         start = planner.initialOffset()
-        for _ in range(_MOST):
+        fruitless = 0
+        while fruitless < _MOST:
             end = planner.latestOffset(start, limit)
             if end != start:
                 batches.append(_batch(planner, source, start, end))
+            fruitless = 0 if end != start and _rows_of(batches[-1]) else fruitless + 1
             if (bounded and end == start) or (rows is not None and sum(map(_rows_of, batches)) >= rows):
                 return batches
             start = end
     finally:
         planner.stop()
-    raise DeadlineError(f"{_MOST:,} plans with {limit} lead to no end")
+    raise DeadlineError(f"{_MOST:,} plans in a row with {limit} lead to no rows and to no end")
 
 
 def _rows_of(batch: PlannedBatch) -> int:

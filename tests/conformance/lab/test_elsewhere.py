@@ -30,7 +30,7 @@ def a_lock():
 
 def test_a_process_that_died_before_it_was_asked_is_a_complaint_and_can_be_closed(process):
     os.killpg(process.call(os.getpgrp), signal.SIGKILL)
-    process._process.wait()  # else it may take the question, and die of it
+    process._process.wait()  # else it may take the question, and end because of it
     with pytest.raises(ConformanceError, match=r"another process died in getpid\(\)"):
         process.call(os.getpid)
     process.close()

@@ -1,4 +1,4 @@
-"""Explanations of failures agree with an oracle that knows what was done to the rows."""
+"""Explanations of failures agree with an oracle that knows the changes of the rows."""
 
 import re
 
@@ -19,9 +19,9 @@ def delivered(rows):
 
 
 def count(text, what):
-    """Return the number that the first line gives before some words."""
-    found = re.search(rf"([\d,]+) {what}", text.splitlines()[0])
-    return 0 if found is None else int(found[1].replace(",", ""))
+    """Return the number before some words in the first line."""
+    match = re.search(rf"([\d,]+) {what}", text.splitlines()[0])
+    return 0 if match is None else int(match[1].replace(",", ""))
 
 
 SIZES = st.lists(st.integers(0, 8), min_size=1, max_size=8)
@@ -34,7 +34,7 @@ def test_the_same_rows_are_no_difference_however_splits_are_mixed(sizes, random)
     while rest:
         split = random.choice(sorted(rest))
         mixed.append(rest[split].pop(0))
-        rest = {each: keys for each, keys in rest.items() if keys}
+        rest = {remaining: keys for remaining, keys in rest.items() if keys}
     assert difference(rows, mixed) is None
     assert ordered_difference("twice", mixed, list(mixed)) is None
 

@@ -1,4 +1,4 @@
-"""The judge of batches, by examples that are small enough to be judged by eye."""
+"""The judge of batches, tested by examples that are small enough to check by eye."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TIMES = {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5, "1#1": 25}
 
 
 def batches(*of, watermarks=(), bounds=()):
-    """Return batches of these keys; watermarks and bounds belong to the first of them."""
+    """Return batches of these keys; the watermarks and bounds are those of the first batches."""
     ends = [{} for _ in of]
     for name, values in (("watermark", watermarks), ("bound", bounds)):
         for end, value in zip(ends, values, strict=False):
@@ -63,23 +63,23 @@ def test_a_row_is_late_at_the_watermark_itself():
     ("watermarks", "said"), [([1, 1, 2], None), ([None, 1, 1], None), ([2, 1, 1], "1 ms less"), ([2, None, 2], "none")]
 )
 def test_the_watermark_neither_goes_back_nor_is_lost(watermarks, said):
-    found = backward(batches("", "", "", watermarks=watermarks))
-    assert found is None if said is None else said in found
+    verdict = backward(batches("", "", "", watermarks=watermarks))
+    assert verdict is None if said is None else said in verdict
 
 
 @pytest.mark.parametrize(
     ("read", "cut_ms", "released", "expected"),
     [
         ("", None, [], -4),  # the next row of split 0
-        ("0#0 1#0", 8, [], 4),  # T is before all that comes next
-        ("0#0 0#1 0#2 1#0", 30, [], 16),  # split 0 is read, and may go on at its last row
-        ("0#0 0#1 0#2 1#0", 30, [0], 21),  # unless it holds nobody any more
-        ("0#0 0#1 0#2 1#0 1#1", 30, [0, 1], 21),  # the one that came furthest, when all have let go
+        ("0#0 1#0", 8, [], 4),  # T is before all next rows
+        ("0#0 0#1 0#2 1#0", 30, [], 16),  # split 0 is read to its end, and its next row may be at the time of its last
+        ("0#0 0#1 0#2 1#0", 30, [0], 21),  # split 0 holds back no other split
+        ("0#0 0#1 0#2 1#0 1#1", 30, [0, 1], 21),  # no split holds back others, so the furthest one counts
     ],
 )
 def test_the_watermark_is_the_least_of_the_splits_that_hold_it(read, cut_ms, released, expected):
-    found = watermark_ms(SPLITS, TIMES, read.split(), cut_ms=cut_ms, out_of_orderness_ms=3, released=released)
-    assert found == expected
+    actual_ms = watermark_ms(SPLITS, TIMES, read.split(), cut_ms=cut_ms, out_of_orderness_ms=3, released=released)
+    assert actual_ms == expected
 
 
 def test_there_is_no_watermark_without_a_row():
@@ -90,14 +90,14 @@ def test_there_is_no_watermark_without_a_row():
     ("read", "said"),
     [
         (("0#0 0#1", "1#0"), "1#0 of batch 1: by the watermark of the batch itself"),
-        (("0#0", "0#1 1#0"), None),  # the watermark is made of earlier batches
+        (("0#0", "0#1 1#0"), None),  # the watermark comes from earlier batches
         (("0#0 0#1", "0#2", "1#0 1#1"), "1#0 of batch 2: by the watermark of the batch before"),
         (("0#0 1#0", "0#1 0#2", "1#1"), None),
     ],
 )
 def test_spark_drops_what_lies_at_or_before_the_greatest_time_of_earlier_batches(read, said):
-    found = dropped(SPLITS, TIMES, batches(*read), 0)
-    assert found is None if said is None else said in found
+    verdict = dropped(SPLITS, TIMES, batches(*read), 0)
+    assert verdict is None if said is None else said in verdict
 
 
 @pytest.mark.parametrize(("out_of_orderness_ms", "wrong"), [(4, True), (5, True), (6, False)])

@@ -15,6 +15,6 @@ def test_a_process_may_have_any_name():
         [sys.executable, "-c", _NAMES_ITSELF], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout.readline() == b"named\n"
-        found = children()
+        by_parent = children()
         process.communicate(b"\n")
-    assert process.pid in found[os.getpid()]
+    assert process.pid in by_parent[os.getpid()]

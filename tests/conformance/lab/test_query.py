@@ -1,4 +1,4 @@
-"""Two readings of a batch are the same where each split has the same rows in the same order."""
+"""Two reads of a batch are equal if each split has the same rows in the same order."""
 
 import pytest
 

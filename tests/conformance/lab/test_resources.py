@@ -1,4 +1,4 @@
-"""What a call does to the outside is noticed, and what Python does for itself is not."""
+"""Effects of a call outside of Python are noticed, and those inside are not."""
 
 import importlib
 import os
@@ -33,7 +33,7 @@ def test_a_file_that_is_written_is_an_act_and_one_that_is_read_is_none(tmp_path)
 def test_links_and_commands_of_a_shell_are_acts(tmp_path):
     with acts() as done:
         (tmp_path / "link").symlink_to(tmp_path)
-        os.system("true")  # noqa: S605, S607 - nothing of anyone's is in it
+        os.system("true")  # noqa: S605, S607 - the command is fixed
     assert done == ["links a file (os.symlink)", "starts a process (os.system)"]
 
 

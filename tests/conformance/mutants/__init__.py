@@ -1,4 +1,4 @@
-"""Connectors that each commit one sin."""
+"""Connectors with one sin each."""
 
 from tests.conformance.mutants import align, fault, life, read, read_values, spark, split, state, time, whole
 

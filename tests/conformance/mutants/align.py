@@ -33,7 +33,7 @@ class BoundInclusive(MemoryEnumerator):
 
 
 class NeverResumes(Changed):
-    """What was paused once is never read again."""
+    """Never reads a split again after a pause."""
 
     def __init__(self, *opened):
         super().__init__(*opened)
@@ -46,7 +46,7 @@ class NeverResumes(Changed):
 
 
 class WaitsAtGaps(Changed):
-    """Takes the time that was read last for that of the slowest split."""
+    """Takes the time of the row that was read last for the time of the slowest split."""
 
     def after(self, start, end):
         return start if "bound" in start and end["bound"] > start["bound"] + 20 * SECOND_MS else end
@@ -58,15 +58,15 @@ class PeeksAtAPage(MemoryEnumerator):
 
 
 class LooksFromBehind(MemoryEnumerator):
-    """Answers with what follows the last row before a time."""
+    """Answers with the row after the last row before a time."""
 
     def lookup(self, event_time_ms, splits):
-        found = {}
+        firsts = {}
         for split in splits:
             heads = list(self._heads(split, 0))
             at = max((n + 1 for n, head in enumerate(heads) if head.event_time_ms < event_time_ms), default=0)
-            found[split] = heads[at] if at < len(heads) else None
-        return found
+            firsts[split] = heads[at] if at < len(heads) else None
+        return firsts
 
 
 class PeeksAtPages(MemoryEnumerator):
@@ -111,7 +111,7 @@ class SharesTheLimitOut(Changed):
 
 
 class SharesTheLimitOutBesideIgnoredRows(SharesTheLimitOut):
-    """The same, but only where a split holds nothing to align by."""
+    """Does the same, but only if a split has no rows to align by."""
 
     def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
         enumerator = self.source.enumerator(None)
@@ -143,24 +143,24 @@ class CountsNoLateRows(Around):
 
 class LatestIsTheLastPosition(MemoryEnumerator):
     def latest(self, ends):
-        found = self.peek({split: max(0, end - 1) for split, end in ends.items()})
-        return {split: None if head is None else head.event_time_ms for split, head in found.items()}
+        heads = self.peek({split: max(0, end - 1) for split, end in ends.items()})
+        return {split: None if head is None else head.event_time_ms for split, head in heads.items()}
 
 
 class ComplainsOfLostRows(MemoryEnumerator):
     def extents(self, splits):
-        found = super().extents(splits)
-        if any(extent.begin > 0 for extent in found.values()):
+        extents = super().extents(splits)
+        if any(extent.begin > 0 for extent in extents.values()):
             raise DataLossError("rows are gone")
-        return found
+        return extents
 
 
 class ComplainsOfLostSplits(MemoryEnumerator):
     def extents(self, splits):
-        found = super().extents(splits)
-        if found.keys() != set(splits):
+        extents = super().extents(splits)
+        if extents.keys() != set(splits):
             raise DataLossError("a split is gone")
-        return found
+        return extents
 
 
 class AlignsByTheFuture(MemorySource):
@@ -219,7 +219,9 @@ MUTANTS = [
     planning("a late split moves the watermark back", "ALIGN-21", "the watermark goes back", WatermarkGoesBack),
     planning("nobody waits for a late split", "ALIGN-22", PAST, with_fields(late_splits="admit")),
     planning("a late split ends nothing", "ALIGN-23", "behind the watermark", with_fields(late_splits="admit")),
-    Mutant("the future is aligned by", "ALIGN-24", ("at or before the watermark",), sinful(source=AlignsByTheFuture)),
+    Mutant(
+        "rows in the future are aligned", "ALIGN-24", ("at or before the watermark",), sinful(source=AlignsByTheFuture)
+    ),
     enumerating("the clock is an hour ahead", "ALIGN-26", "s before its time", AnHourAhead),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),

@@ -12,7 +12,7 @@ from tidegate.readers.retry import TransientError
 
 
 class WithClient(MemorySource):
-    """Asks by a client of another class, which gives up at once."""
+    """Uses a client of another class, which gives up at once."""
 
     def client(self):
         return self._client_class(self.address, 0.1)
@@ -54,7 +54,7 @@ class AsksAgainWhenItIsSlow(MemoryReader):
 class BelievesEverything(StoreClient):
     def _attempt(self, method, arguments):
         store = MemoryStore.of_this_process(self.name)
-        return pickle.loads(store.answer(method, arguments)[4:])  # noqa: S301 - our own
+        return pickle.loads(store.answer(method, arguments)[4:])  # noqa: S301 - the test made the bytes
 
 
 class SkipsWhatIsDamaged(StoreClient):
@@ -120,13 +120,13 @@ MUTANTS = [
     ),
     Mutant("an error shows the key", "FAULT-1", ("planning", "shows a secret"), with_client(SaysTheKey)),
     Mutant(
-        "what is asked again because it is slow is answered twice",
+        "a request that is repeated because it is slow is answered twice",
         "FAULT-2",
         ("read during the fault and after it", "they differ"),
         sinful(reader=AsksAgainWhenItIsSlow),
         patience_s=3.0,
     ),
-    Mutant("no checksum is looked at", "FAULT-3", ("raises",), with_client(BelievesEverything)),
+    Mutant("no checksum is checked", "FAULT-3", ("raises",), with_client(BelievesEverything)),
     Mutant(
         "damaged answers are skipped",
         "FAULT-3",
@@ -145,7 +145,7 @@ MUTANTS = [
         ("more than once",),
         sinful(reader=BeginsAnewAfterAnError, source=GivesUpAtOnce),
     ),
-    Mutant("an error comes with all its stack", "FAULT-6", ("has a traceback",), with_client(RaisesWhatItGets)),
+    Mutant("an error comes with its whole stack trace", "FAULT-6", ("has a traceback",), with_client(RaisesWhatItGets)),
     Mutant(
         "only close() lets the next run in",
         "FAULT-7",

@@ -1,4 +1,4 @@
-"""Enumerators that open something and keep it, and what they open."""
+"""Enumerators that leak resources, and the functions that open these resources."""
 
 import socket
 import subprocess
@@ -14,7 +14,7 @@ KEPT = []
 
 
 class Undoing(MemoryHarness):
-    """Ends in the end what the mutants leave."""
+    """Releases at the end the resources that mutants leave."""
 
     def close(self):
         super().close()
@@ -23,7 +23,7 @@ class Undoing(MemoryHarness):
 
 
 def opening(what):
-    """Return an enumerator whose constructor opens something."""
+    """Return an enumerator whose constructor opens a resource."""
 
     class Opens(MemoryEnumerator):
         def __init__(self, source, state):
@@ -34,7 +34,7 @@ def opening(what):
 
 
 def leaking(what):
-    """Return an enumerator that opens something when it looks, and keeps it when it is closed."""
+    """Return an enumerator that opens a resource in ``discover``, and keeps it after ``close``."""
 
     class Leaks(MemoryEnumerator):
         _opened = False

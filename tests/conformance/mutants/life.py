@@ -254,7 +254,7 @@ class ReadsWhatItsDetailsSay(MemoryReader):
 
 
 class DetailsOfNow(WholeEnumerator):
-    """Lets what is asked for a second time end earlier."""
+    """Ends a range earlier when it is requested a second time."""
 
     def __init__(self, source, state):
         super().__init__(source, state)
@@ -277,7 +277,7 @@ class DetailsOfTheFirstRun(WholeEnumerator):
 
 class CostsOfTheEnd(WholeEnumerator):
     def cost(self, ranges):
-        return Cost(sum(each.end for each in ranges.values()))
+        return Cost(sum(span.end for span in ranges.values()))
 
 
 class CostsForEachCall(WholeEnumerator):
@@ -292,7 +292,7 @@ class AsksForCosts(WholeEnumerator):
 
 
 def in_another_process(change):
-    """Return a source whose stream changes the process that plans it, but not this one."""
+    """Return a source whose stream changes its planner process, but not this one."""
     home = os.getpid()
 
     class ChangesItsProcess(MemorySource):
@@ -328,13 +328,13 @@ MUTANTS = [
     ),
     Mutant("closing twice fails", "LIFE-4", ("for the second time", "AttributeError"), sinful(enumerator=ClosesOnce)),
     Mutant(
-        "closing what is unused fails",
+        "closing an unused connector fails",
         "LIFE-4",
         ("before it was asked anything", "AttributeError"),
         sinful(enumerator=ClosesOnlyWhatWasUsed),
     ),
     Mutant(
-        "a source keeps what cannot be pickled",
+        "a source keeps a value that cannot be pickled",
         "LIFE-5",
         ("a source that was used cannot be pickled",),
         sinful(source=KeepsAClient),
@@ -368,7 +368,12 @@ MUTANTS = [
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
     Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
     Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
-    Mutant("whoever knows the port is heard", "LIFE-20", ("without the token",), in_another_process(hear_everybody)),
+    Mutant(
+        "anybody who knows the port can send events",
+        "LIFE-20",
+        ("without the token",),
+        in_another_process(hear_everybody),
+    ),
     Mutant(
         "the channel outlives its query",
         "LIFE-20",
@@ -376,7 +381,7 @@ MUTANTS = [
         in_another_process(leave_the_channel_open),
     ),
     Mutant("a secret in repr", "LIFE-12", ("a secret is in repr(source)",), sinful(source=ShowsItsAddress)),
-    Mutant("a secret in what is read", "LIFE-12", ("a secret is in reads",), sinful(source=ReadsWithItsKey)),
+    Mutant("a secret in the rows", "LIFE-12", ("a secret is in reads",), sinful(source=ReadsWithItsKey)),
     Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),
     Mutant("a secret in the log", "LIFE-12", ("a secret is in a log",), sinful(enumerator=LogsItsAddress)),
     Mutant(
@@ -385,7 +390,7 @@ MUTANTS = [
         ("a secret is in the error of reading",),
         sinful(reader=NamesItsAddressInErrors),
     ),
-    Mutant("what is read has no name", "LIFE-13", ("shows nothing",), sinful(source=HasNoName)),
+    Mutant("a source has no name", "LIFE-13", ("shows nothing",), sinful(source=HasNoName)),
     Mutant("a metric is no int", "LIFE-14", ("'meanRows'", "no int"), sinful(enumerator=MeasuresInFloats)),
     Mutant("a metric has an underscore", "LIFE-14", ("camelCase",), sinful(enumerator=MeasuresWithUnderscores)),
     Mutant("metrics ask the source", "LIFE-14", ("metrics() takes",), sinful(enumerator=AsksForMetrics)),

@@ -12,12 +12,12 @@ from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarnes
 
 @dataclass(frozen=True)
 class Mutant:
-    """A sin.
+    """A connector with a sin.
 
-    sin: in a few words.
+    sin: the sin in a few words.
     killer: the id of the rule that must fail.
-    words: what its message must say.
-    patience_s: for how long something that must come is waited for; see Lab.
+    words: a part of the rule's message.
+    patience_s: the number of seconds to wait for an event that must come; see Lab.
     """
 
     sin: str
@@ -31,7 +31,7 @@ class Mutant:
 def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):
     """Return a harness of the reference connector with parts of another class in it.
 
-    The class of its source is made when it is needed, for pydantic takes its time for each.
+    The class of its source is made when it is needed, since pydantic takes long for each.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""Planners with one sin: each goes around the coordinator of a source, or runs that of another one."""
+"""Planners with one sin: each wraps the coordinator of a source, or runs the coordinator of another source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.conformance.lab.planning import open_coordinator
 
 
 class Around:
-    """A planner that leaves everything to the coordinator; ``source`` is what it plans."""
+    """A planner that leaves everything to the coordinator of a source."""
 
     def __init__(self, source, clocks, cores):
         self.source, self.run = source, open_coordinator(source, clocks, cores)
@@ -21,7 +21,7 @@ class Around:
 
 
 class Changed(Around):
-    """A planner whose offsets are changed on their way in and out, where nothing in them is packed."""
+    """A planner whose offsets are changed on their way in and out; nothing in them is packed."""
 
     asked = False
 
@@ -57,7 +57,7 @@ def forgetting(key):
 
 
 def of_another(change):
-    """Return what opens the coordinator of a source that is changed before."""
+    """Return the function that opens the coordinator of a changed source."""
     return lambda source, clocks, cores: open_coordinator(change(source), clocks, cores)
 
 
@@ -82,7 +82,7 @@ class IgnoresBoundedRuns(Around):
 
 
 class OnceIdleAlwaysIdle(Changed):
-    """A split that wakes is idle again as soon as it is read."""
+    """Makes a split that wakes idle again as soon as it is read."""
 
     def __init__(self, *opened):
         super().__init__(*opened)
@@ -94,7 +94,7 @@ class OnceIdleAlwaysIdle(Changed):
 
 
 class OnlyTheLargest(Changed):
-    """Gives rows of one split to each batch, of that which has the most for it."""
+    """Gives each batch only the rows of the split that has the most."""
 
     def after(self, start, end):
         before, now = start.get("positions", {}), end["positions"]

@@ -15,11 +15,11 @@ from tidegate.readers.contract import ReadTask
 
 
 class Ranges(MemoryReader):
-    """Reads other ranges than it is asked for."""
+    """Reads other ranges than those of the task."""
 
     @abstractmethod
     def changed(self, ranges):
-        """Return what is read instead."""
+        """Return the ranges that are read instead."""
 
     def read(self, task):
         return super().read(ReadTask(tuple(self.changed(task.ranges))))
@@ -30,7 +30,7 @@ class Batches(MemoryReader):
 
     @abstractmethod
     def changed(self, batch):
-        """Return what is yielded instead."""
+        """Return the batch that is yielded instead."""
 
     def read(self, task):
         return map(self.changed, super().read(task))
@@ -55,24 +55,24 @@ class YieldsBatchesTwice(MemoryReader):
 
 class ReadsThePositionAfterTheEnd(Ranges):
     def changed(self, ranges):
-        return [replace(each, end=each.end + 1) for each in ranges]
+        return [replace(wanted, end=wanted.end + 1) for wanted in ranges]
 
 
 class BeginsBehindTheStart(Ranges):
-    """Takes the start for the last position that was read, but for the first of all."""
+    """Takes the start for the last position that was read, unless it is 0."""
 
     def changed(self, ranges):
-        return [replace(each, start=each.start + 1 if each.start else 0) for each in ranges]
+        return [replace(wanted, start=wanted.start + 1 if wanted.start else 0) for wanted in ranges]
 
 
 class TakesTheEndForACount(Ranges):
     def changed(self, ranges):
-        return [replace(each, end=each.start + each.end) for each in ranges]
+        return [replace(wanted, end=wanted.start + wanted.end) for wanted in ranges]
 
 
 class ReadsWholeBlocks(Ranges):
     def changed(self, ranges):
-        return [replace(each, start=each.start // 2 * 2, end=each.end + each.end % 2) for each in ranges]
+        return [replace(wanted, start=wanted.start // 2 * 2, end=wanted.end + wanted.end % 2) for wanted in ranges]
 
 
 class ReadsTheFirstRange(Ranges):
@@ -82,31 +82,33 @@ class ReadsTheFirstRange(Ranges):
 
 class KeepsRangesBySplit(Ranges):
     def changed(self, ranges):
-        return {each.split_id: each for each in ranges}.values()
+        return {wanted.split_id: wanted for wanted in ranges}.values()
 
 
 class JoinsRanges(Ranges):
     def changed(self, ranges):
-        for split, found in groupby(sorted(ranges, key=lambda each: each.split_id), lambda each: each.split_id):
-            ends = list(found)
-            yield SplitRange(split, min(each.start for each in ends), max(each.end for each in ends))
+        for split, of_split in groupby(
+            sorted(ranges, key=lambda wanted: wanted.split_id), lambda wanted: wanted.split_id
+        ):
+            ends = list(of_split)
+            yield SplitRange(split, min(wanted.start for wanted in ends), max(wanted.end for wanted in ends))
 
 
 class ReadsTheFirstPage(Ranges):
     def changed(self, ranges):
-        return [replace(each, end=min(each.end, each.start + 1_000)) for each in ranges]
+        return [replace(wanted, end=min(wanted.end, wanted.start + 1_000)) for wanted in ranges]
 
 
 class BeginsPagesWithTheLastRow(Ranges):
     def changed(self, ranges):
-        for each in ranges:
-            cuts = [*range(each.start + 999, each.end, 999), each.end]
-            yield from (replace(each, start=max(each.start, cut - 1_000), end=cut) for cut in cuts)
+        for wanted in ranges:
+            cuts = [*range(wanted.start + 999, wanted.end, 999), wanted.end]
+            yield from (replace(wanted, start=max(wanted.start, cut - 1_000), end=cut) for cut in cuts)
 
 
 class TakesNoRowsForNoLimit(Ranges):
     def changed(self, ranges):
-        return [replace(each, end=each.end + 100) if each.start == each.end else each for each in ranges]
+        return [replace(wanted, end=wanted.end + 100) if wanted.start == wanted.end else wanted for wanted in ranges]
 
 
 class NeedsARange(Ranges):
@@ -130,41 +132,41 @@ class CountsRows(MemoryReader):
 class EndsAtTheFirstHole(MemoryReader):
     def _read(self, client, wanted):
         for at in range(wanted.start, wanted.end):
-            found = list(super()._read(client, SplitRange(wanted.split_id, at, at + 1)))
-            if not found:
+            batches = list(super()._read(client, SplitRange(wanted.split_id, at, at + 1)))
+            if not batches:
                 return
-            yield from found
+            yield from batches
 
 
 class WaitsForRows(MemoryReader):
     def _read(self, client, wanted):
-        found = list(super()._read(client, wanted))
-        if not found and wanted.start < wanted.end:
+        batches = list(super()._read(client, wanted))
+        if not batches and wanted.start < wanted.end:
             raise DeadlineError("no row came within 20 s")
-        yield from found
+        yield from batches
 
 
 class NullsForHoles(MemoryReader):
     def _read(self, client, wanted):
-        found = list(super()._read(client, wanted))
+        batches = list(super()._read(client, wanted))
         schema = self._source.arrow_schema
-        holes = wanted.end - wanted.start - sum(batch.num_rows for batch in found)
-        yield from found
+        holes = wanted.end - wanted.start - sum(batch.num_rows for batch in batches)
+        yield from batches
         if holes:
             yield pa.record_batch([pa.nulls(holes, field.type) for field in schema], schema=schema)
 
 
 class ReadsOnce(MemoryReader):
-    """What is read is acknowledged, and does not come again."""
+    """Acknowledges rows that were read, so that they do not come again."""
 
     _READ: ClassVar = set()
 
     def read(self, task):
-        for each in task.ranges:
-            known = (self._source.address, each)
+        for wanted in task.ranges:
+            known = (self._source.address, wanted)
             if known not in self._READ:
                 self._READ.add(known)
-                yield from super().read(ReadTask((each,)))
+                yield from super().read(ReadTask((wanted,)))
 
 
 class ReadsToThePresentEnd(MemoryReader):
@@ -180,14 +182,14 @@ class TellsWhenItReads(Batches):
 
 
 class EnumeratorThatTellsReaders(MemoryEnumerator):
-    """Leaves in its process what readers need."""
+    """Leaves data that readers need in the memory of its process."""
 
     KNOWN: ClassVar = set()
 
     def discover(self):
-        found = super().discover()
-        self.KNOWN.update((self._source.address, split) for split in found)
-        return found
+        splits = super().discover()
+        self.KNOWN.update((self._source.address, split) for split in splits)
+        return splits
 
     def close(self):
         self.KNOWN.clear()
@@ -197,7 +199,9 @@ class EnumeratorThatTellsReaders(MemoryEnumerator):
 class ReaderThatIsTold(MemoryReader):
     def read(self, task):
         known = [
-            each for each in task.ranges if (self._source.address, each.split_id) in EnumeratorThatTellsReaders.KNOWN
+            wanted
+            for wanted in task.ranges
+            if (self._source.address, wanted.split_id) in EnumeratorThatTellsReaders.KNOWN
         ]
         return super().read(ReadTask(tuple(known)))
 
@@ -234,7 +238,7 @@ class SkipsTheFirstRowThatIsLeft(MemoryReader):
 
 
 class NoticesLoss(MemoryReader):
-    """Notices loss by a look of its own; ``begins`` is where the ranges of a task begin that are left."""
+    """Notices loss by a request of its own; ``begins`` are the begins of the task's splits that still exist."""
 
     def read(self, task):
         with closing(self._source.client()) as client:
@@ -246,7 +250,7 @@ class NoticesLoss(MemoryReader):
 
     @abstractmethod
     def lost(self, wanted, begin, end, task):
-        """Tell whether rows of a range are gone, of a split that has rows from begin to end."""
+        """Return whether rows of a range are gone; the split has rows from begin to end."""
 
 
 class TakesOneLostRowForNone(NoticesLoss):
@@ -275,7 +279,7 @@ class TakesEveryDeletionForLoss(NoticesLoss):
 
 
 class LooksForLossOnce(NoticesLoss):
-    """Looks before it reads, and then reads pages of what is left by then."""
+    """Checks for loss before it reads, and then reads pages of the rows that are left."""
 
     def lost(self, wanted, begin, end, task):
         return begin > wanted.start
@@ -317,7 +321,7 @@ READERS = [
     ("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), FailsForLoss),
     ("one lost row is none", "READ-27", ("gone of split-1 from 0 to 5",), TakesOneLostRowForNone),
     ("loss is that of a whole range", "READ-27", ("and no error",), NoticesLossOfWholeRanges),
-    ("a split of which nothing is left lost nothing", "READ-27", ("1#4 is gone",), NoticesLossWhereRowsAreLeft),
+    ("the loss of a whole split is ignored", "READ-27", ("1#4 is gone",), NoticesLossWhereRowsAreLeft),
     ("loss is looked for in the first range", "READ-27", ("split-0 from 0", "no error"), NoticesLossInTheFirstRange),
     ("every deletion is a loss", "READ-27", ("nothing is gone of",), TakesEveryDeletionForLoss),
     ("loss is looked for before the first page", "READ-28", ("deleted after the first batch",), LooksForLossOnce),

@@ -16,7 +16,7 @@ class Values(Batches):
 
     @abstractmethod
     def value(self, text):
-        """Return what is yielded instead."""
+        """Return the value that is yielded instead."""
 
     def changed(self, batch):
         texts = [self.value(text) for text in batch.column("value").to_pylist()]
@@ -24,11 +24,11 @@ class Values(Batches):
 
 
 class Filtered(Batches):
-    """Leaves rows out by their event time, of the type of the column."""
+    """Leaves rows out by their event times, which have the type of the column."""
 
     @abstractmethod
     def keeps(self, times):
-        """Tell for each time, in microseconds, whether its row is kept."""
+        """Return for each time, in microseconds, whether its row is kept."""
 
     def changed(self, batch):
         return batch.filter(self.keeps(batch.column("at").cast(pa.int64())))
@@ -134,13 +134,15 @@ class HasAWatermarkColumn(MemorySource):
 class BytesInAText(Batches):
     def changed(self, batch):
         latin = batch.column("value").cast(pa.binary()).to_pylist()
-        damaged = pa.array([None if each is None else each[:1] + b"\xff" for each in latin], pa.binary())
+        damaged = pa.array(
+            [None if latin_text is None else latin_text[:1] + b"\xff" for latin_text in latin], pa.binary()
+        )
         text = pa.Array.from_buffers(pa.string(), len(damaged), damaged.buffers(), damaged.null_count)
         return batch.set_column(1, "value", text)
 
 
 class NeverNull(MemorySource):
-    """Says that a value is never null."""
+    """Declares that values are never null."""
 
     @property
     def arrow_schema(self):
@@ -169,7 +171,7 @@ class ChangesTimes(MemoryReader):
 
     @abstractmethod
     def changed_ms(self, time_ms):
-        """Return what is yielded instead."""
+        """Return the value that is yielded instead."""
 
     def read(self, task):
         for batch in super().read(task):
@@ -295,7 +297,7 @@ MUTANTS = [
         sinful(source=NeverNull, reader=SchemaOfItsSource),
     ),
     Mutant(
-        "columns that are told come in another order",
+        "columns of a given schema come in another order",
         "READ-23",
         ("given columns become others",),
         sinful(source=ToldColumnsComeInAnotherOrder),

@@ -49,8 +49,8 @@ class TakesAwayWhatItReads(MemoryReader):
     def read(self, task):
         yield from super().read(task)
         with closing(self._source.client()) as client:
-            for each in task.ranges:
-                client.ask("trim", each.split_id, each.end)
+            for wanted in task.ranges:
+                client.ask("trim", wanted.split_id, wanted.end)
 
 
 class LooksOnceForTheEnd(MemoryEnumerator):
@@ -63,7 +63,7 @@ class LooksOnceForTheEnd(MemoryEnumerator):
 class LeavesAProcess(MemoryEnumerator):
     def discover(self):
         if "left" not in self.__dict__:
-            # Must outlive the planner for as long as the rule looks, and nobody is left then to end it.
+            # The process must outlive the planner while the rule watches it.  Nobody is left then to end it.
             self.left = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True, stdout=subprocess.DEVNULL
             )
@@ -100,7 +100,7 @@ class SaysThatRowsCostNothing(MemoryEnumerator):
 
 
 class DividesOtherwise(Around):
-    """A later planner turns the order of tasks around."""
+    """Reverses the order of tasks in a later planner."""
 
     def tasks(self, start, end):
         return self.run.tasks(start, end)[::-1]
@@ -164,7 +164,7 @@ MUTANTS = [
         "lookup answers half a minute too late", "SPARK-6", ("at or past the bound",), sinful(enumerator=LooksUpTooLate)
     ),
     Mutant(
-        "an unknown option is taken without a word",
+        "an unknown option is accepted",
         "SPARK-7",
         ("takes the option 'discoveryIntervall'",),
         sinful(source=DropsWhatItDoesNotKnow),
@@ -183,10 +183,10 @@ MUTANTS = [
         DividesOtherwise,
     ),
     Mutant(
-        "what goes with a range cannot be pickled",
+        "the details of a range cannot be pickled",
         "SPARK-9",
         ("in another process", "Can't pickle"),
         sinful(enumerator=HasDetailsThatCannotTravel),
     ),
-    Mutant("a source holds what is open", "SPARK-10", ("cannot be pickled",), sinful(source=HoldsWhatIsOpen)),
+    Mutant("a source holds an open resource", "SPARK-10", ("cannot be pickled",), sinful(source=HoldsWhatIsOpen)),
 ]

@@ -12,23 +12,23 @@ from tidegate.errors import DataLossError
 
 
 def real(name):
-    """Return what the store calls a split."""
+    """Return the store's name of a split."""
     return str(name).rpartition("/")[2]
 
 
 class Renamed(MemoryEnumerator):
-    """Calls splits by names of its own, which end in /, and the store's."""
+    """Names splits by a prefix that ends in /, and the store's name."""
 
     @abstractmethod
     def name(self, split):
-        """Return what a split of the store is called."""
+        """Return this enumerator's name of a split of the store."""
 
     def discover(self):
         return [self.name(split) for split in super().discover()]
 
     def extents(self, splits):
-        found = super().extents([real(split) for split in splits])
-        return {split: found[real(split)] for split in splits if real(split) in found}
+        extents = super().extents([real(split) for split in splits])
+        return {split: extents[real(split)] for split in splits if real(split) in extents}
 
     def _heads(self, split, position):
         return super()._heads(real(split), position)
@@ -50,11 +50,11 @@ class StartsLateSplitsAtTheirEnd(MemoryEnumerator):
 
 
 class LooksOnce(MemoryEnumerator):
-    _found = None
+    _splits = None
 
     def discover(self):
-        self._found = self._found or super().discover()
-        return self._found
+        self._splits = self._splits or super().discover()
+        return self._splits
 
 
 class StartsLateSplitsAsTheOptionSays(MemoryEnumerator):
@@ -106,21 +106,21 @@ class TwoNamesForOneSplit(Renamed):
         return split
 
     def discover(self):
-        found = super().discover()
-        return [*found, *(f"again/{split}" for split in found)]
+        splits = super().discover()
+        return [*splits, *(f"again/{split}" for split in splits)]
 
 
 class FindsOnlyWhatIsNew(MemoryEnumerator):
     _known = frozenset()
 
     def discover(self):
-        found = set(super().discover())
-        new, self._known = found - self._known, found
+        splits = set(super().discover())
+        new, self._known = splits - self._known, splits
         return new
 
 
 class Planner:
-    """Tidegate's planner, with something between it and the query."""
+    """tidegate's planner, wrapped."""
 
     def __init__(self, source, clocks, cores):
         self._run = open_coordinator(source, clocks, cores)
@@ -138,8 +138,8 @@ class AssignsASplitTwice(Planner):
 class LosesASplitOfMany(Planner):
     def tasks(self, start, end):
         tasks = self._run.tasks(start, end)
-        ranges = [(task, each) for task in tasks for each in task.ranges]
-        return [replace(task, ranges=(each,)) for task, each in (ranges[:-1] if len(ranges) > 2 else ranges)]
+        ranges = [(task, wanted) for task in tasks for wanted in task.ranges]
+        return [replace(task, ranges=(wanted,)) for task, wanted in (ranges[:-1] if len(ranges) > 2 else ranges)]
 
 
 class CountsPlans(Planner):
@@ -160,7 +160,7 @@ class CountsItsLooks(MemoryEnumerator):
 
 
 class EndsGoBack(MemoryEnumerator):
-    """Asks a replica now and then that lags behind."""
+    """Sometimes asks a replica that lags behind."""
 
     def __init__(self, source, state):
         super().__init__(source, state)
@@ -217,9 +217,9 @@ class CompleteFromTheBeginning(MemoryEnumerator):
 
 class CompleteWithoutRows(MemoryEnumerator):
     def extents(self, splits):
-        found = super().extents(splits)
+        extents = super().extents(splits)
         return {
-            s: replace(extent, complete=extent.complete or extent.begin == extent.end) for s, extent in found.items()
+            s: replace(extent, complete=extent.complete or extent.begin == extent.end) for s, extent in extents.items()
         }
 
 
@@ -229,15 +229,15 @@ class NeverComplete(MemoryEnumerator):
 
 
 class CompleteBeforeTheLastRow(MemoryEnumerator):
-    """Asks for the end first, and for completeness then."""
+    """Asks for the end before it asks for completeness."""
 
     _complete = False
 
     def extents(self, splits):
-        found = super().extents(splits)
-        complete = any(extent.complete for extent in found.values())
+        extents = super().extents(splits)
+        complete = any(extent.complete for extent in extents.values())
         early, self._complete = complete and not self._complete, complete
-        return {s: replace(e, end=e.end - 1) if early else e for s, e in found.items()}
+        return {s: replace(e, end=e.end - 1) if early else e for s, e in extents.items()}
 
 
 class StartsEmptySplitsBehindTheirFirstRow(MemoryEnumerator):
@@ -248,18 +248,18 @@ class StartsEmptySplitsBehindTheirFirstRow(MemoryEnumerator):
 
 class FailsForWhatIsGone(MemoryEnumerator):
     def extents(self, splits):
-        found = super().extents(splits)
-        return {split: found[split] for split in splits}
+        extents = super().extents(splits)
+        return {split: extents[split] for split in splits}
 
 
 class RemembersSplits(MemoryEnumerator):
     def __init__(self, source, state):
         super().__init__(source, state)
-        self._found = set()
+        self._splits = set()
 
     def discover(self):
-        self._found |= set(super().discover())
-        return self._found
+        self._splits |= set(super().discover())
+        return self._splits
 
 
 class ForgetsWhatIsUnread(MemoryEnumerator):
@@ -289,8 +289,8 @@ class BeginsAtZero(MemoryEnumerator):
 
 class BeginsOneRowEarly(MemoryEnumerator):
     def extents(self, splits):
-        found = super().extents(splits)
-        return {split: replace(extent, begin=max(0, extent.begin - 1)) for split, extent in found.items()}
+        extents = super().extents(splits)
+        return {split: replace(extent, begin=max(0, extent.begin - 1)) for split, extent in extents.items()}
 
 
 class BeginsWithTheOthers(MemoryEnumerator):
@@ -298,8 +298,8 @@ class BeginsWithTheOthers(MemoryEnumerator):
 
     def extents(self, splits):
         begin = max((extent.begin for extent in super().extents(self.discover()).values()), default=0)
-        found = super().extents(splits)
-        return {split: replace(extent, begin=min(begin, extent.end)) for split, extent in found.items()}
+        extents = super().extents(splits)
+        return {split: replace(extent, begin=min(begin, extent.end)) for split, extent in extents.items()}
 
 
 class StartsAtZero(MemoryEnumerator):
@@ -309,8 +309,8 @@ class StartsAtZero(MemoryEnumerator):
 
 class BeginsBehindTheEnd(MemoryEnumerator):
     def extents(self, splits):
-        found = super().extents(splits)
-        return {s: replace(e, begin=e.begin + 1) if e.begin == e.end else e for s, e in found.items()}
+        extents = super().extents(splits)
+        return {s: replace(e, begin=e.begin + 1) if e.begin == e.end else e for s, e in extents.items()}
 
 
 MUTANTS = [
@@ -380,7 +380,7 @@ MUTANTS = [
     Mutant("starts lie behind the first row", "SPLIT-12", ("2 missing",), sinful(enumerator=StartsBehindTheFirstRow)),
     Mutant("there are no stops", "SPLIT-12", ("stops() says nothing of split-0",), sinful(enumerator=NoStops)),
     Mutant(
-        "a stream stops at what is there",
+        "a stream stops at the present end",
         "SPLIT-13",
         ("1 rows were written and not all delivered",),
         sinful(enumerator=StopsAtThePresentEnd),
@@ -411,7 +411,7 @@ MUTANTS = [
         ("before position 1",),
         sinful(enumerator=StartsEmptySplitsBehindTheirFirstRow),
     ),
-    Mutant("extents fail for what is gone", "SPLIT-16", ("KeyError",), sinful(enumerator=FailsForWhatIsGone)),
+    Mutant("extents fail for a split that is gone", "SPLIT-16", ("KeyError",), sinful(enumerator=FailsForWhatIsGone)),
     Mutant("splits that are gone are still found", "SPLIT-16", ("deleted, but",), sinful(enumerator=RemembersSplits)),
     Mutant("unread splits are forgotten", "SPLIT-17", ("never read",), sinful(enumerator=ForgetsWhatIsUnread)),
     Mutant("a deleted split is not lost", "SPLIT-17", ("lost() names nothing",), sinful(enumerator=LosesNothing)),
@@ -421,7 +421,7 @@ MUTANTS = [
         ("a split is gone",),
         sinful(enumerator=FailsWhenASplitGoes),
     ),
-    Mutant("splits begin at 0 for ever", "SPLIT-19", ("begins later than before",), sinful(enumerator=BeginsAtZero)),
+    Mutant("splits begin at 0 forever", "SPLIT-19", ("begins later than before",), sinful(enumerator=BeginsAtZero)),
     Mutant("a split begins behind its end", "SPLIT-19", ("past its end",), sinful(enumerator=BeginsBehindTheEnd)),
     Mutant("a begin is a row early", "SPLIT-20", ("does not begin behind it",), sinful(enumerator=BeginsOneRowEarly)),
     Mutant(

@@ -38,20 +38,20 @@ class NamesSplitsAnewInEachRun(MemoryEnumerator):
         return [f"{split}" if self._run == 1 else f"{split}/" for split in super().discover()]
 
     def extents(self, splits):
-        found = super().extents([split.rstrip("/") for split in splits])
-        return {split: found[split.rstrip("/")] for split in splits}
+        extents = super().extents([split.rstrip("/") for split in splits])
+        return {split: extents[split.rstrip("/")] for split in splits}
 
     def peek(self, positions):
-        found = super().peek({split.rstrip("/"): at for split, at in positions.items()})
-        return {split: found[split.rstrip("/")] for split in positions}
+        heads = super().peek({split.rstrip("/"): at for split, at in positions.items()})
+        return {split: heads[split.rstrip("/")] for split in positions}
 
     def latest(self, ends):
-        found = super().latest({split.rstrip("/"): at for split, at in ends.items()})
-        return {split: found[split.rstrip("/")] for split in ends}
+        times = super().latest({split.rstrip("/"): at for split, at in ends.items()})
+        return {split: times[split.rstrip("/")] for split in ends}
 
     def lookup(self, event_time_ms, splits):
-        found = super().lookup(event_time_ms, [split.rstrip("/") for split in splits])
-        return {split: found[split.rstrip("/")] for split in splits}
+        heads = super().lookup(event_time_ms, [split.rstrip("/") for split in splits])
+        return {split: heads[split.rstrip("/")] for split in splits}
 
     def lost(self, removed):
         return ()
@@ -63,7 +63,7 @@ class ReadsNamesOfAnyRun(MemoryReader):
 
 
 class SkipsARowAfterARestart:
-    """A planner whose first batch begins a row too late when it is not the query's first."""
+    """A planner whose first batch after a restart begins a row too late."""
 
     def __init__(self, source, clocks, cores):
         self._run = open_coordinator(source, clocks, cores)
@@ -87,15 +87,15 @@ class LooksForTheEndInEachRun(MemoryEnumerator):
         self._ends = None
 
     def extents(self, splits):
-        found = super().extents(splits)
+        extents = super().extents(splits)
         if self._source.starting == "latest" and self._ends is None:
-            self._ends = {split: extent.end for split, extent in found.items()}
+            self._ends = {split: extent.end for split, extent in extents.items()}
         ends = self._ends or {}
-        return {s: Extent(max(e.begin, ends.get(s, 0)), e.end, complete=e.complete) for s, e in found.items()}
+        return {s: Extent(max(e.begin, ends.get(s, 0)), e.end, complete=e.complete) for s, e in extents.items()}
 
 
 class LogsNoOffsetWithoutRows:
-    """A planner that thinks an offset without rows is no news."""
+    """A planner that ignores offsets without rows."""
 
     def __init__(self, source, clocks, cores):
         self._run = open_coordinator(source, clocks, cores)
@@ -149,7 +149,7 @@ class UsesRowsUp(MemoryReader):
 
 
 class AcknowledgesWhatItPlans(MemoryEnumerator):
-    """Keeps beside the checkpoint how far was planned, and never goes back behind it."""
+    """Keeps the planned positions outside of the checkpoint, and never goes back before them."""
 
     HANDED_OUT: ClassVar = {}
 
@@ -158,9 +158,9 @@ class AcknowledgesWhatItPlans(MemoryEnumerator):
         self._done = dict(self.HANDED_OUT.get(source.address, {}))
 
     def extents(self, splits):
-        found = super().extents(splits)
-        self.HANDED_OUT[self._source.address] = {split: extent.end for split, extent in found.items()}
-        return {s: replace(e, begin=max(e.begin, self._done.get(s, 0))) for s, e in found.items()}
+        extents = super().extents(splits)
+        self.HANDED_OUT[self._source.address] = {split: extent.end for split, extent in extents.items()}
+        return {s: replace(e, begin=max(e.begin, self._done.get(s, 0))) for s, e in extents.items()}
 
 
 class TellsTheReaderByAGlobal(MemoryEnumerator):
@@ -174,7 +174,7 @@ class TellsTheReaderByAGlobal(MemoryEnumerator):
 
 class NeedsAGlobal(MemoryReader):
     def read(self, task):
-        known = tuple(each for each in task.ranges if each.split_id in TellsTheReaderByAGlobal.SPLITS)
+        known = tuple(wanted for wanted in task.ranges if wanted.split_id in TellsTheReaderByAGlobal.SPLITS)
         return super().read(ReadTask(known))
 
 
@@ -201,7 +201,7 @@ class LeavesALock(MemoryEnumerator):
 
 
 def snapshot_with(more):
-    """Return an enumerator whose snapshot has more in it, which it does not look at when it is restored."""
+    """Return an enumerator whose snapshot has further values, which a restore ignores."""
 
     class SaysMore(MemoryEnumerator):
         def __init__(self, source, state):
@@ -214,7 +214,7 @@ def snapshot_with(more):
 
 
 class BelievesTheState(MemoryEnumerator):
-    """Takes what the state says, whatever it is."""
+    """Trusts the state without any check."""
 
     def __init__(self, source, state):
         super().__init__(source, None)
@@ -286,7 +286,7 @@ MUTANTS = [
         sinful(enumerator=StopsAtASplitThatIsGone),
     ),
     Mutant(
-        "a batch is read up to what is there now",
+        "a batch is read up to the present end",
         "STATE-6",
         ("batch 0, read before and after a crash",),
         sinful(reader=ReadsWhatIsThereNow),
@@ -297,7 +297,7 @@ MUTANTS = [
         ("batch 0, read before and after a crash", "then 0"),
         sinful(reader=UsesRowsUp),
     ),
-    Mutant("what is planned counts as done", "STATE-7", ("gone",), sinful(enumerator=AcknowledgesWhatItPlans)),
+    Mutant("planned rows count as done", "STATE-7", ("gone",), sinful(enumerator=AcknowledgesWhatItPlans)),
     Mutant(
         "a reader needs what the planner knew",
         "STATE-8",
@@ -326,19 +326,25 @@ MUTANTS = [
         "non-canonical JSON",
         "STATE-12",
         ("in another process it becomes",),
-        snapshot_with(lambda each: {"splits": list({f"{split}{n}" for split in each.discover() for n in range(20)})}),
+        snapshot_with(
+            lambda enumerator: {"splits": list({f"{split}{n}" for split in enumerator.discover() for n in range(20)})}
+        ),
     ),
     Mutant(
         "an id that is new in each run",
         "STATE-12",
         ("that of an enumerator restored from it",),
-        snapshot_with(lambda each: {"run": id(each)}),
+        snapshot_with(lambda enumerator: {"run": id(enumerator)}),
     ),
     Mutant(
         "the snapshot lists rows",
         "STATE-13",
         ("by 500 rows",),
-        snapshot_with(lambda each: {"seen": list(range(sum(e.end for e in each.extents(each.discover()).values())))}),
+        snapshot_with(
+            lambda enumerator: {
+                "seen": list(range(sum(e.end for e in enumerator.extents(enumerator.discover()).values())))
+            }
+        ),
     ),
     Mutant(
         "a field that is missing is a KeyError",

@@ -33,8 +33,8 @@ class PeeksAtOneSplit(MemoryEnumerator):
 
 class SeesNothingAtAHole(MemoryEnumerator):
     def peek(self, positions):
-        found = super().peek(positions)
-        return {s: head if head is not None and head.position == positions[s] else None for s, head in found.items()}
+        heads = super().peek(positions)
+        return {s: head if head is not None and head.position == positions[s] else None for s, head in heads.items()}
 
 
 class PeeksInSeconds(MemoryEnumerator):
@@ -62,26 +62,26 @@ class LatestIsNoneInPart(MemoryEnumerator):
 class LatestLeavesOutTheLastRow(MemoryEnumerator):
     def latest(self, ends):
         times = {s: [h.event_time_ms for h in self._heads(s, 0) if h.position < end] for s, end in ends.items()}
-        return {split: max(found[:-1] or found, default=None) for split, found in times.items()}
+        return {split: max(split_times[:-1] or split_times, default=None) for split, split_times in times.items()}
 
 
 class LatestIsTheLastRows(MemoryEnumerator):
     def latest(self, ends):
         times = {s: [h.event_time_ms for h in self._heads(s, 0) if h.position < end] for s, end in ends.items()}
-        return {split: found[-1] if found else None for split, found in times.items()}
+        return {split: split_times[-1] if split_times else None for split, split_times in times.items()}
 
 
 class LatestIsNoneBehindTheFuture(MemoryEnumerator):
-    """Takes the row of the greatest time, and sees only then that it does not count."""
+    """Takes the row with the greatest time, and checks only then whether the row counts."""
 
     def latest(self, ends):
-        found = super().latest(ends)
+        times = super().latest(ends)
         for split, end in ends.items():
             records = self._client.ask("records", split, 0, end)
             greatest = max(records, key=lambda record: record.row.event_time_ms, default=None)
             if greatest is not None and self._source.usable_ms(split, greatest) is None:
-                found[split] = None
-        return found
+                times[split] = None
+        return times
 
 
 class PeeksAtAThousandRows(MemoryEnumerator):
@@ -97,21 +97,21 @@ class LooksBehindTheTime(MemoryEnumerator):
 
 class FindsTheLastOfEqualTimes(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
-        found = super().lookup(event_time_ms, splits)
+        heads = super().lookup(event_time_ms, splits)
         return {
             s: head and max(h for h in self._heads(s, 0) if h.event_time_ms == head.event_time_ms)
-            for s, head in found.items()
+            for s, head in heads.items()
         }
 
 
 class SearchesAsIfSorted(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
-        found = {}
+        firsts = {}
         for split in splits:
             heads = list(self._heads(split, 0))
             at = bisect.bisect_left(heads, event_time_ms, key=lambda head: head.event_time_ms)
-            found[split] = heads[at] if at < len(heads) else None
-        return found
+            firsts[split] = heads[at] if at < len(heads) else None
+        return firsts
 
 
 class WatermarkIsTheNextTime(Changed):
@@ -304,13 +304,13 @@ MUTANTS = [
     ),
     Mutant("a row without a time is dropped", "TIME-20", ("0#3",), sinful(reader=DropsRowsWithoutATime)),
     Mutant(
-        "a time before 1970 is left out in silence",
+        "a time before 1970 is left out without an error",
         "TIME-21",
         ("at or past the bound",),
         sinful(source=LeavesOutTimesBefore1970),
     ),
     Mutant(
-        "a time before 1970 is aligned by",
+        "a time before 1970 counts in alignment",
         "TIME-22",
         ("were written and not all delivered",),
         sinful(source=TakesTimesBefore1970AsTheyAre),
@@ -353,7 +353,7 @@ MUTANTS = [
         open_run=forgetting("generators"),
     ),
     Mutant(
-        "a planned watermark stands in for a generated one",
+        "a planned watermark replaces a generated one",
         "TIME-30",
         ("but of the rows before it the generator says",),
         sinful(reader=TimedReader),

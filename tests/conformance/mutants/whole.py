@@ -4,15 +4,15 @@ from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 
 
 class ForgetsSplitsOverARestart(MemoryEnumerator):
-    """Finds in a later run only the first of the splits that there are then."""
+    """Discovers only the first split in a later run."""
 
     def __init__(self, source, state):
         super().__init__(source, state)
         self._restarted = state is not None
 
     def discover(self):
-        found = sorted(super().discover())
-        return found[:1] if self._restarted else found
+        splits = sorted(super().discover())
+        return splits[:1] if self._restarted else splits
 
 
 class ReadsTheFirstRowOfALaterRunTwice(MemoryReader):
@@ -24,7 +24,7 @@ class ReadsTheFirstRowOfALaterRunTwice(MemoryReader):
 
 
 class WatermarkByMax:
-    """A planner whose watermark is that of the split that is furthest ahead, as Spark's own is."""
+    """A planner whose watermark is that of the split that is furthest ahead, like Spark's watermark."""
 
     def __init__(self, source, clocks, cores):
         self._run, self._enumerator = open_coordinator(source, clocks, cores), source.enumerator(None)
@@ -34,15 +34,15 @@ class WatermarkByMax:
 
     def latest_offset(self, start, *arguments):
         offset = self._run.latest_offset(start, *arguments)
-        found = self._enumerator.discover()
-        ends = {s: e.end for s, e in self._enumerator.extents(found).items() if offset["positions"].get(s, 0) >= e.end}
+        splits = self._enumerator.discover()
+        ends = {s: e.end for s, e in self._enumerator.extents(splits).items() if offset["positions"].get(s, 0) >= e.end}
         times = [at for at in self._enumerator.latest(ends).values() if at is not None]
         known = [at for at in (offset.get("watermark"), *times) if at is not None]
         return {**offset, "watermark": max(known)} if known else offset
 
 
 class AheadOfTheBound(MemoryEnumerator):
-    """Says that no row lies at or after a time, so that nothing is ever paused."""
+    """Reports that no row is at or after a time, so that no split is ever paused."""
 
     def lookup(self, event_time_ms, splits):
         return dict.fromkeys(splits)

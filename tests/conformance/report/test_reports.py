@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.small import SmallHarness, breaks, small_rule
 from tidegate.conformance.checker import check_connector
+from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.opting_out import OptedOut
 from tidegate.conformance.report.files import report_file, write_reports
 from tidegate.conformance.report.json import (
@@ -17,7 +18,7 @@ from tidegate.conformance.report.json import (
     verdict_told,
 )
 from tidegate.conformance.report.page import report_page
-from tidegate.conformance.report.summary import area_lines, notes
+from tidegate.conformance.report.summary import area_lines, begin_with, notes
 from tidegate.conformance.verdicts import Report, Status, Verdict
 from tidegate.errors import OptionError
 
@@ -28,7 +29,7 @@ def report(small_rules):
 
 
 class Tags(HTMLParser):
-    """Checks that every element is closed in its turn."""
+    """Checks that every element is closed in the right order."""
 
     VOID = frozenset({"meta", "br"})
 
@@ -46,16 +47,16 @@ class Tags(HTMLParser):
 
 
 def tags(page):
-    found = Tags()
-    found.feed(page)
-    assert found.open == []
-    return found.seen
+    parsed = Tags()
+    parsed.feed(page)
+    assert parsed.open == []
+    return parsed.seen
 
 
 def test_json_has_these_keys(report):
-    told = json.loads(json.dumps(reports_told([report])))
-    assert set(told) == {"version", "tidegate", "reports"}
-    (only,) = told["reports"]
+    page = json.loads(json.dumps(reports_told([report])))
+    assert set(page) == {"version", "tidegate", "reports"}
+    (only,) = page["reports"]
     assert set(only) == {
         "connector",
         "conforms",
@@ -76,7 +77,7 @@ def test_json_has_these_keys(report):
         "skipped": 1,
     }
     assert only["notChecked"] == ["SPARK-1"]
-    failed = next(each for each in only["rules"] if each["rule"] == "READ-2")
+    failed = next(rule for rule in only["rules"] if rule["rule"] == "READ-2")
     assert failed.pop("seconds") < 10
     assert failed == {
         "rule": "READ-2",
@@ -89,6 +90,8 @@ def test_json_has_these_keys(report):
         "story": ["split 0: create"],
         "connector": "small",
         "raised": False,
+        "throughQuery": False,
+        "hereOnly": False,
     }
 
 
@@ -96,8 +99,8 @@ def test_verdicts_and_what_is_opted_out_of_travel_as_json(report):
     for verdict in report:
         again = verdict_from(json.loads(json.dumps(verdict_told(verdict))))
         assert replace(again, seconds=verdict.seconds) == verdict
-    found = OptedOut(report.connector, report.opted_out, {next(iter(report.opted_out)): "it is there"})
-    assert opted_out_from(json.loads(json.dumps(opted_out_told(found)))) == found
+    opted = OptedOut(report.connector, report.opted_out, {next(iter(report.opted_out)): "it is there"})
+    assert opted_out_from(json.loads(json.dumps(opted_out_told(opted)))) == opted
 
 
 def test_the_summary_tells_all_that_does_not_simply_hold(report):
@@ -111,6 +114,53 @@ def test_the_summary_tells_all_that_does_not_simply_hold(report):
     ]
 
 
+def failed(rule, text="rows are missing", **fields):
+    return Verdict(small_rule(rule, breaks), Status.FAILED, text, connector="small", **fields)
+
+
+ERROR = 'AttributeError: no {}\n  File "index.py", line 7, in heads\n  File "logs.py", line {}, in peek\n    return x'
+
+
+def test_failures_by_the_same_error_at_the_same_place_are_explained_once():
+    report = Report(
+        "small",
+        (
+            failed("SPLIT-1", ERROR.format("app-1", 85), raised=True),
+            failed("SPLIT-2", ERROR.format("app-2", 85), raised=True),
+            failed("SPLIT-3", ERROR.format("app-1", 90), raised=True),
+            failed("READ-1"),
+            failed("READ-2"),
+            failed("TIME-1", ERROR.format("app-3", 85), raised=True),
+        ),
+    )
+    causes = [[verdict.rule.id for verdict in cause] for cause in report.causes]
+    assert causes == [["READ-1"], ["READ-2"], ["SPLIT-1", "SPLIT-2", "TIME-1"], ["SPLIT-3"]]
+    shared = report.explanations[2]
+    assert shared.endswith("The same error at the same place breaks 2 more: SPLIT-2, TIME-1")
+    assert "The same error" not in "".join(explanation for explanation in report.explanations if explanation != shared)
+    with pytest.raises(ConformanceError, match="breaks 2 more: SPLIT-2, TIME-1") as raised:
+        report.raise_for_failures()
+    assert str(raised.value).count("in peek") == 2
+
+
+def test_the_summary_begins_with_a_failure_without_a_query_and_prefers_one_about_reading():
+    queried, direct = failed("SPLIT-1", through_query=True), failed("READ-1")
+    report = Report("small", (queried, failed("SPLIT-2"), direct))
+    assert [cause[0].rule.id for cause in report.causes] == ["READ-1", "SPLIT-2", "SPLIT-1"]
+    sentence = "Begin with READ-1 the title of READ-1: its test calls the connector itself, without a query."
+    assert begin_with(report) == sentence
+    assert begin_with(Report("small", (queried,))) is None
+    assert begin_with(Report("small", (direct,))) is None
+
+
+def test_the_summary_tells_what_this_machine_cannot_check():
+    rules = small_rule("READ-1"), small_rule("READ-2"), small_rule("READ-3")
+    missing = "Hypothesis is not installed"
+    verdicts = [Verdict(rule, Status.SKIPPED, missing, here_only=True) for rule in rules[:2]]
+    report = Report("small", (*verdicts, Verdict(rules[2], Status.SKIPPED, "it has no HOLES")))
+    assert notes(report) == ["skipped here: READ-1, READ-2: Hypothesis is not installed"]
+
+
 def test_the_page_needs_no_other_file(report):
     page = report_page([report])
     assert not re.search(r"https?:|src=|@import|url\(|<script|<link", page)
@@ -121,8 +171,8 @@ def test_the_page_needs_no_other_file(report):
 def test_the_page_shows_each_rule_and_opens_the_failures(report):
     page = report_page([report])
     details = [attributes for tag, attributes in tags(page) if tag == "details"]
-    assert [each["class"] for each in details if "open" in each] == ["failed"]
-    assert sorted(each["class"] for each in details) == ["exempt", "failed", "failed", "passed", "skipped"]
+    assert [detail["class"] for detail in details if "open" in detail] == ["failed"]
+    assert sorted(detail["class"] for detail in details) == ["exempt", "failed", "failed", "passed", "skipped"]
     for text in ("row 0#7 is missing", "<li>split 0: create</li>", "<li>the cable</li>", "The purpose of READ-2."):
         assert text in page
     assert "<td>cannot</td>" in page
