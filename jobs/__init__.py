@@ -1,1 +1,1 @@
-"""The commands: back-fill, demonstration, development servers and others."""
+"""The commands: back-fill, demonstration, development servers and more."""

@@ -15,7 +15,7 @@ def count(number: float) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Return a share as a percentage; 0 and 100 mean exactly nothing and all."""
+    """Return a share as a percentage; 0 and 100 mean exactly none and all."""
     if whole == 0 or part in {0, whole}:
         return "100 %" if part else "0 %"
     return f"{min(max(100 * part / whole, 0.1), 99.9):.1f} %"

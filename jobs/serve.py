@@ -93,7 +93,8 @@ def _serve(name: str, server: Server, folder: Path | None, prepare: Callable[[],
                 threading.Event().wait(_LOOK_AGAIN_S)
             raise ServerError(f"a process of {name} ended by itself")
     except KeyboardInterrupt:
-        errors.print(f"{name} has ended.", highlight=False)
+        # The signal may have come while ``errors`` printed, and such a console keeps what is printed later.
+        Console(stderr=True).print(f"{name} has ended.", highlight=False)
 
 
 def _require_writable(folder: Path | None) -> None:

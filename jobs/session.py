@@ -25,6 +25,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # windows and displayed times are the same on every machine
 }
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
 def spark_session(
@@ -76,11 +78,29 @@ def _start(
     )
     with log.open("ab") as stderr:
         try:
-            gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+            with _signals_held_back():
+                gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkRuntimeError, Py4JJavaError) as error:
             raise ServerError(f"Spark did not start with the master {master!r}; {log} says why") from error
     return SparkSession(context), gateway.proc
+
+
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Let SIGINT and SIGTERM act only at the end of the block.
+
+    PySpark removes the file through which Java answers if it is interrupted meanwhile, and Java would run forever.
+    """
+    received: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for ending in received:
+            signal.raise_signal(ending)
 
 
 def _interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
@@ -122,7 +142,7 @@ def ends_on_signals() -> Iterator[None]:
     def interrupt(number: int, _: Any) -> None:
         raise KeyboardInterrupt(signal.Signals(number))
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, interrupt) for number in _ENDING}
     try:
         yield
     finally:

@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillArguments(ABC):
-    """The rows to read, and the size of batches; each connector has a subclass.
+    """The rows to read, and the size of batches.  Each connector has a subclass.
 
     max_drift: the slice of event time that a batch covers.
     begin, end: a range of event times, the end exclusive.  A Kafka partition is read from its first record at or after
@@ -73,7 +73,7 @@ class BackfillArguments(ABC):
     def binding(self) -> dict[str, Any]:
         """Return, by option, the values that decide which rows are written: no later run may change them.
 
-        Addresses may change, and so may options that only affect the cuts of batches.  None of the values is secret.
+        Addresses may change, and so may options that only affect the cuts of batches.  No value is secret.
         """
         return {
             "--from": None if self.begin is None else self.begin.isoformat(),

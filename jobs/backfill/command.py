@@ -60,9 +60,9 @@ def _of_kafka(set_options: Mapping[str, Any], common: Mapping[str, Any]) -> Kafk
     in_file = {} if file is None else read_properties("--kafka-properties", file)
     servers = in_file.pop("bootstrap.servers", None)
     set_options = {**({} if servers is None else {"--bootstrap-servers": servers}), **set_options}
-    for name in ("--bootstrap-servers", "--topic"):
-        if name not in set_options:
-            raise OptionError(f"{name} is missing: give --bootstrap-servers and --topic, or --path for objects of S3")
+    if missing := [name for name in ("--bootstrap-servers", "--topic") if name not in set_options]:
+        are_missing = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise OptionError(f"{are_missing}: give --bootstrap-servers and --topic, or --path for objects of S3")
     return KafkaArguments(
         bootstrap_servers=set_options["--bootstrap-servers"],
         topics=tuple(set_options["--topic"]),

@@ -1,11 +1,11 @@
 """The output folder of a back-fill, including the state from which a later run continues.
 
-OUT/batch=0/part-....parquet     one folder per micro-batch, written anew when the batch is
-OUT/batch=1/...                  run again: no reader of Parquet ever sees a row twice
-                                 (tidegate_batch=0 where the rows have a column "batch" of their own)
-OUT/_tidegate/checkpoint/        Spark's; readers ignore folders with an underscore
-OUT/_tidegate/state/             what a source keeps of its own, such as an S3 source's stateLocation
-OUT/_tidegate/backfill.json      what was asked for
+OUT/batch=0/part-....parquet     one folder per micro-batch, written anew if the batch is repeated:
+OUT/batch=1/...                  no reader of Parquet ever sees a row twice
+                                 (tidegate_batch=0 if the rows have a column "batch")
+OUT/_tidegate/checkpoint/        Spark's checkpoint; readers ignore folders with an underscore
+OUT/_tidegate/state/             the source's own state, such as an S3 source's stateLocation
+OUT/_tidegate/backfill.json      the arguments that later runs must repeat
 OUT/_tidegate/spark.log
 """
 
@@ -26,7 +26,9 @@ from tidegate.errors import OptionError
 from tidegate.jobs.spark_checkpoint import SparkCheckpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["Noted", "Output"]
+__all__ = ["OWN_FOLDER", "STATE_FOLDER", "Noted", "Output"]
+
+OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,10 @@ class Output:
     def __init__(self, path: Path) -> None:
         self._given = path
         self.path = path.absolute()
-        self._own = self.path / "_tidegate"
+        self._own = self.path / OWN_FOLDER
         self.checkpoint = self._own / "checkpoint"
         self.log = self._own / "spark.log"
-        self.kept = self._own / "state"
+        self.kept = self._own / STATE_FOLDER
         self._lock: TextIO | None = None
         self._notes = self._own / "backfill.json"
         folder = open_folder(str(self.checkpoint), S3ConnectionConfig())
@@ -84,7 +86,7 @@ class Output:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other runs out of a back-fill's folder, or of one that this run claims.
+        """Keep other runs out of the folder while this run uses or claims it.
 
         Raises OptionError if another run is still writing to it.
         """

@@ -30,9 +30,9 @@ __all__ = ["Summary", "backfill", "write_batches"]
 class Summary:
     """The summary of a run.
 
-    rows: how many rows this run wrote; ``rows_in_all``: how many all runs wrote into this output.
-    begin_ms, end_ms: event times of the first and the last record that this run had to read; None:
-        it had none.
+    rows: how many rows this run wrote.
+    rows_in_all: how many rows all runs wrote into this output.
+    begin_ms, end_ms: the event times of the first and the last record that this run had to read; None: it had none.
     seconds: the time for reading and writing, without Spark's start.
     bad_records: how many bad records all runs into this output have set aside, if an option asks for that.
     """
@@ -49,6 +49,8 @@ class Summary:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values for display."""
+        if not self.batches and not self.rows_in_all:
+            return [("nothing to read", "there are no rows yet, and nothing is written")]
         if not self.batches:
             return [("nothing new", f"{count(self.rows_in_all)} rows are in {self.output}")]
         written = count(self.rows)

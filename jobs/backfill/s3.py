@@ -47,10 +47,10 @@ class S3Arguments(BackfillArguments):
         return {"--path": self.path, **options, **BackfillArguments.binding(self)}
 
     def run_extent(self, noted: Noted) -> RunExtent | None:
-        """List new objects, but not before the first run: all objects would be surveyed twice."""
+        """List new objects, but not before the first run, which would survey all objects twice."""
         if noted.state is None:
             return None
-        # A message of a queue comes once, and the run itself needs it.
+        # A message of the queue comes once, and the run itself needs it.
         source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
         return run_extent(source, noted.positions, noted.state)
 

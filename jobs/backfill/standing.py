@@ -1,4 +1,4 @@
-"""Computes how far a run has come in event time.  Pure arithmetic."""
+"""Computes how far a run has come in event time.  Pure logic."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgres
 
     stretches: the known stretches of all splits that the run reads.
     recent: the last batches, from which the speed follows.
-    rows: how many rows all its batches have read.
+    rows: how many rows all batches of the run have read.
     """
     begin_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
     end_ms = max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None)

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.report.files import report_file, write_reports
-from tidegate.conformance.report.summary import area_lines, notes
+from tidegate.conformance.report.summary import area_lines, begin_with, notes
 from tidegate.conformance.rules import AREAS, Rule, Tier, rule_named, rules_of, tier_named
-from tidegate.conformance.verdicts import Report, Status, Verdict
+from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.arguments import parse_options
 from tidegate.jobs.conformance.harness_named import harness_named
@@ -40,7 +40,8 @@ def check_conformance(
     exempt: rules that are known to fail, as ID=REASON.
     reports: files in which to write a report.
 
-    Raises OptionError, one sentence, for names that do not exist and for contradictory arguments.
+    Raises OptionError, one sentence, for names that do not exist and for contradictory arguments.  Ctrl-C shows what
+    was found so far.
     """
     wanted = _wanted(tiers, rules)
     exemptions = parse_options("--exempt", exempt, _EXEMPTION)
@@ -49,8 +50,15 @@ def check_conformance(
     # Rules provoke planner warnings, which a logger without a handler would write between the verdicts.
     logging.getLogger("tidegate").addHandler(logging.NullHandler())
     live = _Live(wanted)
-    with live.status:
-        report = check_connector(harness, only=[rule.id for rule in wanted], exempt=exemptions, on_verdict=live.tell)
+    try:
+        with live.status:
+            report = check_connector(
+                harness, only=[rule.id for rule in wanted], exempt=exemptions, on_verdict=live.tell
+            )
+    except KeyboardInterrupt:
+        if live.verdicts:
+            _show(Report(name, in_order(live.verdicts)))
+        raise
     _show(report)
     for file in files:
         write_reports(file, [report])
@@ -74,11 +82,13 @@ class _Live:
     """Shows the current rule and its verdict on stderr."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
+        self.verdicts: list[Verdict] = []
         self._left = [f"{rule.id} {rule.title}" for rule in reversed(rules)]
         self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         self.status = self._console.status(Text(self._left.pop()))
 
     def tell(self, verdict: Verdict) -> None:
+        self.verdicts.append(verdict)
         rule, style = verdict.rule, _STYLES.get(verdict.status, "red")
         words = Text.assemble((f"{verdict.status.value:<{_STATUS_WIDTH}}", style), f"  {rule.id:<9} {rule.title}")
         self._console.print(words.append(f"  {verdict.seconds:.1f} s", style="dim"))
@@ -88,10 +98,13 @@ class _Live:
 
 def _show(report: Report) -> None:
     output = _output()
-    for verdict in report.failures:
-        output.print(verdict.explained(), end="\n\n\n")
+    for explanation in report.explanations:
+        output.print(explanation, end="\n\n\n")
     for line in [*area_lines(report), *notes(report)]:
         output.print(line)
+    first = begin_with(report)
+    if first is not None:
+        output.print(first)
     output.print(report.headline, style="bold green" if report.conforms else "bold red")
 
 

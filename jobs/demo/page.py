@@ -1,4 +1,4 @@
-"""The demonstration's result as one HTML page, and as a table.  Pure: from results to text."""
+"""The demonstration's result as one HTML page, and as a table.  Pure logic: from results to text."""
 
 from __future__ import annotations
 

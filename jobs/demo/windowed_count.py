@@ -1,4 +1,4 @@
-"""The query of the demonstration, run twice: a windowed count, and the account of every row."""
+"""The query of the demonstration: a windowed count, and the account of every row."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CountRun:
 
     @property
     def peak_state_rows(self) -> int:
-        """The most rows that Spark kept in its state after any batch."""
+        """The maximum number of rows in Spark's state after a batch."""
         return max((batch.state_rows for batch in self.batches), default=0)
 
 

@@ -1,1 +1,1 @@
-"""``tidegate ledger``: what a query keeps, why objects were read or not, and reading them again."""
+"""``tidegate ledger``: shows a query's state, explains why objects were read or not, and requests them again."""

@@ -23,20 +23,20 @@ def run_show(location: str, *, checkpoint: str | None, options: Sequence[str], a
     """Print the ledger of the query in a state location.
 
     location: the query's option ``stateLocation``.
-    checkpoint: Spark's checkpoint folder of the query; None: chunks that were read are unknown.
+    checkpoint: Spark's checkpoint folder of the query; None: it is unknown which chunks were read.
     options: the options of the source, as NAME=VALUE.
 
-    Raises OptionError, one sentence, for contradictory arguments and for names that do not exist; so do the others.
+    Like the other commands, raises OptionError, one sentence, for contradictory arguments and for unknown names.
     """
     source, _ = _source(location, options)
     show_ledger(open_query_ledger(source, checkpoint), as_json=as_json)
 
 
 def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequence[str], as_json: bool) -> None:
-    """Print why objects were or were not read.
+    """Print why objects were read or not.
 
     wanted: a key, or a glob of keys.
-    options: the options of the source; with the path, the bucket is examined, too.
+    options: the options of the source; with the path, the bucket is also examined.
     """
     source, has_path = _source(location, options)
     ledger = open_query_ledger(source, checkpoint)
@@ -58,7 +58,7 @@ def run_reread(
 
     objects: a key, or a glob of keys; None: all of the path.
     begin, end: only chunks with event times in this range.
-    batches: such as ``7`` or ``3-5``, instead of the other arguments.
+    batches: a batch or a range of batches, such as ``7`` or ``3-5``, instead of the other arguments.
     """
     source, has_path = _source(location, options)
     by_object = objects or begin or end

@@ -27,7 +27,7 @@ class Wanted:
     @property
     def pattern(self) -> str:
         """The key or glob without the bucket."""
-        # Unlike the key of an address, that of an object may begin with a slash.
+        # An object's key may begin with a slash; the key of an address may not.
         return self.text if s3_address(self.text) is None else self.text.partition("://")[2].partition("/")[2]
 
     @property

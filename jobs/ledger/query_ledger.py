@@ -1,10 +1,11 @@
-"""Reads the state location of a query that may be running: without a lease; only ``forget_query`` writes."""
+"""Reads the state location of a query that may be running.  It takes no lease; only ``forget_query`` writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.planning.offset import Offset
@@ -16,6 +17,7 @@ from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError, did_you_mean
+from tidegate.jobs.backfill.output import OWN_FOLDER, STATE_FOLDER
 from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint, open_checkpoint
 from tidegate.sources.s3.source import S3Source
 
@@ -27,7 +29,7 @@ class LeaseNote:
     """The holder of the state location, according to the lease.
 
     owner: the query.  place: the process.
-    state: a lease that ended by itself is also ``held`` if its process cannot be checked.
+    state: ``held``, ``released``, or that its process has ended; ``held`` also if the process cannot be checked.
     """
 
     owner: str
@@ -39,7 +41,7 @@ class LeaseNote:
 class KeptQuery:
     """A query with files in a state location.
 
-    lease: if it was the last one to use the location; None: another query was.
+    lease: its lease, if it was the last query to use the location; None: another query was.
     """
 
     owner: str
@@ -48,7 +50,7 @@ class KeptQuery:
 
 
 class QueryLedger:
-    """The manifests and the memory of one query.
+    """The manifests of one query, and the objects that it remembers.
 
     location: the name of the location, for display.
     ledger: the query's part of the ledger.
@@ -60,18 +62,18 @@ class QueryLedger:
 
     @cached_property
     def manifests(self) -> dict[SplitId, Manifest]:
-        """The kept manifests, in order: the live ones, and for about an hour finished ones."""
+        """The kept manifests, in order: the live ones, and those that finished in about the last hour."""
         names = [name for name in self.ledger.names() if name[:1].isdecimal()]
         return {name: Manifest.parse(name, self.ledger.read(name)) for name in names}
 
     @property
     def planned(self) -> Positions:
-        """How far each live manifest is read after the last batch, written or not."""
+        """The position in each live manifest after the last batch, written or not."""
         return self.batches[-1].end.progress.positions if self.batches else {}
 
     @property
     def read(self) -> Positions:
-        """How far each live manifest is read by written batches."""
+        """The position in each live manifest after the last written batch."""
         written = [batch for batch in self.batches or () if batch.is_committed]
         return written[-1].end.progress.positions if written else {}
 
@@ -81,7 +83,7 @@ class QueryLedger:
         return _snapshot(self.batches[-1].end) if self.batches else None
 
     def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
-        """Return the first known batch after which a chunk is read; earlier ones may have read it already."""
+        """Return the first known batch after which a chunk is read; an earlier batch may have read it."""
         positions = ((batch, batch.end.progress.positions) for batch in self.batches or ())
         return next((batch for batch, read in positions if read.get(split, 0) > position), None)
 
@@ -112,7 +114,7 @@ class QueryLedger:
 
     @cached_property
     def requests(self) -> dict[str, int]:
-        """How many chunks wait to be read again, by request."""
+        """The number of chunks that wait to be read again, by request."""
         waiting = RereadRequests(self.ledger, {} if self.state is None else self.state.rereads).pending()
         return {name: len(chunks) for name, chunks in waiting.items()}
 
@@ -124,7 +126,7 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: not given.
 
     Raises OptionError if no query has used the location, or if the checkpoint belongs to another query.  Raises
-    ConnectorError if one of them cannot be read.
+    ConnectorError if the location or the checkpoint cannot be read.
     """
     location = str(source.state_location)
     whole = Ledger(location, source.connection)
@@ -135,7 +137,7 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
         batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == lease.owner).batches()
         if not batches:
             raise OptionError(
-                f"--checkpoint is {checkpoint}, in which no batch is of the query {lease.owner} that uses {location}"
+                f"--checkpoint is {checkpoint}, which has no batch of the query {lease.owner} that uses {location}"
             )
     return QueryLedger(location, lease, whole.of_query(lease.owner), batches)
 
@@ -143,7 +145,7 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
 def list_queries(source: S3Source) -> list[KeptQuery]:
     """Return the queries with files in a state location, the last written first.
 
-    Raises OptionError when no query has used the location, ConnectorError when it cannot be read.
+    Raises OptionError if no query has used the location, and ConnectorError if it cannot be read.
     """
     whole = Ledger(str(source.state_location), source.connection)
     lease = _lease(whole)
@@ -154,7 +156,7 @@ def list_queries(source: S3Source) -> list[KeptQuery]:
 def forget_query(source: S3Source, owner: str) -> KeptQuery:
     """Delete a query's files in a state location, and return the query.
 
-    Raises OptionError if it has no files there, ConnectorError while it is running.
+    Raises OptionError if the query has no files there, and ConnectorError while it runs.
     """
     queries = {query.owner: query for query in list_queries(source)}
     if owner not in queries:
@@ -169,7 +171,9 @@ def forget_query(source: S3Source, owner: str) -> KeptQuery:
 def _lease(whole: Ledger) -> LeaseNote:
     note = whole.lease().read()
     if note is None:
-        raise OptionError(f"{whole.address} is not a state location that a query has used: it has no lease")
+        of_backfill = Path(whole.address) / OWN_FOLDER / STATE_FOLDER
+        meant = f"; did you mean {of_backfill}?" if of_backfill.is_dir() else ""
+        raise OptionError(f"{whole.address} is not a state location that a query has used: it has no lease{meant}")
     ended = "released" if note.released else "its process has ended" if has_ended(note.process) else "held"
     return LeaseNote(note.owner, note.place, ended)
 

@@ -33,7 +33,7 @@ class Asked:
 
     request: the name of the request.
     chunks: the chunks, as one manifest.
-    waiting: chunks that were left out, because the query has yet to read them.
+    waiting: the number of chunks that were left out because the query has not read them yet.
     """
 
     request: str
@@ -44,16 +44,16 @@ class Asked:
 def reread_objects(
     ledger: QueryLedger, source: S3Source, wanted: Wanted, begin: datetime | None = None, end: datetime | None = None
 ) -> Asked:
-    """Request the wanted objects as they are now, if the query has found them before.
+    """Request the present versions of the wanted objects, if the query has found them before.
 
     begin, end: only chunks with event times in this range, the end exclusive.
 
-    Raises OptionError if there are none, or if the query cleans objects.
+    Raises OptionError if there are no such chunks, or if the query cleans objects.
     """
     _refuse_cleaned(ledger)
     seen = ledger.seen
     if seen is None:
-        raise OptionError("to read objects again, --checkpoint has to hold a batch that says which were found")
+        raise OptionError("to read objects again, --checkpoint must hold a batch, which says what objects were found")
     rules = source.listing_rules
     candidates = [obj for obj in listed(source, wanted) if obj.key.startswith(rules.prefix)]
     candidates = [obj for obj in candidates if rules.takes(obj)]
@@ -67,18 +67,19 @@ def reread_objects(
     chunks = chunks.filter(pa.array([chunk not in waiting for chunk in _keys(chunks)], pa.bool_()))
     if not chunks.num_rows:
         detail = (
-            "these objects have yet to be read"
+            "the query has not read these objects yet"
             if len(manifest)
             else "no such object was found before, or none holds such rows"
         )
-        raise OptionError(f"there is nothing to read again of {wanted.text!r}: {detail}")
+        raise OptionError(f"{wanted.text!r} names nothing to read again: {detail}")
     return _ask(ledger, chunks, len(manifest) - chunks.num_rows)
 
 
 def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
     """Request the chunks of some batches, such as ``7`` or ``3-5``: the same versions of the same objects.
 
-    Raises OptionError if Spark or the state location no longer knows one of them, or if the query cleans objects.
+    Raises OptionError if Spark or the state location no longer knows one of the batches, or if the query cleans
+    objects.
     """
     _refuse_cleaned(ledger)
     named = _BATCHES.fullmatch(batches.strip())
@@ -92,7 +93,7 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
         if number not in ends or number - 1 not in ends:
             numbers = sorted(number for number in ends if number >= 0 and number - 1 in ends)
             hint = f"it knows {numbers[0]} to {numbers[-1]}" if numbers else "it knows none"
-            raise OptionError(f"batch {number} is none that is written and that Spark still knows; {hint}")
+            raise OptionError(f"batch {number} is not a written batch that Spark still knows; {hint}")
         parts += _of_batch(ledger, number, ends[number - 1], ends[number])
     if not parts:
         raise OptionError(f"the batches {batches} have read nothing")
@@ -131,7 +132,7 @@ def _ask(ledger: QueryLedger, chunks: pa.Table | pa.RecordBatch, waiting: int = 
 
 
 def _waiting(ledger: QueryLedger, wanted: Wanted) -> set[tuple[S3Object, int]]:
-    """Return the wanted chunks that the query has yet to read."""
+    """Return the wanted chunks that the query has not read yet."""
     return {
         (chunk.source, chunk.start)
         for split, read in ledger.planned.items()

@@ -17,14 +17,14 @@ from tidegate.jobs.ledger.why import Why
 
 __all__ = ["show_asked", "show_ledger", "show_queries", "show_why"]
 
-_OBJECTS = 100  # that people are shown
+_OBJECTS = 100  # shown to people; JSON has all
 
 
 class _PlainConsole(Console):
-    """Shows what is no letter of a key as an escape: a key may hold what a terminal takes for a command."""
+    """Escapes characters that cannot be printed: a key may hold a command for the terminal."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return the text with an escape in the place of each character that cannot be printed."""
+        """Return the text with an escape for each character that cannot be printed."""
         shown = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
         return super().render_str(shown, **options)
 
@@ -77,11 +77,14 @@ def show_asked(asked: Asked, *, as_json: bool) -> None:
         f"query reads them once more ({asked.request})"
     )
     if asked.waiting:
-        console.print(f"{count(asked.waiting)} chunks are left out: the query has yet to read them")
+        console.print(f"{count(asked.waiting)} chunks are left out: the query has not read them yet")
 
 
 def show_queries(queries: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) -> None:
-    """Print the size of queries' files in a state location, also of forgotten queries."""
+    """Print the size of queries' files in a state location.
+
+    forgotten: the files of these queries were just deleted.
+    """
     shown: list[dict[str, Any]] = [
         {
             "query": query.owner,
@@ -159,12 +162,12 @@ def _lines(shown: dict[str, Any]) -> list[tuple[str, str]]:
         ]
     if shown["objectsRemembered"] is not None:
         since = shown["rememberedSince"]
-        all_that = "all that were found" if since is None else f"modified since {clock_time(since)}"
+        all_that = "all that were ever found" if since is None else f"modified since {clock_time(since)}"
         lines.append(("remembered", f"{count(shown['objectsRemembered'])} objects, {all_that}"))
     if shown["leftOut"]:
         lines.append(("left out", ", ".join(f"{count(n)} {reason}" for reason, n in shown["leftOut"].items())))
     if shown["rereads"]:
-        lines.append(("to read again", f"{count(sum(shown['rereads'].values()))} chunks, as was asked for"))
+        lines.append(("to read again", f"{count(sum(shown['rereads'].values()))} chunks, by request"))
     return lines
 
 
@@ -177,7 +180,7 @@ def _manifest_lines(ledger: QueryLedger, manifest: dict[str, Any]) -> list[tuple
 def _reading(manifest: dict[str, Any]) -> str:
     last = "" if manifest["batch"] is None else f", last by batch {manifest['batch']}"
     if manifest["planned"] is None:
-        return f"all chunks that batches know are read{last}" if last else "no batch that Spark still knows names it"
+        return f"all its chunks in known batches are read{last}" if last else "no batch that Spark still knows names it"
     done = manifest["read"] or 0
     planned = f", {count(manifest['planned'])} planned" if manifest["planned"] > done else ""
     return f"{count(done)} chunks read{planned}{last}"

@@ -33,8 +33,9 @@ _OF_NOTES = {
 class Finding(NamedTuple):
     """A finding about an object.
 
-    chunk: that it is about; None: the whole object.
-    manifest, position: of the chunk.  batch: that read it, or will read it next.
+    chunk: the chunk that it is about; None: the whole object.
+    manifest, position: the manifest of the chunk, and its position there.
+    batch: the batch that read the chunk, or that reads it now.
     """
 
     state: State
@@ -56,7 +57,7 @@ class Why:
 def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Why]:
     """Return the findings about the wanted objects, in the order of their keys.
 
-    source: with the path and the options of the query, to look into the bucket; None: do not look into it.
+    source: has the path and the options of the query, to examine the bucket; None: do not examine it.
     """
     chunks: dict[str, list[tuple[SplitId, int, Chunk]]] = {}
     for split in ledger.manifests:
@@ -103,7 +104,7 @@ def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) 
         if split in ledger.planned:
             at = f"it waits at {place}; the query has read {count(ledger.planned[split])} of its chunks"
             return Finding("waiting", at, chunk, split, position)
-        said = f"it is at {place}, which no batch names that Spark still knows"
+        said = f"it is at {place}; no batch that Spark still knows names this manifest"
         return Finding("found", said, chunk, split, position)
     if not batch.is_committed:
         said = f"batch {batch.number} reads it, and is not written yet: {place}"
@@ -149,7 +150,7 @@ def _of_present(ledger: QueryLedger, source: S3Source, present: S3Object) -> Fin
     """Return the finding about an object without a kept chunk."""
     seen = ledger.seen
     if seen is None:
-        return Finding("unknown", "no manifest that is kept holds it; give --checkpoint to know if it was found before")
+        return Finding("unknown", "no kept manifest holds it; give --checkpoint to know if it was found before")
     new, overwritten = seen.sift([present])
     if overwritten:
         return Finding("overwritten", f"it was overwritten after it was found: {_then(source)}")
@@ -159,21 +160,21 @@ def _of_present(ledger: QueryLedger, source: S3Source, present: S3Object) -> Fin
         return Finding(
             "read",
             "it was found, and nothing of it is left to read: its manifest is finished and no longer kept, or it held "
-            "no row, or it was there when a query with includeExistingFiles = false began",
+            "no row, or it existed when a query with includeExistingFiles = false began",
         )
     return Finding(
         "too old",
-        f"its LastModified, {_clock(present.modified_ms)}, lies before {_clock(seen.horizon_ms or 0)}, from where on "
-        "objects are remembered (maxFileAge): it was read long ago, or came too late to be found",
+        f"its LastModified is {_clock(present.modified_ms)}, but objects are remembered only from "
+        f"{_clock(seen.horizon_ms or 0)} on (maxFileAge): it was read long ago, or came too late to be found",
     )
 
 
 def _of_memory(ledger: QueryLedger, key: str) -> Finding:
     if ledger.seen is not None and ledger.seen.remembers(key):
-        return Finding("found", "it was found before, and no manifest that is kept holds it")
+        return Finding("found", "it was found before, and no kept manifest holds it")
     return Finding(
         "unknown",
-        "no manifest that is kept holds it; give --checkpoint and --option path=... to look further",
+        "no kept manifest holds it; give --checkpoint and --option path=... to look further",
     )
 
 

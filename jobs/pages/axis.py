@@ -1,4 +1,4 @@
-"""The event-time axis of a picture: the places and the labels of its ticks.  Pure."""
+"""The event-time axis of a picture: the places and the labels of its ticks.  Pure logic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOUR_STEPS = (1, 2, 3, 4, 6, 8, 12, 24, 48, 96, 168, 336, 720, 2160, 8760)
 class Axis:
     """An axis over [begin_ms, end_ms], which is never empty.
 
-    ticks: event time in ms and label.
+    ticks: the event time in ms and the label of each tick.
     """
 
     title: str
@@ -44,7 +44,7 @@ def hours_since(begin_ms: int, end_ms: int) -> Axis:
 
 
 def utc_times(begin_ms: int, end_ms: int) -> Axis:
-    """Return an axis of dates and times of day in UTC, with the parts that its ticks need."""
+    """Return an axis in UTC; its labels have the parts of date and time that the step of its ticks needs."""
     end_ms = max(end_ms, begin_ms + _SECOND_MS)
     step_ms = next((step for step in _STEPS_MS if (end_ms - begin_ms) / step <= _MOST_TICKS), _STEPS_MS[-1])
     times = range(-(-begin_ms // step_ms) * step_ms, end_ms + 1, step_ms)

@@ -1,6 +1,6 @@
 """The canvas of a picture in SVG: its size, the places of its batches, and its frame.
 
-Colours are left to the page: every mark has a class.
+The page sets the colours: every mark has a class.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 6.7
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """A picture of 560 units' width, which scales to its container; batches from left to right.
+    """A picture with a width of 560 units, which scales to its container; batches go from left to right.
 
-    batches: their numbers.
-    height: with the frame.
-    labels: of the vertical axis, which need space.
+    batches: the numbers of the batches.
+    height: the height with the frame.
+    labels: the labels of the vertical axis, which need space.
     """
 
     batches: Sequence[int]
@@ -33,26 +33,26 @@ class Canvas:
 
     @property
     def left(self) -> float:
-        """The begin of the first batch."""
+        """The x at which the first batch begins."""
         return round(max([_LEAST_LEFT, *(_TITLE_LEFT + _LETTER * len(label) for label in self.labels)]))
 
     @property
     def bottom(self) -> int:
-        """The place of the lowest value."""
+        """The y of the lowest value."""
         return self.height - _BOTTOM
 
     def x(self, batch: float) -> float:
-        """Return the begin of a batch, counted from 0; the last one ends where the next would begin."""
+        """Return the x at which a batch begins, counted from 0; the last batch ends where the next would begin."""
         return round(self.left + batch * (_WIDTH - self.left - _RIGHT) / max(1, len(self.batches)), 1)
 
     def y(self, share: float) -> float:
-        """Return the height of a share of the vertical axis, kept within the picture."""
+        """Return the y of a share of the vertical axis, kept within the picture."""
         return round(self.bottom - min(max(share, 0), 1) * (self.bottom - _TOP), 1)
 
     def frame(self, title: str, ticks: Iterable[tuple[float, str]]) -> Iterator[str]:
         """Yield the marks of both axes.
 
-        title, ticks: of the vertical one; each tick a share of it, and a label.
+        title, ticks: the title and the ticks of the vertical axis; a tick is a share of the axis, and a label.
         """
         left, right, bottom = self.x(0), self.x(len(self.batches)), self.bottom
         for share, label in ticks:
@@ -68,11 +68,11 @@ class Canvas:
         yield f'<text transform="{turned}" text-anchor="middle">{escape(title)}</text>'
 
     def number(self, batch: int) -> int:
-        """Return the number of a batch counted from 0; after the last, the next one's."""
+        """Return the number of a batch, counted from 0; after the last batch, the number of the next one."""
         return self.batches[batch] if batch < len(self.batches) else (self.batches[-1] + 1 if self.batches else 0)
 
     def svg(self, marks: Iterable[str], description: str) -> str:
-        """Return the element; ``description`` is for people who cannot see it."""
+        """Return the SVG element; ``description`` is for people who cannot see the picture."""
         return (
             f'<svg viewBox="0 0 {_WIDTH} {self.height}" role="img" aria-label="{escape(description)}">\n'
             + "\n".join(mark for mark in marks if mark)

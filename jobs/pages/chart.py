@@ -1,6 +1,6 @@
 """Draws a run in SVG: the event time that every split reached, batch by batch.
 
-Pure: from a Trace to text.  Every mark has a class: ``split-0`` and so on in the order of names,
+Pure logic: from a Trace to text.  Every mark has a class: ``split-0`` and so on in the order of names,
 ``pause-0`` ..., ``band``, ``slowest``, ``median``, ``fastest``, ``bound``, ``watermark``,
 ``source-watermark``, ``late``.
 """
@@ -19,12 +19,12 @@ from tidegate.jobs.pages.trace import Band, Trace
 __all__ = ["chart"]
 
 _HEIGHT = 400
-_WIDTH = 2.8  # of a split's line
-_TOGETHER = 2.0  # lines so near look like one
+_WIDTH = 2.8  # the width of a split's line
+_TOGETHER = 2.0  # lines at most this far apart look like one
 _DASH = 9
-_NOTED_SHARE = 0.25  # of the batches: a shorter pause has no space for its note
+_NOTED_SHARE = 0.25  # the share of the batches; a shorter pause has no space for its note
 _LONG_SHARE = 0.65
-_LINE, _LETTER = 16, 7.5  # of a note, in units of the picture; a letter is as wide at most
+_LINE, _LETTER = 16, 7.5  # the height of a note's line, and the greatest width of a letter, in units of the picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Picture:
         return self.canvas.y(self.share(time_ms))
 
     def points(self, times: Sequence[int | None], first: int = 0, last: int | None = None) -> list[str]:
-        """Return the places of times, of all or of those from the first batch to the last."""
+        """Return the points of the known times from the batch ``first`` to ``last``; the default is all."""
         last = len(times) - 1 if last is None else last
         return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None and first <= i <= last]
 
@@ -52,9 +52,9 @@ class _Picture:
 def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = ()) -> str:
     """Return an SVG element of 560 by 400 units, which scales to its container.
 
-    axis: of event time; values beyond it are drawn at its ends.
-    description: for people who cannot see it.
-    late_label: lines at the places where splits ran below the watermark; empty: such places are not marked.
+    axis: the axis of event time; values beyond it are drawn at its ends.
+    description: a text for people who cannot see the picture.
+    late_label: the lines of the label where splits ran below the watermark; empty: such places are not marked.
     """
     picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks]), axis)
     bars = _bars(picture, run)
@@ -74,7 +74,7 @@ def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = 
 
 
 def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
-    """Draw each split; those that lie on each other take turns in dashes, so that each shows."""
+    """Draw each split; lines that lie on each other alternate in dashes, so that all are visible."""
     lines = list(run.reached.values())
     for index, times in enumerate(lines):
         points = " ".join(picture.points(times))
@@ -90,7 +90,7 @@ def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
 
 
 def _shared(picture: _Picture, lines: Sequence[Sequence[int | None]]) -> list[tuple[tuple[int, ...], int, int]]:
-    """Return the lines that lie on each other, by their numbers, with the first and the last batch in which they do."""
+    """Return the groups of lines that lie on each other: their numbers, the first and the last batch."""
     stretches: list[tuple[tuple[int, ...], int, int]] = []
     going_on: dict[tuple[int, ...], int] = {}
     for batch in range(len(lines[0]) - 1 if lines else 0):
@@ -134,7 +134,7 @@ def _envelope(picture: _Picture, band: Band | None) -> Iterator[str]:
 
 
 def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
-    """Draw values that hold for a whole batch each."""
+    """Draw values, each of which holds for a whole batch."""
     path, joined = "", False
     for batch, time_ms in enumerate(times):
         if time_ms is None:
@@ -148,7 +148,7 @@ def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
 
 
 class _Bar(NamedTuple):
-    """A pause of a split: the number of its line, its name, the first and the last batch, and the height."""
+    """A pause of a split: the number of its line, its name, the first and the last batch, and the y of the bar."""
 
     number: int
     split: str
@@ -184,7 +184,7 @@ def _notes(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
     batches = len(picture.canvas.batches)
     for together in _noted(bars, batches):
         bar = min(together)
-        note, y = f"{_names(sorted(together))} paused", together[0].y - 14  # below a short one are other lines
+        note, y = f"{_names(sorted(together))} paused", together[0].y - 14  # below a short pause are other lines
         if bar.batches >= batches * _LONG_SHARE:
             note += f", batches {picture.canvas.number(bar.first)} to {picture.canvas.number(bar.last)}"
             y = together[-1].y + 25
@@ -195,7 +195,7 @@ def _notes(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
 
 
 def _noted(bars: Sequence[_Bar], batches: int) -> list[list[_Bar]]:
-    """Return the longest pause of each split that has space for a note; those that lie together share one.
+    """Return the longest pause of each split that has space for a note; pauses close together share a note.
 
     Each group is in the order of its heights.
     """
@@ -231,7 +231,7 @@ class _Box(NamedTuple):
 
 
 def _free(box: _Box, taken: Sequence[_Box], bottom: float) -> _Box:
-    """Return the nearest place for a line of text, above or below, that lies on nothing else in the picture."""
+    """Return the nearest place for a line of text, above or below, that is free."""
     for steps in range(int(bottom / _LINE)):
         for shift in (-steps * _LINE, steps * _LINE):
             moved = box._replace(top=box.top + shift, bottom=box.bottom + shift)
@@ -241,7 +241,7 @@ def _free(box: _Box, taken: Sequence[_Box], bottom: float) -> _Box:
 
 
 def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of every unbroken row of batches."""
+    """Yield the first and the last batch of every unbroken run of batches."""
     for first in sorted(batch for batch in batches if batch - 1 not in batches):
         last = first
         while last + 1 in batches:

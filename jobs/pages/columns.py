@@ -1,4 +1,4 @@
-"""Draws batches as columns in SVG: one height for each batch of a run.  Pure."""
+"""Draws batches as columns in SVG: one height for each batch of a run.  Pure logic."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["columns"]
 _HEIGHT = 210
 _MOST_TICKS = 4
 _STEPS = [digit * 10.0**power for power in range(-3, 18) for digit in (1, 2, 5)]
-_WIDEST = "10,000,000"  # the same for all, so that the batches of pictures below each other are aligned
-_GAP = 0.12  # of a column's width
+_WIDEST = "10,000,000"  # the same for all pictures, so that the batches of one are exactly below those of another
+_GAP = 0.12  # the share of a column's width
 _LEAST_PX = 1.0
 
 
@@ -23,8 +23,9 @@ def columns(
 ) -> str:
     """Return an SVG element of 560 by 210 units, which scales to its container.
 
-    batches: their numbers; ``heights`` has one for each, at least 0; between ints are no ticks.
-    description: for people who cannot see it.
+    batches: the numbers of the batches.
+    heights: one for each batch, at least 0.  If all are ints, no tick is between whole numbers.
+    description: a text for people who cannot see the picture.
     marked: the batches, counted from 0, with the class ``marked`` instead of ``column``.
     """
     top, step = _scale(max(heights, default=0), least=1 if all(isinstance(height, int) for height in heights) else 0)
@@ -38,7 +39,7 @@ def columns(
 
 
 def _paths(canvas: Canvas, shares: Sequence[float], marked: frozenset[int]) -> Iterator[str]:
-    """Draw all columns of a class as one path: there may be thousands."""
+    """Draw all columns of a class as one path, because there may be thousands."""
     pieces = {"column": "", "marked": ""}
     for batch, share in enumerate(shares):
         if share:

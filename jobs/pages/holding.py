@@ -1,4 +1,4 @@
-"""The card of a page that tells what holds the watermark, where generators or markers make it.  Pure."""
+"""The card of a page that shows what holds back a watermark of generators or markers.  Pure logic."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _of_splits(generated: GeneratedProgress) -> str:
 
 def _table(generated: GeneratedProgress) -> str:
     times = [at for at, _ in generated.by_split.values() if at is not None]
-    # Who holds the others comes first, and of those who do not, the furthest behind.
+    # The splits that hold back others come first, and within each part the one furthest behind.
     order = sorted(generated.by_split, key=lambda split: _urgency(split, generated))
     rows = [
         table_row((split, clock_time(at), "-" if at is None else span(max(times) - at), status), {})

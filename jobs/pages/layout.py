@@ -1,4 +1,4 @@
-"""The layout of pages with charts and a table.  Pure: from pieces of HTML to a page."""
+"""The layout of pages with charts and a table.  Pure logic: from pieces of HTML to a page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def layout(
     rows: Iterable[str],
     footer: str,
 ) -> str:
-    """Return a page that needs no other file and no network, light or dark as the reader's system.
+    """Return a page that needs no other file and no network; it is light or dark like the reader's system.
 
     title, headline, introduction, columns: text.
     figures, legend_html, rows, footer: HTML.
@@ -80,7 +80,7 @@ def _entry(mark: str, text: str) -> str:
 
 
 def table_row(cells: Sequence[str], classes: Mapping[int, str]) -> str:
-    """Return a row of the table; ``classes``: of some cells, counted from 0."""
+    """Return a row of the table; ``classes`` has the classes of some cells, counted from 0."""
     html = (
         f'<td class="{classes[i]}">{escape(cell)}</td>' if i in classes else f"<td>{escape(cell)}</td>"
         for i, cell in enumerate(cells)

@@ -1,4 +1,4 @@
-"""Makes an HTML page of a query's run: the splits of each source over event time, and its batches.  Pure."""
+"""Makes an HTML page of a query's run: the splits of each source over event time, and its batches.  Pure logic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS = (
 def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -> str | None:
     """Return the page, which needs no other file and no network; None: no tidegate source has planned a batch yet.
 
-    progresses: that Spark has kept of one run of the query, the oldest first.
+    progresses: the progresses of one run of the query that Spark has kept, the oldest first.
     kept: the value of Spark's setting KEPT.
     ended: whether the query has ended.
     """
@@ -58,10 +58,10 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
         columns=COLUMNS,
         rows=[table_row(_row(run), {COLUMNS.index("late rows"): "lost"} if _late(run) else {}) for run in runs],
         footer=(
-            "Batches that read nothing are left out. A split that is read to its end stands at its last known record, "
-            "or at the watermark. Rows are counted as they were planned: offsets of Kafka, and estimates of objects "
-            "in JSON, CSV, Avro and text. Late rows are those read behind the source's watermark. Latency is the time "
-            "of the commit minus the first event time of the batch (FLIP-33: currentEmitEventTimeLag). "
+            "Batches that read nothing are left out. A split that is read to its end is shown at its last known "
+            "record, or at the watermark. Rows are counted as planned: as offsets of Kafka, and as estimates for "
+            "objects in JSON, CSV, Avro and text. Late rows were read behind the source's watermark. Latency is the "
+            "time of the commit minus the first event time of the batch (FLIP-33: currentEmitEventTimeLag). "
             "Made by <code>tidegate.report</code>."
         ),
     )
@@ -72,7 +72,7 @@ def _missing(first: QueryProgress, entries: int, kept: int) -> str:
     number = first.number
     if not number:
         return ""
-    if entries < kept - 1:  # Spark keeps one fewer than set
+    if entries < kept - 1:  # Spark keeps one fewer than the setting says
         return f" The query went on from a checkpoint: earlier runs, up to batch {number - 1}, are not shown."
     return (
         f" The beginning is missing: Spark keeps the last {count(entries)} entries of a query's progress; "
@@ -93,7 +93,7 @@ def _cards(run: SourceRun, *, ended: bool) -> list[str]:
 
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:
-    """Return a sentence on the states of the splits in the last plan, and on the holder of unread ones."""
+    """Return a sentence on the states of the splits in the last plan, and on the split that holds back the others."""
     splits = f"{count(sum(last.splits.values()))} splits"
     states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
     if ended:
@@ -103,7 +103,7 @@ def _splits(last: SourceProgress, *, ended: bool) -> str:
 
 
 def _bad_records(last: SourceProgress) -> str:
-    """Return a sentence on the records that were set aside; empty where none are."""
+    """Return a sentence on the records that were set aside; empty if the source sets none aside."""
     total = last.bad_records_total
     return "" if total is None else f" Bad records set aside: {count(total)}."
 
@@ -153,7 +153,7 @@ def _batches(run: SourceRun, shown: Trace) -> str:
 
 
 def _unit(longest: timedelta) -> tuple[timedelta, str]:
-    """Return the greatest unit that shows a duration as at least two of it."""
+    """Return the greatest unit in which a duration is at least 2."""
     units = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
     shown = ((unit, name) for name, unit in units.items() if longest >= 2 * unit)
     return next(shown, (timedelta(seconds=1), "seconds"))
@@ -178,7 +178,7 @@ def _row(run: SourceRun) -> tuple[str, ...]:
 
 
 def _latency(run: SourceRun) -> str:
-    """Return a sentence on the latency in event time of the last batch that has one; empty where none has."""
+    """Return a sentence on the last known latency in event time of a batch; empty if none is known."""
     lags = (batch.progress.current_emit_event_time_lag for batch in reversed(run.batches))
     return next((f" Latency of the last one: {span(lag)}." for lag in lags if lag is not None), "")
 

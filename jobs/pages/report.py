@@ -1,4 +1,4 @@
-"""The page of a query, written to a file."""
+"""Writes the page of a query to a file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["report"]
 def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
     """Write an HTML page about a query with tidegate sources, running or ended, and return its absolute path.
 
-    It shows, batch by batch, the event time that splits reached, the bound and the watermarks, and the size and the
-    time of each batch.  The file needs no other file and no network.  Spark keeps the last 100 batches of a run
-    (``spark.sql.streaming.numRecentProgressUpdates``); the page tells if the beginning is missing.
+    The page shows for each batch the event time that splits reached, the bound, the watermarks, its rows and its
+    seconds.  The file needs no other file and no network.  Spark keeps the last 100 batches of a run
+    (``spark.sql.streaming.numRecentProgressUpdates``); the page says if the beginning is missing.
 
-    path: of the file; it is overwritten, and missing folders are created.
+    path: the path of the file, which is overwritten; missing folders are created.
 
-    Raises OptionError if no tidegate source of the query has planned a batch yet, or if it is no query.
+    Raises OptionError if no tidegate source of the query has planned a batch yet, or if ``query`` is no query.
     """
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""Splits Spark's progress of a query into runs of its sources.  Pure."""
+"""Splits Spark's progress of a query into runs of its sources.  Pure logic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PlannedBatch", "SourceRun", "source_runs"]
 class PlannedBatch(NamedTuple):
     """One batch of a query, as one of its sources planned it.
 
-    rows: of this source, as planned.
+    rows: the planned rows of this source.
     """
 
     query: QueryProgress
@@ -27,8 +27,8 @@ class PlannedBatch(NamedTuple):
 class SourceRun:
     """The progress that Spark kept of one source of a query.
 
-    name: of the topics or the path.
-    batches: in which the query read something, from this source or another.
+    name: the topics or the path that it reads.
+    batches: the batches in which the query read something, from this source or another.
     last: the last progress of the source.
     """
 
@@ -40,13 +40,13 @@ class SourceRun:
 def source_runs(progresses: Sequence[QueryProgress]) -> list[SourceRun]:
     """Return a run for each tidegate source, in Spark's order.
 
-    progresses: of one run of a query, the oldest first.
+    progresses: the progresses of one run of a query, the oldest first.
     """
     batches: dict[int, list[PlannedBatch]] = {}
     last: dict[int, SourceProgress] = {}
     for entry in progresses:
         planned = {
-            # Spark's own count depends on the sink, which may skip rows or read them twice.
+            # Spark's count depends on the sink, which may skip rows or read them twice.
             index: PlannedBatch(entry, source.progress, source.progress.planned_rows if source.moved else 0)
             for index, source in enumerate(entry.sources)
             if source.progress is not None

@@ -1,8 +1,8 @@
-"""The trace of a run: the event time that every split reached after every batch.  Pure.
+"""The trace of a run: the event time that every split reached after every batch.  Pure logic.
 
-A progress has the event time of each split's next record.  A split that is read to its end has none.  It counts as
-being at its last known time, or at the source's watermark, whichever is later.  Both are lower bounds.  If its history
-is known, it is at its last record.
+A progress has the event time of each split's next record.  A split that is read to its end has no next record.  Its
+place is then its last known time or the source's watermark, whichever is later.  Both are lower bounds.  If the
+split's history is known, its place is its last record.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _PARTITION = re.compile(r"-\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The range of the splits' event times, if there are too many to draw each.
+    """The range of the splits' event times, if there are too many splits to draw each.
 
-    slowest, median, fastest: n + 1 times, before the first batch and after each; None: not known.
+    slowest, median, fastest: n + 1 times, before the first batch and after each batch; None: not known.
     """
 
     slowest: Sequence[int | None]
@@ -43,11 +43,12 @@ class Band:
 class Trace:
     """Event times in ms over the n batches that read something.
 
-    batches: their numbers.
-    reached: for each split n + 1 times: before the first batch and after each; None: not known yet.
-    bound, watermark: n times: of the plan of each batch, and of its filter in Spark; None: there was none.
+    batches: the numbers of the batches.
+    reached: for each split n + 1 times: before the first batch and after each batch; None: not known yet.
+    bound: n times: the bound in the plan of each batch; None: there was none.
+    watermark: n times: the watermark by which Spark filtered each batch; None: there was none.
     paused: for each split the batches, counted from 0, during which it was paused.
-    source_watermark: n times, after the plan of each batch, or nothing.
+    source_watermark: n times, after the plan of each batch, or empty.
     band: instead of ``reached``; None: the splits are few.
     """
 
@@ -63,7 +64,7 @@ class Trace:
 def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
     """Return the trace of at least one batch; splits without a known event time are left out.
 
-    Up to 12 splits are lines, more are a band.
+    Up to 12 splits are lines; more splits are a band.
     history: the stretch of every split, in the order of their lines; None: only progress is known.
     """
     stretches = {} if history is None else history
@@ -110,7 +111,7 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
 
 
 def _reached(split: SplitId, batches: Sequence[PlannedBatch], history: Stretch | None) -> list[int | None]:
-    """Return the event time of a split before the first batch, and after each; there is at least one."""
+    """Return the event time of a split before the first of at least one batch, and after each."""
     first = batches[0].progress
     times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]
     for batch in batches:
@@ -150,7 +151,7 @@ def _band(reached: Sequence[Sequence[int | None]]) -> Band:
 
 def _spreads(batches: Sequence[PlannedBatch]) -> Band:
     """Return the range of the splits' event times, by the spread of each plan."""
-    # The low of the first batch is the time of the slowest split before it; those of the others are unknown.
+    # The low of the first batch is the slowest split's time before it; the times of the other splits are unknown.
     first = next((batch.progress.spread for batch in batches if batch.progress.spread is not None), None)
     before: tuple[datetime | None, ...] = (batches[0].progress.low, first and first[1], first and first[2])
     slowest, median, fastest = ([epoch_ms(at)] for at in before)

@@ -5,7 +5,7 @@
     tidegate.register(spark)
     df = spark.readStream.format("tidegate_kafka").option(...).load()
 
-See ``KafkaSource`` for the options, and ``docs/`` for what is guaranteed.
+See ``KafkaSource`` and ``S3Source`` for the options, and ``docs/guarantees.md`` for the guarantees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.version import __version__ as __version__
 
 if not Path(__file__).is_file():
     raise ImportError(
-        f"tidegate cannot run from an archive, as --py-files and addPyFile ship it: {Path(__file__).parents[1]}; its "
+        f"tidegate cannot run from an archive, as --py-files and addPyFile send it: {Path(__file__).parents[1]}; its "
         "loops are compiled beside its files, and its dependencies have compiled parts. Install it on the driver and "
         "the executors, or ship a packed environment (docs/deploy.md)"
     )

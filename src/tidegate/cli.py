@@ -20,20 +20,20 @@ _Options: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="An option of the source, such as eventTime=column:at; may be repeated. Others can see it: leave secrets "
-        "to where boto3 finds them.",
+        help="An option of the source, such as eventTime=column:at; may be repeated. Other users of this machine can "
+        "see it, so keep secrets where boto3 finds them.",
     ),
 ]
 _Location: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PATH", help="The query's stateLocation: a folder, or s3://bucket/prefix.")
+    str, typer.Argument(metavar="PATH", help="The stateLocation of the query: a folder, or s3://bucket/prefix.")
 ]
 _Checkpoint: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="DIR", show_default="none", help="Spark's checkpoint folder of the query: it says what is read."
+        metavar="DIR", show_default="none", help="The checkpointLocation of the query, which shows what was read."
     ),
 ]
-_Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")]
+_Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds since 1970.")]
 
 
 def _port(meaning: str) -> Any:
@@ -46,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 ledger = typer.Typer(
-    help="Show what the state location of an S3 query knows, read objects again, and clean up.", no_args_is_help=True
+    help="Show what an S3 query has found and read, read objects again, and clean up.", no_args_is_help=True
 )
 app.add_typer(ledger, name="ledger")
 
@@ -58,10 +58,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line.
-
-    An error of the caller's, the data's or the servers' ends as one sentence and exit code 1.
-    """
+    """Run the command line.  An error of tidegate becomes one sentence and exit code 1."""
     try:
         app()
     except TidegateError as error:
@@ -83,16 +80,13 @@ def backfill(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION",
-            help="How far, in event time, one micro-batch goes for all that is read, such as '1 hour'.",
-        ),
+        typer.Option(metavar="DURATION", help="How much event time one micro-batch covers, such as '1 hour'."),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the Parquet files; one that a killed run left is resumed.")
+        Path, typer.Option(metavar="DIR", help="The folder for the Parquet files. A run that was killed is resumed.")
     ],
     max_out_of_orderness: Annotated[
-        str, typer.Option(metavar="DURATION", help="How far rows may lie behind earlier ones of their partition.")
+        str, typer.Option(metavar="DURATION", help="How far rows of one partition are out of order.")
     ] = "0 seconds",
     begin: Annotated[
         str | None,
@@ -100,10 +94,10 @@ def backfill(  # noqa: PLR0913 - parameters are options
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME", show_default="the present end", help="Stop before this event time."),
+        typer.Option("--to", metavar="TIME", show_default="the present end", help="End before this event time."),
     ] = None,
     option: _Options = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
+    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[*]",
     path: Annotated[
         str | None,
         typer.Option(metavar="s3://BUCKET/PREFIX", show_default="none", help="Objects to read.", rich_help_panel="S3"),
@@ -111,11 +105,12 @@ def backfill(  # noqa: PLR0913 - parameters are options
     bootstrap_servers: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", show_default="none", help="Several separated by commas.", rich_help_panel="Kafka"
+            metavar="HOST:PORT", show_default="none", help="Servers, separated by commas.", rich_help_panel="Kafka"
         ),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="May be repeated.", rich_help_panel="Kafka")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A topic; may be repeated.", rich_help_panel="Kafka"),
     ] = None,
     max_rows_per_batch: Annotated[
         int | None,
@@ -123,18 +118,19 @@ def backfill(  # noqa: PLR0913 - parameters are options
             metavar="N",
             min=1,
             show_default="any number",
-            help="At most so many offsets a batch.",
+            help="The maximum number of offsets in a batch.",
             rich_help_panel="Kafka",
         ),
     ] = None,
     include_headers: Annotated[
-        bool, typer.Option("--include-headers", help="Write the records' headers too.", rich_help_panel="Kafka")
+        bool, typer.Option("--include-headers", help="Write the headers of the records, too.", rich_help_panel="Kafka")
     ] = False,
     kafka: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="A property of the Kafka client; may be repeated. Others can see it: give secrets in a file.",
+            help="A property of the Kafka client; may be repeated. Other users of this machine can see it, so keep "
+            "secrets in a file.",
             rich_help_panel="Kafka",
         ),
     ] = None,
@@ -143,19 +139,19 @@ def backfill(  # noqa: PLR0913 - parameters are options
         typer.Option(
             metavar="FILE",
             show_default="none",
-            help="Properties of the Kafka client, such as security: lines of key=value; --kafka comes on top.",
+            help="A properties file of the Kafka client. Properties of --kafka take precedence.",
             rich_help_panel="Kafka",
         ),
     ] = None,
 ) -> None:
     """Write the history of topics, or of objects of S3, to Parquet, aligned in event time.
 
-    Kill it and run it again: nothing is lost, and nothing is written twice. Run it again when it is
-    complete, and it writes what is new.
+    You can kill it and run it again: no row is lost, and none is written twice.
+    A later run of the same command adds the new rows.
 
     Give --bootstrap-servers and --topic, or --path.
 
-    A TIME is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
+    A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
     from tidegate.jobs.backfill.command import backfill_arguments
     from tidegate.jobs.show import show_backfill
@@ -180,7 +176,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
     try:
         show_backfill(arguments, out, master)
     except KeyboardInterrupt as interrupt:
-        typer.echo("tidegate: stopped; the same command goes on from here", err=True)
+        typer.echo("tidegate: stopped; the same command continues from here", err=True)
         raise typer.Exit(_exit_code(interrupt)) from None
 
 
@@ -188,7 +184,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
 def show(
     location: _Location, *, checkpoint: _Checkpoint = None, option: _Options = None, as_json: _Json = False
 ) -> None:
-    """Show which query uses the state location, what it has found, and how far that is read."""
+    """Show which query uses the state location, which objects it has found, and how many of them it has read."""
     from tidegate.jobs.ledger.command import run_show
 
     run_show(location, checkpoint=checkpoint, options=option or (), as_json=as_json)
@@ -205,9 +201,9 @@ def why(
     option: _Options = None,
     as_json: _Json = False,
 ) -> None:
-    """Say why an object was or was not read.
+    """Say why an object was read, or was not.
 
-    To look into the bucket it needs --option path=... and the query's other options.
+    The bucket is searched only with --option path=... and the other options of the query.
     """
     from tidegate.jobs.ledger.command import run_why
 
@@ -222,12 +218,12 @@ def reread(
     ] = None,
     *,
     checkpoint: Annotated[
-        str, typer.Option(metavar="DIR", help="Spark's checkpoint folder of the query: it says what was read.")
+        str, typer.Option(metavar="DIR", help="The checkpointLocation of the query, which shows what was read.")
     ],
     begin: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="TIME", show_default="earliest", help="Only chunks with event times from it on."
+            "--from", metavar="TIME", show_default="earliest", help="Only chunks with event times at or after it."
         ),
     ] = None,
     end: Annotated[
@@ -236,18 +232,16 @@ def reread(
     ] = None,
     batches: Annotated[
         str | None,
-        typer.Option(
-            metavar="N-M", show_default="none", help="What these batches have read, such as 7 or 3-5, and nothing else."
-        ),
+        typer.Option(metavar="N-M", show_default="none", help="Only what these batches have read, such as 7 or 3-5."),
     ] = None,
     option: _Options = None,
     as_json: _Json = False,
 ) -> None:
-    """Let the query read objects, event times or batches once more: they are delivered twice, on purpose.
+    """Let the query read objects, event times or batches once more. Their rows are then delivered twice.
 
-    Objects and event times need --option path=... and the query's other options.
+    Objects and event times need --option path=... and the other options of the query.
 
-    A TIME is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
+    A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
     from tidegate.jobs.ledger.command import run_reread
 
@@ -265,7 +259,7 @@ def reread(
 
 @ledger.command()
 def queries(location: _Location, *, option: _Options = None, as_json: _Json = False) -> None:
-    """Show all queries that keep something in the state location."""
+    """Show all queries with state in the state location."""
     from tidegate.jobs.ledger.command import run_queries
 
     run_queries(location, options=option or (), as_json=as_json)
@@ -274,12 +268,12 @@ def queries(location: _Location, *, option: _Options = None, as_json: _Json = Fa
 @ledger.command()
 def forget(
     location: _Location,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="As `tidegate ledger queries` names it.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, as `tidegate ledger queries` names it.")],
     *,
     option: _Options = None,
     as_json: _Json = False,
 ) -> None:
-    """Delete what a query keeps in the state location; its checkpoint cannot be used any more."""
+    """Delete the state of a query from the state location. Its checkpoint is then of no use."""
     from tidegate.jobs.ledger.command import run_forget
 
     run_forget(location, query, options=option or (), as_json=as_json)
@@ -290,7 +284,7 @@ def conformance(
     harness: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODULE:HARNESS", show_default="none", help="What makes a harness, such as mypkg.testing:Harness."
+            metavar="MODULE:HARNESS", show_default="none", help="The harness, such as mypkg.testing:Harness."
         ),
     ] = None,
     *,
@@ -299,7 +293,7 @@ def conformance(
         typer.Option(
             metavar="TIER",
             show_default="all",
-            help="Check rules of this tier: contract, stateful, spark or faults; may be repeated.",
+            help="Check the rules of this tier: contract, stateful, spark or faults; may be repeated.",
         ),
     ] = None,
     rule: Annotated[
@@ -308,18 +302,18 @@ def conformance(
     exempt: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ID=REASON", help="This rule is known to fail; it is a failure if it holds. May be repeated."
+            metavar="ID=REASON", help="A rule known to fail, and why; if it holds, that is a failure. May be repeated."
         ),
     ] = None,
     report: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Write what came of it to FILE.html or FILE.json; may be repeated."),
+        typer.Option(metavar="FILE", help="Write a report to FILE.html or FILE.json; may be repeated."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Print the rules, and check nothing.")] = False,
 ) -> None:
     """Check a connector by the rules of the conformance kit.
 
-    The exit code is 1 when it breaks a rule that must or should hold.
+    The exit code is 1 if the connector breaks a rule that must or should hold.
     """
     from tidegate.jobs.conformance.command import check_conformance, list_rules
 
@@ -327,7 +321,7 @@ def conformance(
         list_rules(tier or [], rule or [])
         return
     if harness is None:
-        raise OptionError("MODULE:HARNESS is missing: give what makes a harness, or --list for the rules")
+        raise OptionError("MODULE:HARNESS is missing: give the class of the harness, or --list for the rules")
     try:
         conforms = check_conformance(
             harness, tiers=tier or [], rules=rule or [], exempt=exempt or [], reports=report or []
@@ -340,10 +334,10 @@ def conformance(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(metavar="N", help="Rows in the skewed topic.")] = 3_300_000,
-    html: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path("tidegate-demo.html"),
+    rows: Annotated[int, typer.Option(metavar="N", help="The number of rows in the skewed topic.")] = 3_300_000,
+    html: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("tidegate-demo.html"),
 ) -> None:
-    """Count a skewed topic twice, unaligned and aligned, and show what was lost."""
+    """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
     from tidegate.jobs.show import show_demo
 
     try:
@@ -358,9 +352,9 @@ def kafka(
     topic: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PARTITIONS]", help="A topic to create; may be repeated.")
     ] = None,
-    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of brokers.")] = 1,
+    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="The number of brokers.")] = 1,
     port: Annotated[
-        int | None, _port("Port of 127.0.0.1 to listen at; further brokers have the ports behind it.")
+        int | None, _port("The port of 127.0.0.1 to listen at. Further brokers listen at the next ports.")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", show_default="none", help="Keeps the data for the next start.")
@@ -377,9 +371,10 @@ def s3(
     bucket: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A bucket to create; may be repeated.")
     ] = None,
-    port: Annotated[int | None, _port("Port of 127.0.0.1 to listen at.")] = None,
+    port: Annotated[int | None, _port("The port of 127.0.0.1 to listen at.")] = None,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", show_default="none", help="Holds a folder per bucket, and keeps them.")
+        Path | None,
+        typer.Option(metavar="DIR", show_default="none", help="Keeps the buckets, each as a folder."),
     ] = None,
 ) -> None:
     """Run an S3 endpoint for development until Ctrl-C."""
@@ -391,10 +386,10 @@ def s3(
 @app.command()
 def spark(
     *,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of workers.")] = 2,
-    cores: Annotated[int, typer.Option(metavar="N", min=1, help="Cores of each worker.")] = 1,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of each worker for its executors.")] = "1g",
-    port: Annotated[int | None, _port("Port of 127.0.0.1 at which the master listens.")] = None,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, help="The number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(metavar="N", min=1, help="The cores of each worker.")] = 1,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="The memory of each worker for its executors.")] = "1g",
+    port: Annotated[int | None, _port("The port of 127.0.0.1 at which the master listens.")] = None,
 ) -> None:
     """Run a standalone cluster of Spark for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_spark
@@ -405,7 +400,8 @@ def spark(
 @app.command()
 def migrate(
     checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix.")
+        str,
+        typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix."),
     ],
     *,
     to: Annotated[
@@ -413,7 +409,7 @@ def migrate(
         typer.Option(
             metavar="NEW_CHECKPOINT",
             show_default="print startingOffsets",
-            help="Write a checkpoint from which tidegate_kafka goes on.",
+            help="Write a checkpoint from which tidegate_kafka continues.",
         ),
     ] = None,
     source: Annotated[
@@ -421,14 +417,14 @@ def migrate(
         typer.Option(
             metavar="PLACE",
             show_default="all built-in Kafka sources",
-            help="The source's place in the query, from 0; may be repeated.",
+            help="The place of a source in the query, from 0; may be repeated.",
         ),
     ] = None,
     as_json: _Json = False,
 ) -> None:
     """Move a query of Spark's built-in Kafka source to tidegate.
 
-    Stop the query first.  CHECKPOINT itself stays as it is.  With --to, no record is lost or doubled.
+    Stop the query first. CHECKPOINT itself is not changed. With --to, no record is lost or doubled.
     """
     from tidegate.jobs.migrate.command import run_migrate
 
@@ -437,9 +433,9 @@ def migrate(
 
 @app.command()
 def watch(
-    *, once: Annotated[bool, typer.Option("--once", help="Print the table once, instead of until Ctrl-C.")] = False
+    *, once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False
 ) -> None:
-    """Show the sources of your running queries on this machine: how far they are, and what holds them."""
+    """Show the sources of your running queries on this machine: how far they have read, and what holds them back."""
     from tidegate.jobs.watch import show_watch
 
     show_watch(once=once)

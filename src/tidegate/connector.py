@@ -1,4 +1,4 @@
-"""The imports of an author of a connector; docs/write-a-connector.md shows their use.
+"""All imports that a connector needs; docs/write-a-connector.md shows their use.
 
 A connector is a ``Source``, its ``SplitEnumerator`` on the driver and its ``SplitReader`` on the
 executors.  ``tidegate.conformance`` proves that it keeps their contracts.

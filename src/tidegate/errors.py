@@ -2,22 +2,23 @@
 
     TidegateError
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
-    ├── FunctionError         the caller: a function of windows raised
+    ├── FunctionError         the caller: a function of a window raised an error
     ├── InstallationError     the caller: a Python of the cluster lacks tidegate, or has another version
     ├── CheckpointError       the caller: a checkpoint of another source, of other windows or of a newer version
     ├── DataLossError         the data: planned records are gone
     │   ├── PositionGoneError     a position no longer lies in its log
     │   └── ObjectGoneError       an object was deleted or overwritten before it was read
     ├── LateDataError         the data: records are older than the watermark, and that is not allowed
-    ├── CorruptDataError      the data: what was read cannot be what was written
-    ├── ConnectorError        the other side: it refused, or did not answer before the deadline
+    ├── CorruptDataError      the data: the bytes that were read are not those that were written
+    │   └── BadRecordError        a record cannot be read, or does not fit its columns
+    ├── ConnectorError        the other system: it refused, or did not answer before the deadline
     │   ├── DeadlineError
     │   └── UnavailableError      a split has become unavailable
     ├── ContractError         a connector broke a rule of its contract
     └── ServerError           a development server could not be resolved or started
 
 Errors of other libraries are mapped at the boundary with ``raise ... from``.  A message is one
-sentence that names the option or the split, the value, what is allowed and, for a misspelling,
+sentence that names the option or the split, the value, the allowed values and, for a misspelling,
 the nearest valid name.  It never holds a secret.
 """
 
@@ -27,6 +28,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "BadRecordError",
     "CheckpointError",
     "ConnectorError",
     "ContractError",
@@ -43,6 +45,7 @@ __all__ = [
     "TidegateError",
     "UnavailableError",
     "did_you_mean",
+    "nearest_name",
 ]
 
 
@@ -55,7 +58,7 @@ class OptionError(TidegateError, ValueError):
 
 
 class FunctionError(TidegateError):
-    """A function that was given to windows raised; its error is the cause of this one."""
+    """A function of a window raised an error, which is the cause of this one."""
 
 
 class InstallationError(TidegateError, ImportError):
@@ -71,13 +74,13 @@ class DataLossError(TidegateError):
 
 
 class PositionGoneError(DataLossError):
-    """A position that was asked about is outside its log by now: ask for the extents anew and plan again."""
+    """A position is no longer in its log: request the extents anew, and plan again."""
 
 
 class ObjectGoneError(DataLossError):
     """An object was deleted, or overwritten by another version, after it was discovered.
 
-    overwritten: another version of it is there.
+    overwritten: another version of it exists.
     """
 
     def __init__(self, message: str, *, overwritten: bool = False) -> None:
@@ -86,27 +89,31 @@ class ObjectGoneError(DataLossError):
 
 
 class LateDataError(TidegateError):
-    """A split was found whose records are older than the watermark (``lateSplits`` is ``fail``)."""
+    """A split has records older than the watermark, and ``lateSplits`` is ``fail``."""
 
 
 class CorruptDataError(TidegateError):
-    """A checksum or a length does not fit: what was read is not what was written."""
+    """A checksum or a length does not fit: the bytes that were read are not those that were written."""
+
+
+class BadRecordError(CorruptDataError):
+    """A record cannot be read, or a value does not fit its column, and the policy for bad records ends the query."""
 
 
 class ConnectorError(TidegateError):
-    """The system that is read from refused a request."""
+    """The system that is read refused a request."""
 
 
 class DeadlineError(ConnectorError):
-    """The system that is read from did not answer before the deadline, retries included."""
+    """The system that is read did not answer before the deadline, retries included."""
 
 
 class UnavailableError(ConnectorError):
-    """A split that was asked about cannot be reached by now: ask for the extents anew and plan again."""
+    """A split can no longer be reached: request the extents anew, and plan again."""
 
 
 class ContractError(TidegateError):
-    """A connector returned what its contract forbids."""
+    """A connector returned something that its contract forbids."""
 
 
 class ServerError(TidegateError):
@@ -116,10 +123,16 @@ class ServerError(TidegateError):
 _SHORT = 3  # fewer letters are a part of any name
 
 
-def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
+def nearest_name(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name nearest to ``name``; None: none is near."""
     by_folded = {option.casefold(): option for option in valid}
     nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     if not nearest and len(name) > _SHORT:
         nearest = [option for option in by_folded if name.casefold() in option]
-    return f"; did you mean {by_folded[nearest[0]]!r}?" if nearest else ""
+    return by_folded[nearest[0]] if nearest else None
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
+    nearest = nearest_name(name, valid)
+    return "" if nearest is None else f"; did you mean {nearest!r}?"

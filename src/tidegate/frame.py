@@ -1,4 +1,4 @@
-"""The frame that every HTML page of ours has.  Pure: from pieces of HTML to a page."""
+"""The frame of every HTML page of tidegate.  Pure: from pieces of HTML to a page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["frame"]
 
 
 def frame(*, title: str, headline: str, introduction: str, style: str, body: str, footer: str) -> str:
-    """Return a page that needs no other file and no network, light or dark as its reader's system is.
+    """Return a page that needs no other file and no network, light or dark as the reader's system is set.
 
     title, headline, introduction: text.
-    style: CSS of what the frame does not know.
+    style: CSS for the body.
     body, footer: HTML.
     """
     return Template(files(__package__).joinpath("frame.html").read_text(encoding="utf-8")).substitute(

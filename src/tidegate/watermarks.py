@@ -1,4 +1,4 @@
-"""Watermarks made by your own code; docs/watermarks.md explains them.
+"""Watermarks from your own code; docs/watermarks.md explains them.
 
 from tidegate.watermarks import RowWatermarkGenerator, punctuated_by
 

@@ -9,7 +9,7 @@ from tidegate.jobs.backfill import run as backfill_run
 
 @pytest.fixture
 def tidegate(monkeypatch, capsys):
-    """Run the command line in this process; return its exit code and what it wrote to stdout and stderr."""
+    """Run the command line in this process; return its exit code, its stdout and its stderr."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["tidegate", *map(str, arguments)])
@@ -23,7 +23,7 @@ def tidegate(monkeypatch, capsys):
 
 @pytest.fixture
 def goes_on(tidegate, spark, monkeypatch):
-    """Let a back-fill go on in the session of all tests, then once more without any; return the output of both."""
+    """Let a back-fill go on in the session of all tests, then once more without Spark; return the output of both."""
 
     def run(*command):
         with monkeypatch.context() as patch:

@@ -23,7 +23,7 @@ def batch(
     state_rows=0,
     dropped_rows=0,
 ):
-    """Return the progress of a batch over the splits of HISTORY, or over those that are given."""
+    """Return the progress of a batch over the splits of HISTORY, or over the given splits."""
     if by_split is None:
         by_split = {split: list(said) for split, *said in zip(HISTORY, states, next_ms, left, strict=True)}
     said = report(bound=bound_ms, plannedRows=rows, rowsRemaining=sum(left), bySplit=by_split)

@@ -10,6 +10,8 @@ from tests.support.streams import NOON, new_topic
 from tidegate.jobs.failures import cause
 from tidegate.jobs.follow import follow
 
+ONE_SOURCE = "give --bootstrap-servers and --topic, or --path for objects of S3"
+
 
 @pytest.fixture
 def backfill(tidegate, kafka, tmp_path):
@@ -59,11 +61,8 @@ def test_a_malformed_option_is_one_sentence(backfill, arguments, sentence):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "--bootstrap-servers is missing: give --bootstrap-servers and --topic, or --path for objects of S3"),
-        (
-            ("--bootstrap-servers", "localhost:9092"),
-            "--topic is missing: give --bootstrap-servers and --topic, or --path for objects of S3",
-        ),
+        ((), f"--bootstrap-servers and --topic are missing: {ONE_SOURCE}"),
+        (("--bootstrap-servers", "localhost:9092"), f"--topic is missing: {ONE_SOURCE}"),
         (
             ("--path", "s3://bucket/in", "--topic", "orders"),
             "--topic is for Kafka, and --path for objects of S3; give one of them",
@@ -109,7 +108,7 @@ def test_a_topic_without_records_needs_no_spark(tidegate, kafka, tmp_path):
     given = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic", new_topic(kafka, []), "--max-drift", "1 hour")
     code, output, errors = tidegate("backfill", *given, "--out", tmp_path / "out")
     assert (code, errors) == (0, "")
-    assert "0 rows" in output
+    assert output == "nothing to read  there are no rows yet, and nothing is written\n"
 
 
 def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, kafka, tmp_path):
@@ -122,9 +121,9 @@ def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, ka
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     with pytest.raises(Exception, match="no-such-topic") as failure:
         list(follow(spark, query.start))
-    found = cause(failure.value)
-    assert str(found).startswith(f"topic 'no-such-topic' does not exist at {kafka.bootstrap_servers}")
-    assert type(found).__name__ == "ConnectorError"
+    error = cause(failure.value)
+    assert str(error).startswith(f"topic 'no-such-topic' does not exist at {kafka.bootstrap_servers}")
+    assert type(error).__name__ == "ConnectorError"
 
 
 def test_what_is_no_error_of_ours_has_no_sentence():
@@ -141,3 +140,11 @@ def test_a_demo_of_too_few_rows_is_refused(tidegate):
 def test_a_malformed_topic_is_one_sentence(tidegate, topic):
     code, _, _ = tidegate("kafka", "--topic", topic)
     assert f"--topic is {topic!r}, but NAME or NAME:PARTITIONS is expected" in str(code)
+
+
+def test_the_output_of_a_back_fill_is_told_from_its_state_location(tidegate, tmp_path):
+    nowhere = f"tidegate: {tmp_path} is not a state location that a query has used: it has no lease"
+    assert tidegate("ledger", "show", tmp_path)[0] == nowhere
+    state = tmp_path / "_tidegate" / "state"
+    state.mkdir(parents=True)
+    assert tidegate("ledger", "show", tmp_path)[0] == f"{nowhere}; did you mean {state}?"

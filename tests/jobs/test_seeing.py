@@ -1,4 +1,4 @@
-"""A query that runs, as a program and a person see it."""
+"""A running query, as a program and a person see it."""
 
 import logging
 import re
@@ -91,7 +91,7 @@ def catches(process, number):
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_watch_goes_on_until_it_is_told_to_end(tmp_path, ending):
     with started("watch", env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
-        await_while_running(lambda: catches(process, signal.SIGTERM), process)  # it has begun, however long that took
+        await_while_running(lambda: catches(process, signal.SIGTERM), process)  # it has begun, at last
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)
         process.send_signal(ending)

@@ -3,11 +3,14 @@
 import os
 import signal
 import socket
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.support.command import await_while_running, finish, started
+from tidegate.jobs.serve import _serve
 from tidegate.servers.server import free_ports
 
 
@@ -73,3 +76,17 @@ def test_a_port_that_another_program_uses_is_one_sentence(server):
     assert errors == (
         f"tidegate: port {port} of 127.0.0.1 cannot be used: Address already in use; choose another port\n"
     )
+
+
+def test_the_end_is_reported_though_the_signal_came_while_a_line_was_printed(monkeypatch, capsys):
+    finish_print = Console._exit_buffer
+
+    def interrupt_once(console):
+        if console.stderr:
+            monkeypatch.setattr(Console, "_exit_buffer", finish_print)
+            raise KeyboardInterrupt
+        finish_print(console)
+
+    monkeypatch.setattr(Console, "_exit_buffer", interrupt_once)
+    _serve("Kafka", nullcontext(), None, lambda: ["127.0.0.1:9092"])
+    assert capsys.readouterr() == ("127.0.0.1:9092\n", "Kafka has ended.\n")

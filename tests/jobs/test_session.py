@@ -1,10 +1,13 @@
-"""Spark for one job, in a process of its own: how it begins and ends."""
+"""Spark for one job, in its own process: its begin and its end."""
 
+import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from tests.support.command import children
 from tests.support.waiting import await_that
 
 _SESSION = """
@@ -48,10 +51,35 @@ def session(master, folder):
             process.kill()
 
 
+def javas(process):
+    """Return the processes that are Spark's Java, or scripts that become it."""
+    found = []
+    for child in children(process):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
+            if b"SparkSubmit" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
+
+
 def test_a_master_that_is_none_is_one_sentence(tmp_path):
     with session("locale", tmp_path) as process:
         _, errors = process.communicate(timeout=60)
     assert errors == f"Spark did not start with the master 'locale'; {tmp_path}/spark.log says why\n"
+
+
+def test_an_interrupt_while_java_starts_leaves_no_java_behind(tmp_path):
+    with session("local[1]", tmp_path) as process:
+        started = []
+        await_that(lambda: started.extend(javas(process)) or started, seconds=60)
+        (java,) = started
+        try:
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+            assert errors == "interrupted\n"
+            await_that(lambda: not Path(f"/proc/{java}").exists(), seconds=30)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(java, signal.SIGKILL)
 
 
 def test_a_signal_while_java_is_asked_prints_no_stack(tmp_path):

@@ -20,13 +20,13 @@ def test_a_source_is_found_among_the_others_of_its_query_batch_by_batch(tmp_path
     log = {"source": "s3", "version": version, "others": ["-", "17", '{"orders":{"0":3}}', json.dumps({"v": 1})]}
     for number in (9, 10, 11):
         log_batch(tmp_path, number, {"a": number}, state={"n": number}, committed=number < 11, **log)
-    found = of(tmp_path)
-    assert [(each.number, each.end.progress.positions, each.is_committed) for each in found.batches()] == [
+    checkpoint = of(tmp_path)
+    assert [(batch.number, batch.end.progress.positions, batch.is_committed) for batch in checkpoint.batches()] == [
         (9, {"a": 9}, True),
         (10, {"a": 10}, True),
         (11, {"a": 11}, False),
     ]
-    assert found.last_committed().enumerator == {"n": 10}
+    assert checkpoint.last_committed().enumerator == {"n": 10}
     assert of(tmp_path, "kafka").batches() == []
 
 

@@ -44,7 +44,7 @@ def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
     leave_note()
     leave_note("payments at kafka:9092", heldBy="orders-0", application="app/2")
     sources = live_sources()
-    assert {(each.reads, each.application) for each in sources} == {
+    assert {(source.reads, source.application) for source in sources} == {
         ("orders at kafka:9092", "app-1"),
         ("payments at kafka:9092", "app/2"),
     }
@@ -66,7 +66,7 @@ def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
 def test_a_query_is_shown_by_its_name_once_a_batch_has_told_it():
     leave_note()
     ((planner, _),) = NoteFolder.of_application("app-1").within(PROGRESS).notes()
-    assert [each.query for each in live_sources()] == [None]
+    assert [source.query for source in live_sources()] == [None]
     NoteFolder.of_application("app-1").within(BATCHES).write(planner, batch_note({}, 1.0, "orders by country"))
     assert shown(live_sources()).splitlines()[3].strip().startswith("orders by country ")
 

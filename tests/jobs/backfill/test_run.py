@@ -1,11 +1,11 @@
-"""The back-fill against a real broker: what it writes, and that nothing ends it for good."""
+"""The back-fill against a real broker: its files, and runs that go on after anything has ended them."""
 
 import json
 import os
 import signal
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,12 @@ from pyarrow import dataset
 from rich.console import Console
 
 from tests.jobs.checkpoints import log_batch
-from tests.support.command import await_while_running, finish, started
+from tests.support.command import await_while_running, children, finish, started
 from tests.support.streams import HOUR, NOON, append, even_times, every, new_topic
 from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import backfill, write_batches
+from tidegate.jobs.backfill.run import Summary, backfill, write_batches
 from tidegate.jobs.run_extent import run_extent
 
 COUNTS = (4_000, 4_000, 800)
@@ -50,7 +50,7 @@ def records(rows):
 
 @pytest.fixture
 def write(kafka, spark, tmp_path):
-    """Run the back-fill of a topic in this process's Spark; return what all runs have written."""
+    """Run the back-fill of a topic in this process's Spark; return the rows of all runs."""
     output = Output(tmp_path / "out")
 
     def run(topic, **fields):
@@ -90,16 +90,16 @@ def test_from_and_to_are_honoured(kafka, write):
 
 def test_the_extent_of_a_run_is_what_is_left_to_read(kafka):
     topic = new_topic(kafka, *HISTORY)
-    found = run_extent(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
-    assert [stretch.rows for stretch in found.values()] == [0, 3_667, 400]
-    assert found[f"{topic}-0"].begin_ms is None
-    assert found[f"{topic}-1"].begin_ms == NOON
-    assert found[f"{topic}-2"].end_ms == HISTORY[2][399]
+    stretches = run_extent(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
+    assert [stretch.rows for stretch in stretches.values()] == [0, 3_667, 400]
+    assert stretches[f"{topic}-0"].begin_ms is None
+    assert stretches[f"{topic}-1"].begin_ms == NOON
+    assert stretches[f"{topic}-2"].end_ms == HISTORY[2][399]
 
 
 @pytest.fixture
 def noted(kafka, tmp_path):
-    """Run the back-fill of a topic into a folder in which an earlier run has noted something."""
+    """Run the back-fill of a topic into a folder with notes of an earlier run."""
 
     def run(topic, positions, state=None, **fields):
         arguments = reading(kafka, topic, **fields)
@@ -153,13 +153,12 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted):
 
 
 def kill_java_of(process):
-    children = [each.read_text().split() for each in Path(f"/proc/{process.pid}/task").glob("*/children")]
-    (java,) = (each for each in chain(*children) if Path(f"/proc/{each}/comm").read_text() == "java\n")
-    os.kill(int(java), signal.SIGKILL)
+    (java,) = (child for child in children(process) if Path(f"/proc/{child}/comm").read_text() == "java\n")
+    os.kill(java, signal.SIGKILL)
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
-    """Here its Spark is killed, and that of objects with all that it started."""
+    """Kill its Spark; for objects, kill it with all processes that it started."""
     out = tmp_path / "out"
     topic = new_topic(kafka, *HISTORY)
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
@@ -175,7 +174,7 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
         process.send_signal(signal.SIGTERM)
         code, _, errors = finish(process)
         assert code == 128 + signal.SIGTERM
-        assert "stopped; the same command goes on from here" in errors
+        assert "stopped; the same command continues from here" in errors
         assert "Traceback" not in errors
     output, again = goes_on(*command)
     assert f"{sum(COUNTS):,} in all" in output
@@ -184,3 +183,8 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
     notes = (out / "_tidegate" / "backfill.json").read_text()
     assert "hunter2" not in notes
     assert json.loads(notes)["state"]["cluster"]
+
+
+def test_a_run_over_nothing_names_no_output():
+    summary = Summary(Path("out"), splits=2, rows=0, rows_in_all=0, batches=0, seconds=0.1)
+    assert summary.lines() == [("nothing to read", "there are no rows yet, and nothing is written")]

@@ -1,4 +1,4 @@
-"""The back-fill of objects against a real endpoint: the same command, and nothing ends it for good."""
+"""The back-fill of objects against a real endpoint: the same command goes on after anything has ended it."""
 
 import dataclasses
 import io
@@ -22,7 +22,7 @@ HOURS = 24
 
 
 def fill(bucket, hours, name="{}.parquet"):
-    """Lay down an object for each hour, whose two rows' ids count up over all."""
+    """Write an object of two rows for each hour; ids count up over all objects."""
     for hour in hours:
         rows = [(2 * hour + n, NOON + hour * HOUR + n * MINUTE) for n in range(2)]
         bucket.put_rows(name.format(f"{(hour * 7) % HOURS:02}-{hour}"), rows)
@@ -90,7 +90,7 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     lines = shown.getvalue().splitlines()
     assert lines[0].startswith("26.1 % · 2023-11-15 18:00:00 · 6 h done")
     assert lines[-1].startswith("100 % · 2023-11-16 12:01:00")
-    # The third is of a batch that the run before has planned.
+    # The third object is in a batch that the last run has planned.
     assert [line.partition(" %")[0] for line in lines] == ["26.1", "52.1", "0", "100", "100"]
 
 

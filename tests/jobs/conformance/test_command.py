@@ -32,7 +32,7 @@ number = 5
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder with a module of harnesses, whose name no other test has."""
+    """A folder with a module of harnesses; no other test has a module of this name."""
     name = f"outbox_{tmp_path.name}".replace("-", "_")
     (tmp_path / f"{name}.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
@@ -61,10 +61,29 @@ def test_a_connector_that_does_not_conform_ends_with_1_and_its_failures_explaine
         assert part in output
 
 
+def test_ctrl_c_explains_what_has_failed_so_far(tidegate, here):
+    with Path(f"{here}.py").open("a") as module:
+        module.write("""
+class Interrupted(Forgetful):
+    made = 0
+
+    def __init__(self):
+        super().__init__()
+        Interrupted.made += 1
+        if Interrupted.made == 2:
+            raise KeyboardInterrupt
+""")
+    code, output, errors = tidegate("conformance", f"{here}:Interrupted", "--rule", "READ-1", "--rule", "READ-15")
+    assert code == 130
+    assert errors.startswith("failed ")
+    assert "READ-1 rows come once and in order: failed" in output
+    assert f"{here}:Interrupted does not conform: 1 failed" in output
+
+
 def test_an_exemption_is_given_with_its_reason(tidegate, here):
     code, output, _ = tidegate("conformance", f"{here}:Forgetful", "--rule", "READ-1", "--exempt", "READ-1=issue 12")
     assert "exempt: READ-1 rows come once and in order: issue 12" in output
-    assert code == 1  # nothing that was checked holds
+    assert code == 1  # no rule that was checked holds
     code, output, _ = tidegate("conformance", f"{here}:Sound", "--rule", "READ-1", "--exempt", "READ-1=issue 12")
     assert code == 1
     assert "remove the exemption" in output
@@ -80,7 +99,7 @@ def test_the_rules_are_listed(tidegate):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "MODULE:HARNESS is missing: give what makes a harness, or --list for the rules"),
+        ((), "MODULE:HARNESS is missing: give the class of the harness, or --list for the rules"),
         (("{here}",), "'{here}' names no harness; expected MODULE:HARNESS, such as mypkg.testing:OutboxHarness"),
         (("{here}z:Sound",), "there is no module '{here}z' here or where Python looks; did you mean '{here}'?"),
         (
@@ -120,7 +139,7 @@ def test_the_rules_are_listed(tidegate):
     ],
 )
 def test_a_mistake_is_one_sentence(tidegate, here, arguments, sentence):
-    code, output, errors = tidegate("conformance", *(each.format(here=here) for each in arguments))
+    code, output, errors = tidegate("conformance", *(argument.format(here=here) for argument in arguments))
     assert (code, output, errors) == (f"tidegate: {sentence.format(here=here)}", "", "")
 
 

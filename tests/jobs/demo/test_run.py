@@ -40,7 +40,7 @@ def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
 
 
 def test_stopped_it_says_so_in_one_sentence(tmp_path):
-    """It is stopped as soon as Kafka runs; ``test_session`` stops what Spark works on."""
+    """The demonstration is stopped as soon as Kafka runs; ``test_session`` stops the work of Spark."""
     with started("demo", "--rows", ROWS, "--html", tmp_path / "demo.html") as process:
         for line in process.stderr:
             if line.startswith("Loading"):

@@ -16,7 +16,7 @@ def query(bucket, tmp_path):
 
 @pytest.fixture
 def ledger(tidegate, bucket, query):
-    """Run the command; return what it printed as JSON, or the sentence it ended with."""
+    """Run the command; return the JSON that it printed, or the sentence with which it ended."""
 
     def run(verb, *arguments, checkpoint=True, path=True, **options):
         reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region, **options}
@@ -32,10 +32,12 @@ def ledger(tidegate, bucket, query):
 
 @pytest.fixture
 def states(ledger, bucket):
-    """Return the states of what is known of an object, and all sentences."""
+    """Return the states of the findings about an object, and all their sentences."""
 
     def ask(key, **how):
-        (found,) = ledger("why", f"in/{key}", **how)
-        return [each["state"] for each in found["findings"]], " ".join(each["sentence"] for each in found["findings"])
+        (answer,) = ledger("why", f"in/{key}", **how)
+        return [finding["state"] for finding in answer["findings"]], " ".join(
+            finding["sentence"] for finding in answer["findings"]
+        )
 
     return ask

@@ -1,4 +1,4 @@
-"""Queries over a checkpoint, in which Spark's part is played."""
+"""Queries over a checkpoint, in which the test plays Spark's part."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 class Query:
     """A query over a checkpoint, batch by batch, as Spark runs it.
 
-    delivered: how often each object was, by the end of its key.
+    delivered: how often each object was delivered, by the end of its key.
     """
 
     def __init__(self, bucket, folder):
@@ -29,7 +29,7 @@ class Query:
         self.offset, self.number, self.delivered = INITIAL_OFFSET, 0, Counter()
 
     def run(self, batches=100, *, commits=True):
-        """Run some batches; without ``commits`` the last one is planned and not written."""
+        """Run some batches; without ``commits`` the last batch is planned but not written."""
         planner = SourceCoordinator("s3", self.source.enumerator, self.settings, cores=1)
         with closing(planner):
             for left in range(batches, 0, -1):

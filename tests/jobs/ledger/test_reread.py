@@ -30,7 +30,7 @@ def test_event_times_are_read_once_more_also_of_a_version_that_was_left_out(quer
     assert (asked["chunks"], asked["begin"], asked["end"]) == (2, NOON + HOUR, NOON + 2 * HOUR)
     query.run()
     assert query.delivered == Counter({"0.parquet": 1, "1.parquet": 2, "2.parquet": 2, "3.parquet": 1})
-    assert "there is nothing to read again" in ledger("reread", "--from", "2024-01-01")
+    assert "names nothing to read again" in ledger("reread", "--from", "2024-01-01")
 
 
 def test_batches_are_read_once_more(query, ledger):
@@ -38,9 +38,7 @@ def test_batches_are_read_once_more(query, ledger):
     assert ledger("reread", "--batches", "1-2", path=False)["chunks"] == 2
     query.run()
     assert query.delivered == Counter({"0.parquet": 1, "1.parquet": 2, "2.parquet": 2, "3.parquet": 1})
-    assert "batch 9 is none that is written and that Spark still knows; it knows 0 to " in ledger(
-        "reread", "--batches", "9"
-    )
+    assert "batch 9 is not a written batch that Spark still knows; it knows 0 to " in ledger("reread", "--batches", "9")
     for path in query.state_folder.glob("ledger/*/00000001-*"):
         path.unlink()
     assert "which is finished and no longer kept; name its objects" in ledger("reread", "--batches", "0")

@@ -1,4 +1,4 @@
-"""``tidegate ledger show`` tells who uses a state location, and how far each manifest is read."""
+"""``tidegate ledger show`` shows who uses a state location, and how far each manifest is read."""
 
 from tests.support.streams import HOUR, NOON
 from tidegate.jobs.ledger.show import show_why
@@ -39,7 +39,7 @@ def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(q
     assert "is not a state location that a query has used" in ledger("show")
     query.run()
     (tmp_path / "checkpoint").rename(tmp_path / "moved")
-    assert f"--checkpoint is {query.checkpoint}, in which no batch is of the query" in ledger("show")
+    assert f"--checkpoint is {query.checkpoint}, which has no batch of the query" in ledger("show")
 
 
 def test_a_key_gives_a_terminal_no_commands(capsys):

@@ -1,4 +1,4 @@
-"""``tidegate ledger why`` tells what became of an object."""
+"""``tidegate ledger why`` explains why an object was read or not."""
 
 import os
 import time
@@ -55,8 +55,8 @@ def test_an_object_whose_manifest_is_not_kept_any_more_was_found_or_came_too_lat
 
 def test_a_glob_names_many_and_an_address_names_its_bucket(query, bucket, ledger):
     query.run()
-    assert [each["key"] for each in ledger("why", "in/[0-1]*")] == ["in/0.parquet", "in/1.parquet"]
-    assert [each["key"] for each in ledger("why", f"{bucket.path}/*", checkpoint=False, path=False)] == [
+    assert [answer["key"] for answer in ledger("why", "in/[0-1]*")] == ["in/0.parquet", "in/1.parquet"]
+    assert [answer["key"] for answer in ledger("why", f"{bucket.path}/*", checkpoint=False, path=False)] == [
         f"in/{hour}.parquet" for hour in range(4)
     ]
     assert "is not in the bucket" in ledger("why", "s3://elsewhere/in/0.parquet")

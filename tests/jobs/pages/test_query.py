@@ -16,11 +16,11 @@ ALL = 10_000
 
 
 def query_page(progresses, kept, *, ended=False):
-    return page_of([typed(each) for each in progresses], kept, ended=ended)
+    return page_of([typed(entry) for entry in progresses], kept, ended=ended)
 
 
 def pictures(page):
-    """Return the pictures with a description, and of each the names of its marks' classes."""
+    """Return the pictures that have a description, each with the classes of its marks."""
     svgs = [ET.fromstring(svg) for svg in re.findall(r"<svg [^>]*role=.*?</svg>", page, re.DOTALL)]  # noqa: S314
     return [[name for e in svg.iter() for name in e.get("class", "").split()] for svg in svgs]
 
@@ -86,7 +86,7 @@ def test_every_tidegate_source_has_its_own_pictures_and_row():
         )
         for number in range(3)
     ]
-    assert [(each.name, each.batches[0].rows) for each in source_runs([typed(each) for each in both])] == [
+    assert [(entry.name, entry.batches[0].rows) for entry in source_runs([typed(entry) for entry in both])] == [
         ("orders at kafka:9092", 10),
         ("payments at kafka:9092", 20),
     ]
@@ -103,12 +103,12 @@ def test_a_query_without_a_name_is_titled_by_what_it_reads():
 
 def marks(page, name):
     """Return the attributes of the marks of a class."""
-    found = re.findall(rf'<\w+ class="[^"]*\b{name}\b[^>]*>', page)
-    return [dict(re.findall(r'([\w-]+)="([^"]*)"', mark)) for mark in found]
+    tags = re.findall(rf'<\w+ class="[^"]*\b{name}\b[^>]*>', page)
+    return [dict(re.findall(r'([\w-]+)="([^"]*)"', mark)) for mark in tags]
 
 
 def with_paused(*hours, batches=8):
-    """Return a run whose first split is read, while others are paused at some hours of event time."""
+    """Return a run whose first split is read while other splits are paused at some hours of event time."""
     paused = {f"orders-{n}": ["paused", NOON + int(hour * HOUR), 50] for n, hour in enumerate(hours, 1)}
     return [
         progress(n, source(report(plannedRows=10, bySplit={"orders-0": ["reading", NOON + n * HOUR, 9], **paused})))
@@ -153,7 +153,7 @@ def test_the_page_says_when_the_beginning_is_missing():
     assert "missing" not in query_page(run(3), ALL)
     kept_all_of_this_run = query_page(run(3, batches=5, first=7), ALL)
     assert "earlier runs, up to batch 6, are not shown" in kept_all_of_this_run
-    cut = query_page(run(3, batches=5, first=7), 6)  # Spark keeps one fewer than it is told
+    cut = query_page(run(3, batches=5, first=7), 6)  # Spark keeps one fewer than the setting says
     assert "Spark keeps the last 5 entries" in cut
     assert KEPT in cut
 

@@ -8,12 +8,12 @@ from tidegate.jobs.pages.trace import trace, with_axis
 
 
 def runs_of(progresses):
-    return source_runs([typed(each) for each in progresses])
+    return source_runs([typed(entry) for entry in progresses])
 
 
 def trace_of(progresses):
-    (found,) = runs_of(progresses)
-    return with_axis(trace(found.batches))
+    (run,) = runs_of(progresses)
+    return with_axis(trace(run.batches))
 
 
 def test_splits_are_in_the_order_of_their_numbers():
@@ -50,14 +50,14 @@ def test_a_split_that_never_delivered_is_no_line():
 
 
 def test_batches_that_read_nothing_are_left_out_but_what_they_say_last_is_not():
-    found = runs_of([one(3), one(4), one(4, rows=0, rowsRemaining=7)])[0]
-    assert [batch.query.number for batch in found.batches] == [3, 4]
-    assert found.last.rows_remaining == 7
+    run = runs_of([one(3), one(4), one(4, rows=0, rowsRemaining=7)])[0]
+    assert [batch.query.number for batch in run.batches] == [3, 4]
+    assert run.last.rows_remaining == 7
 
 
 def test_rows_that_were_planned_and_then_put_off_are_of_no_batch():
-    (found,) = runs_of([one(0), progress(1, source(report(plannedRows=7), moves=False))])
-    assert [batch.rows for batch in found.batches] == [10]
+    (run,) = runs_of([one(0), progress(1, source(report(plannedRows=7), moves=False))])
+    assert [batch.rows for batch in run.batches] == [10]
 
 
 def test_a_bound_far_beyond_all_splits_does_not_flatten_the_picture():
