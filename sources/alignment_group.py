@@ -1,4 +1,4 @@
-"""The alignment group of a source, which meets in a folder of the application or in one that applications share."""
+"""The alignment group of a source.  Its members meet in a folder of the application, or in one that several share."""
 
 from __future__ import annotations
 

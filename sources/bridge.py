@@ -38,7 +38,7 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.enumerators.planning.generated import ReaderFeed, said_before
+from tidegate.enumerators.planning.generated import ReaderFeed, no_events, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, OptionError
@@ -88,7 +88,7 @@ class Driver:
     cores: how many tasks run at once.
     application_id: the id of the Spark application.
     host: the name or address at which executors reach the driver.
-    bind_address: the address at which it listens; None: the host's.
+    bind_address: the address at which the driver listens; None: the host's.
     """
 
     cores: int
@@ -100,7 +100,7 @@ class Driver:
 def schema_of(source: Source) -> StructType:
     """Return the columns of a source as a Spark schema.
 
-    With rows that hold nothing but the watermark, any column may be null.
+    If some rows hold only the watermark, any column may be null.
     """
     schema = source.arrow_schema
     for name in watermark_columns(source):
@@ -164,7 +164,7 @@ def source_of(name: str, options: Mapping[str, str]) -> Source | None:
 
 
 def check_has_watermarks(source: Source) -> None:
-    """Raise OptionError for a source by which no windows can go."""
+    """Raise OptionError for a source without watermarks, because windows need them."""
     if not source.has_watermarks:
         raise OptionError("windows go by the source's watermark, but the source has no watermarks")
 
@@ -175,14 +175,14 @@ def coordinator_of(
     group: GroupFolder | None = None,
     pace: BatchPace | None = None,
     clocks: Clocks = REAL_CLOCKS,
-    take_events: Callable[[str], Collection[SourceEvent]] = lambda _: (),
+    take_events: Callable[[str], Collection[SourceEvent]] = no_events,
     *,
     description: Mapping[str, str] | None = None,
 ) -> SourceCoordinator:
     """Return the coordinator of a run of a source.  It opens nothing before it is first asked.
 
     take_events: returns the source events about a subject since its last call for that subject.
-    description: of the windows that Spark keeps of the stream; None: it keeps none.
+    description: the description of the windows that Spark keeps of the stream; None: Spark keeps none.
     """
 
     def read_timed(task: ReadTask, state: Json | None) -> TimedRows:
@@ -285,8 +285,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL_OFFSET
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.  Only one limit can be
-        # returned here, so the source's own are applied there.
+        # With ReadAllAvailable, latestOffset could not tell Trigger.Once from no limit.  Spark takes only one limit
+        # here, so latestOffset applies the source's own limits.
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -394,7 +394,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._driver,
                 group_of(source, self._driver.application_id),
                 self._pace(),
-                take_events=(lambda _: ()) if self._events is None else self._events.take,
+                take_events=no_events if self._events is None else self._events.take,
                 description=None if self._windows is None else self._windows.description,
             )
         return self._planner

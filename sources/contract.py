@@ -1,4 +1,4 @@
-"""The contract of a source, which users configure and authors of connectors implement."""
+"""The contract of a source.  Users configure it, and authors of connectors implement it."""
 
 from __future__ import annotations
 
@@ -59,25 +59,26 @@ class Source(BaseModel, ABC):
     alignment: ``event-time`` cuts every batch at one event time; ``watermark`` pauses splits whose generators are the
         max drift or more past the slowest one; ``none`` shares each batch by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
-        watermark: ``admit`` reads it at once, and its rows are late; ``catch-up`` lets the others wait for it; ``fail``
-        ends the query.
-    fail_on_data_loss: whether the query ends when unread records are gone, or when a split no longer holds the records
-        that were read of it.
+        watermark.  ``admit`` reads it at once, and its rows are late.  With ``catch-up`` the other splits wait for
+        it.  ``fail`` ends the query.
+    fail_on_data_loss: whether the query ends if unread records are gone, or if a split no longer holds the records
+        that were read.
     min_partitions: the minimum number of tasks for a batch.  Default: by the size of the batch, at most three a core.
     bad_event_time: the policy for a row with a missing or unparsable event time, or a negative one if that means a
-        missing one.  ``fail`` ends the query; with ``record-timestamp`` the row's own timestamp stands in; with
-        ``ignore`` the row is delivered, and planning and watermark leave it out.
+        missing one.  ``fail`` ends the query.  With ``record-timestamp`` the row's own timestamp replaces it.  With
+        ``ignore`` the row is delivered, but planning and watermark leave it out.
     max_future_skew: an event time further ahead of the clock is in the future.
-    future_event_time: the policy for a row whose event time is in the future: ``ignore`` as above, ``hold`` lets its
-        split wait until the time has come, ``fail`` ends the query.
-    include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
-        the batch, for ``tidegate.with_source_watermark``.
-    include_previous_watermark: add the column ``previous_source_watermark``: the source's watermark at the start of the
+    future_event_time: the policy for a row whose event time is in the future.  With ``ignore`` the row is delivered,
+        but planning and watermark leave it out.  With ``hold`` its split waits until the time has come.  ``fail`` ends
+        the query.
+    include_source_watermark: add the column ``source_watermark``, the source's watermark at the end of the batch, for
+        ``tidegate.with_source_watermark``.
+    include_previous_watermark: add the column ``previous_source_watermark``, the source's watermark at the start of the
         batch.  A row is late if its time is not after it.  Needs ``include_source_watermark``.
-    watermark_rows: when the watermark moves, add a row with only the watermark, so that Spark's watermark and timers
-        also move while no data comes.
-    target_batch_duration: let batches size themselves so that each takes about this time, within all other limits; the
-        first holds at most 1,000 rows.
+    watermark_rows: when the watermark moves, add a row with only the watermark.  So Spark's watermark and timers also
+        move while no data comes.
+    target_batch_duration: size batches so that each takes about this time, within all other limits.  The first batch
+        has at most 1,000 rows.
     max_trigger_delay: the longest that a batch waits until there are enough rows for it.
     discovery_interval: the time between two searches for new splits.
     log_level: the minimum level of the planner's log, on the driver's stderr.
@@ -276,10 +277,10 @@ class Source(BaseModel, ABC):
         Asks ``event_time_policy`` about one row.  A time index uses it.  A reader calls it for every row, because one
         may be refused.
 
-        where: names the row, as in "orders: the row at 17", for the error.
-        record_timestamp_ms: stands in with ``record-timestamp``, such as the time when the row was written.  None: the
-            row has no such time, and is refused if it needs one.
-        now_ms: the present, in ms since the epoch; None: by the clock of this machine.
+        where: the name of the row for the error, such as "orders: the row at 17".
+        record_timestamp_ms: replaces a bad time with ``record-timestamp``, such as the time when the row was written.
+            None: the row has no such time, and is refused if it needs one.
+        now_ms: the present time, in ms since the epoch; None: that of this machine's clock.
 
         Raises CorruptDataError for a row that the options refuse.
         """

@@ -24,9 +24,9 @@ _PROBE_S = 60
 
 
 def pickled(instance: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
-    """Return, for ``__reduce__``, how another process of Spark rebuilds an object with pickle's or cloudpickle's loads.
+    """Return the value of ``__reduce__``, by which another process of Spark rebuilds an object (pickle, cloudpickle).
 
-    The process raises ImportError, in one sentence, if it lacks a module or has another version of tidegate.
+    The other process raises ImportError, in one sentence, if it lacks a module or has another version of tidegate.
     """
     return _loader(__version__), (cloudpickle.dumps((type(instance), instance.__dict__)),)  # type: ignore[no-untyped-call]
 
@@ -76,7 +76,7 @@ def require_planner(python: str) -> None:
 
     Raises InstallationError if it is missing, or has no tidegate, or another version.
     """
-    told = f"Spark runs the Python of PYSPARK_PYTHON, {python!r}, on the driver, too"
+    begin = f"Spark runs the Python of PYSPARK_PYTHON, {python!r}, on the driver, too"
     advice = f"set PYSPARK_PYTHON to a Python with tidegate {__version__} that the driver and all executors have there"
     try:
         answer = subprocess.run(
@@ -88,11 +88,11 @@ def require_planner(python: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise InstallationError(f"{told}, where it did not import tidegate within {_PROBE_S} s; {advice}") from None
+        raise InstallationError(f"{begin}, where it did not import tidegate within {_PROBE_S} s; {advice}") from None
     except OSError as error:
-        raise InstallationError(f"{told}, where it cannot be started: {error.strerror}; {advice}") from error
+        raise InstallationError(f"{begin}, where it cannot be started: {error.strerror}; {advice}") from error
     if answer.returncode:
         reason = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
-        raise InstallationError(f"{told}, where it cannot import tidegate: {reason}; {advice}")
+        raise InstallationError(f"{begin}, where it cannot import tidegate: {reason}; {advice}")
     if answer.stdout.strip() != __version__:
-        raise InstallationError(f"{told}, where it has tidegate {answer.stdout.strip()}; {advice}")
+        raise InstallationError(f"{begin}, where it has tidegate {answer.stdout.strip()}; {advice}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Duration",
+    "lower_case",
     "option_names",
     "parse_duration",
     "sentence",
@@ -26,6 +27,11 @@ __all__ = [
 
 _USER = re.compile("//[^/]*@")
 _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
+
+
+def lower_case(value: Any) -> Any:
+    """Return text in lower case, and anything else as it is."""
+    return value.lower() if isinstance(value, str) else value
 
 
 def parse_duration(value: Any) -> timedelta:
@@ -112,6 +118,9 @@ def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: P
             value, allowed = complaint["input"], re.findall("'([^']*)'", context["expected"])
             hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
             return f"expected {context['expected']}{hint}"
+        case "string_type":
+            several = isinstance(complaint["input"], list | tuple)
+            return f"expected text{', several values separated by commas' if several else ''}"
         case "too_short" | "string_too_short" if context["min_length"] == 1:
             return "it is empty"
         case _:

@@ -34,6 +34,6 @@ def in_one_sentence() -> Iterator[None]:
 
 
 def sentence_of(error: PySparkException) -> str:
-    """Return what an error of Spark says, without its codes and without the plan that follows."""
-    told = str(error).strip().removeprefix(f"[{error.getCondition()}] ")
-    return re.split(r" SQLSTATE|;?\n|;$", told)[0]
+    """Return the sentence in an error of Spark, without its codes and without the plan that follows."""
+    text = str(error).strip().removeprefix(f"[{error.getCondition()}] ")
+    return re.split(r" SQLSTATE|;?\n|;$", text)[0]

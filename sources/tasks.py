@@ -41,18 +41,19 @@ __all__ = [
 SOURCE_WATERMARK = "source_watermark"
 PREVIOUS_WATERMARK = "previous_source_watermark"
 WINDOW_WATERMARK = "__watermark"
-"""A column for ``tidegate.windowed``: the watermark at the start of the batch, and in the watermark row at its end.
+"""A column for ``tidegate.windowed``.
 
-One column tells which rows are late, and moves Spark's watermark.  A second one would cost time in every row.
+In rows of data it is the watermark at the start of the batch, and shows which rows are late.  In the watermark row it
+is the watermark at the end, and moves Spark's watermark.  A second column would cost time in every row.
 """
 WATERMARK_COLUMNS = (SOURCE_WATERMARK, PREVIOUS_WATERMARK)
 """The columns of watermarks that users may ask for."""
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 WATERMARK_ROW_US = 1
-"""Added to the watermark in rows with nothing else: so no row of data looks like such a row, whatever its columns hold.
+"""Added to the watermark in rows with only the watermark, so that no row of data looks like one of them.
 
-Watermarks are whole milliseconds, to which Spark rounds them down.
+Watermarks are whole milliseconds, and Spark rounds down to milliseconds.
 """
 _BEGIN_OF_TIME_MS = -62_135_596_800_000
 """Spark's first timestamp, in the year 1."""
@@ -71,10 +72,10 @@ class TaskPartition(InputPartition):
     """A task on its way to an executor.
 
     state: the enumerator's snapshot when the task was planned.
-    watermarks_ms: of the source, by the columns of rows that may have them.
-    watermark_row_ms: the same for a row with nothing else, with which the task begins; None: without such a row.
-    watching: what the source's watermark generators need; None: it has none.
-    channel: to the coordinator, for what generators say and for the number of bad records; None: nothing is told.
+    watermarks_ms: the source's watermarks, by the columns of rows that may have them.
+    watermark_row_ms: the same for a row with only the watermark, with which the task begins; None: no such row.
+    watching: the needs of the source's watermark generators; None: the source has none.
+    channel: the channel to the coordinator for events of generators and numbers of bad records; None: none are sent.
     """
 
     def __init__(
@@ -106,9 +107,9 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
         reader, watching = source.reader(partition.state), partition.watching
         counting = setting_aside(source.connector, reader) if source.sets_bad_records_aside else None
         batches = reader.read(partition.task)
-        told: list[SourceEvent] = []
+        events: list[SourceEvent] = []
         if watching is not None:
-            batches = watched(timed_reader(source.connector, reader), watching, partition.task, told)
+            batches = watched(timed_reader(source.connector, reader), watching, partition.task, events)
         for rows in batches:
             batch = pa.record_batch(rows.columns, schema=nullable(rows.schema)) if may_be_null else rows
             yield _with_watermarks(batch, names, partition.watermarks_ms)
@@ -116,12 +117,12 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             return
         if counting is not None:
             counts = counting.bad_records.items()
-            told += [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n]
-        send(partition.channel, told)
+            events += [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n]
+        send(partition.channel, events)
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """Return a schema in which any column may be null, as in rows that hold nothing but the watermark."""
+    """Return a schema in which any column may be null, as in rows with only the watermark."""
     return pa.schema([field.with_nullable(nullable=True) for field in schema], schema.metadata)
 
 
@@ -158,7 +159,7 @@ def shown_watermark_ms(offset: Offset) -> int | None:
 
 
 def as_task(partition: InputPartition) -> TaskPartition:
-    """Return a partition from Spark; raises ContractError if it was not planned here."""
+    """Return a partition from Spark.  Raises ContractError if it was not planned here."""
     if not isinstance(partition, TaskPartition):
         raise ContractError(f"Spark handed over a partition that was not planned here: {partition!r}")
     return partition

@@ -22,13 +22,13 @@ def from_avro(data: Column | str, subject: str, options: Mapping[str, str], *, m
 
     data: the binary column, such as "value".
     subject: its newest schema gives the type of the struct, when this function is called; such as "orders-value".
-        Each value is decoded by its own schema: fields go by name, and one that this schema lacks is null.  A record of
-        another name cannot be decoded, unless the newest schema has that name as an alias.
+        Each value is decoded by its own schema.  Fields match by name, and a field that this schema lacks is null.  A
+        record of another name cannot be decoded, unless the newest schema has that name as an alias.
     options: ``schema.registry.url`` and the other options ``schema.registry.*`` of ``tidegate_kafka``.
     mode: the policy for a value that cannot be decoded: "FAILFAST" ends the query, "PERMISSIVE" makes it null, as in
         Spark's own ``from_avro``.
 
-    Raises OptionError for a wrong option, for a subject that is not there, and for a type that Spark cannot hold.
+    Raises OptionError for a wrong option, for a missing subject, and for a type that Spark cannot hold.
     Raises CorruptDataError for a subject of another form, and ConnectorError if the registry refuses.
     """
     return _decoded(data, "avro", subject, options, mode, None)

@@ -1,4 +1,4 @@
-"""The option in which ``tidegate.windowed`` says what it needs from a source."""
+"""The option that tells a source what ``tidegate.windowed`` needs from it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ForWindows:
     """The stream of a source that windows read, with the column ``tasks.WINDOW_WATERMARK``.
 
     ahead_ms: how much later the column is than the source's watermark.
-    columns: of the source, as Spark's JSON has them; windows may read less of them.
-    description: of the windows that Spark itself keeps of the rows; None: it keeps none.
+    columns: the columns of the source, as Spark's JSON; windows may read only some of them.
+    description: the description of the windows that Spark itself keeps of the rows; None: it keeps none.
     """
 
     ahead_ms: int
@@ -36,10 +36,10 @@ class ForWindows:
         return StructType.fromJson(self.columns)
 
     def to_text(self) -> str:
-        """Return what the option holds."""
+        """Return the text of the option."""
         return json.dumps(asdict(self))
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """Return what an option says."""
+        """Return the needs from the text of the option."""
         return cls(**json.loads(text))

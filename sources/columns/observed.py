@@ -19,13 +19,14 @@ __all__ = ["observe_event_times"]
 def observe_event_times(rows: DataFrame, name: str = "event_times") -> DataFrame:
     """Count the rows of a source, those with a bad or future event time, and those that planning leaves out.
 
-    rows: of a tidegate source with ``includeEventTime``, as ``load`` returns it.
-    name: of the metric; unique in a query.
+    rows: the rows of a tidegate source with ``includeEventTime``, as ``load`` returns them.
+    name: the name of the metric; unique in a query.
 
-    Every progress of a stream then has ``observedMetrics[name]``.  It holds the numbers of ``rows`` in the batch, of
-    ``bad`` and ``future`` ones, and of those that planning and watermark leave out, as ``ignored``.  These are all bad
-    ones, unless the record's timestamp stands in, and all future ones, unless they are held.  Raises OptionError if the
-    columns are missing.
+    Every progress of a stream then has ``observedMetrics[name]``.  It counts the ``rows`` of the batch, the ``bad``
+    and the ``future`` ones, and as ``ignored`` those that planning and watermark leave out.  Ignored are all bad rows,
+    unless the record's timestamp replaces their time, and all future rows, unless they are held.
+
+    Raises OptionError if the columns are missing.
     """
     if not {EVENT_TIME, EVENT_TIME_FAULT} <= {*rows.columns}:
         raise OptionError(

@@ -18,14 +18,14 @@ __all__ = ["follow_window_watermark", "later", "with_source_watermark"]
 
 
 def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay: str = "1 millisecond") -> DataFrame:
-    """Let Spark's watermark follow the source's, and drop the rows that only hold it.
+    """Let Spark's watermark follow the source's watermark, and drop the rows that only hold it.
 
-    rows: a stream of a tidegate source with ``includeSourceWatermark``, as ``load`` returns it; with ``watermarkRows``
-        too, the watermark also moves while no data comes.
-    event_time: the time column of windows or joins: Spark's watermark on it is the greatest time less ``delay``, and at
-        least the source's own.  A source that waits for the others of its group then does not hold their state.  None:
-        Spark's watermark is the source's, less one millisecond, on the column ``source_watermark``, for the event-time
-        timers of transformWithState.
+    rows: a stream of a tidegate source with ``includeSourceWatermark``, as ``load`` returns it.  With
+        ``watermarkRows``, the watermark also moves while no data comes.
+    event_time: the time column of windows or joins.  Spark's watermark on it is the greatest time less ``delay``, and
+        at least the source's watermark.  So a source that waits for the others of its group does not hold their state.
+        None: Spark's watermark is on the column ``source_watermark``, one millisecond behind the source's, for the
+        event-time timers of transformWithState.
     delay: as in ``withWatermark``.
 
     Raises OptionError if a column is missing.
@@ -44,15 +44,15 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
 
 
 def follow_window_watermark(rows: DataFrame) -> DataFrame:
-    """Let Spark's watermark follow the column ``tasks.WINDOW_WATERMARK``, and drop the rows that only hold it."""
+    """Let Spark's watermark follow the column ``tasks.WINDOW_WATERMARK``, and drop the rows with only that column."""
     return _without_watermark_rows(rows.withWatermark(WINDOW_WATERMARK, "0 seconds"), WINDOW_WATERMARK)
 
 
 def later(time: Column, by_ms: int | Column) -> Column:
-    """Return timestamps that are so much later, for each row of a stream.
+    """Return timestamps that are later by ``by_ms``, in a way that is fast for each row of a stream.
 
-    Spark adds an interval by the calendar of the session's time zone, with new objects for each row; there, a day may
-    have 23 or 25 hours.  This is one addition.
+    Spark adds an interval by the calendar of the session's time zone, in which a day may have 23 or 25 hours.  It also
+    creates objects for each row.  This is one addition.
     """
     return f.timestamp_micros(f.unix_micros(time) + f.lit(by_ms * 1000))
 
@@ -67,13 +67,13 @@ def _milliseconds(interval: str) -> Column:
 
 
 def _is_data(watermark: str = SOURCE_WATERMARK) -> Column:
-    # Without a watermark there is nothing that a row could hold alone.
+    # Without a watermark, no row can hold only the watermark.
     since_ms = f.coalesce(f.pmod(f.unix_micros(f.col(watermark)), f.lit(1000)), f.lit(0))
     return since_ms != f.lit(WATERMARK_ROW_US)
 
 
 def _without_watermark_rows(marked: DataFrame, watermark: str = SOURCE_WATERMARK) -> DataFrame:
-    # Spark would push this filter below the watermark's node, which would never see the rows with the watermark, and
-    # so it would filters that follow, and those that an inner join infers: its keys are not null.  It moves no filter
-    # that is not deterministic, and none through it.
+    # Spark would push this filter below the watermark's node, which would then never see the rows with the watermark.
+    # Spark would also push later filters, and filters that an inner join infers (its keys are not null).  Spark does
+    # not move a filter that is not deterministic, and moves no other filter through it.
     return marked.where(f.when(f.spark_partition_id() >= 0, _is_data(watermark)))

@@ -1,4 +1,4 @@
-"""Tells planners how long their batches took, which only Spark's listener knows."""
+"""Leaves notes for planners with the durations of their batches, which only Spark's listener knows."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ class ProgressListener(StreamingQueryListener, ABC):
         """Ignore the start: nothing is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Spark Connect calls this, and sends events as JSON."""
+        """Take the JSON of an event.  Spark Connect calls this."""
         self.on_progress(event.progress.json)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Spark Connect calls this, too."""
+        """Take the end of a run.  Spark Connect calls this."""
         self.on_end(str(event.runId))
 
     @property
@@ -64,7 +64,7 @@ class _CalledByJava:
         self._listener.on_progress(event.progress().json())
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Ignore this: nothing is new."""
+        """Ignore the event: nothing is new."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         self._listener.on_end(event.runId().toString())

@@ -32,8 +32,8 @@ class SourceBatch:
 
     progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
-    positions: of every split after the batch; none for a source that is not tidegate's.
-    state: the enumerator's snapshot after the batch; None: none.
+    positions: the position of every split after the batch; empty for a source that is not tidegate's.
+    state: the enumerator's snapshot after the batch; None: there is none.
     """
 
     progress: SourceProgress | None
@@ -49,7 +49,7 @@ class SourceBatch:
         """
         latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()
-        # The planner's name is a text: in Spark's own source, a Kafka topic named "planner" has a dict there.
+        # In the offset of Spark's own source, a topic named "planner" would be a dict; our planner's name is a text.
         is_ours = isinstance(latest.get("planner"), str)
         return cls(
             progress=SourceProgress.from_json(latest, committed) if is_ours else None,
@@ -100,7 +100,7 @@ class QueryProgress:
             name=entry["name"],
             began=began,
             number=entry["batchId"],
-            # Spark Connect does not give the sum.
+            # Spark Connect does not send the sum.
             rows=sum(source["numInputRows"] for source in entry["sources"]),
             seconds=seconds,
             watermark=_watermark(entry.get("eventTime", {}).get("watermark")),
@@ -126,7 +126,7 @@ def progress(query: StreamingQuery) -> list[SourceProgress]:
     Empty before the first progress.  Other sources are left out.  The result stays the same until the next batch is
     done.
 
-    Raises OptionError for what is no streaming query.
+    Raises OptionError if ``query`` is no streaming query.
     """
     check_query("progress", query)
     last = query.lastProgress
@@ -143,10 +143,12 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
     """Call a function after every batch, of all queries of the session that have a tidegate source.
 
     callback: takes the query's name, or its id if it has none; the batch's id; and the result of ``progress``.  It is
-        called in a thread of Spark's, one call at a time: a slow one delays the next, never the query.  Its errors are
-        logged, and do not end the query.
+        called in a thread of Spark, one call at a time: a slow call delays the next call, never the query.  Its errors
+        are logged, and do not end the query.
 
-    Returns the listener; ``spark.streams.removeListener`` ends the calls.  Raises OptionError for what is no function.
+    Returns the listener; ``spark.streams.removeListener`` ends the calls.
+
+    Raises OptionError if ``callback`` is no function.
     """
     if not callable(callback):
         raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is none")
@@ -180,6 +182,6 @@ def json_object(value: Any) -> Json:
 
 
 def _watermark(text: str | None) -> datetime | None:
-    """Read Spark's watermark.  Before any row Spark names the epoch: there is no watermark yet."""
+    """Return Spark's watermark; None: there is none yet, for which Spark writes the epoch."""
     at = None if text is None else parse_utc(text)
     return None if at == utc_time(0) else at

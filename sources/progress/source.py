@@ -59,10 +59,12 @@ class GeneratedProgress:
     held_by: the split that holds back the watermark; None: none does.
     read_here: how many positions the planner itself has shown the generators in this run, because no reader reported
         them.
-    rows, late_rows: how many rows the generators have seen in this run.  The late ones were behind the source's
-        watermark before their batch: a generator had promised that they would not come.
-    by_split: the watermark of each split that is not at its end, None before its first; and ``active``, ``behind`` (it
-        holds back the watermark once it has caught up) or ``idle``; up to 100 splits.
+    rows: how many rows the generators have seen in this run.
+    late_rows: how many of them were behind the source's watermark before their batch.  A generator had promised that
+        they would not come.
+    by_split: the watermark and the status of each split that is not at its end, up to 100 splits.  The watermark is
+        None before the first.  The status is ``active``, ``behind`` or ``idle``; a split that is ``behind`` holds back
+        the watermark once it has caught up.
     """
 
     held_by: SplitId | None
@@ -77,8 +79,8 @@ class CompletenessProgress:
     """The progress of folders with markers.
 
     until: the folders up to this time are complete; None: none is known to be complete.
-    held_from: the start of the folder that holds back the watermark, because it has objects and no marker; None: none
-        does.
+    held_from: the start of the folder that holds back the watermark, because it has objects and no marker; None: no
+        folder does.
     """
 
     until: datetime | None
@@ -107,10 +109,10 @@ class SourceProgress:
     current_fetch_event_time_lag: the latency in event time at the source.  It is the wall clock when the batch was
         planned, minus the earliest event time among the first records that it reads of each split.  None: it reads none
         of known time.
-    current_emit_event_time_lag: the same when Spark has committed the batch.  None also in a progress that does not
-        know of the commit, such as that of ``tidegate watch``.
-    watermark_lag: wall clock, when Spark has committed the batch, minus ``watermark``; None as above, and without a
-        watermark.
+    current_emit_event_time_lag: the same when Spark has committed the batch.  None as above, and in a progress that
+        does not know the time of the commit, such as that of ``tidegate watch``.
+    watermark_lag: the wall clock when Spark has committed the batch, minus ``watermark``.  None: there is no watermark,
+        or the time of the commit is not known.
     most_behind: the split with the oldest unread record; None: no split has unread records of known event time.
     late_rows, late_rows_total: how many rows were read behind the watermark by this plan, and by this run of the query.
     late_splits: the splits that came behind the watermark, the first ten.
@@ -119,14 +121,14 @@ class SourceProgress:
     inexact_splits: the number of splits that were cut by probing, because their index is blind there; their cuts are
         right up to their disorder.
     overshoot: by how much the batch passes the bound, because chunks of objects are read whole; 0 if it does not.
-    metrics: the connector's own metrics; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that wait, where
-        there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing ``numFilesOutOfOrder``, and
-        with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
-    bad_records_total: the records that the query has set aside, from its first batch to the one before this; None: the
+    metrics: the connector's own metrics.  ``tidegate_s3`` has ``approximateQueueSize``, the waiting notifications, if
+        there is a queue.  It counts for this run ``numFilesLeftOut``, with useIncrementalListing
+        ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
+    bad_records_total: the records that the query has set aside, from its first batch to the one before this.  None: the
         source sets none aside.
-    time_to_deletion: the time until retention deletes unread records, where it can be estimated; the soonest ten.
+    time_to_deletion: the time until retention deletes unread records, if it can be estimated; the soonest ten.
     unavailable_splits: the splits that cannot be reached now, the first ten.
-    diverged_splits: the splits that no longer hold the records that were read, in this run, the first ten.
+    diverged_splits: the splits that no longer hold the records that this run has read, the first ten.
     by_split: the details of every split; empty beyond 100 splits.
     generated: the progress of watermark generators; None: the source has none.
     completeness: the progress of folders with markers; None: the watermark does not come from markers.
@@ -168,7 +170,7 @@ class SourceProgress:
 
     @property
     def approximate_queue_size(self) -> int | None:
-        """Roughly how many notifications wait to be read; None: there is no queue."""
+        """The approximate number of waiting notifications; None: there is no queue."""
         return self.metrics.get("approximateQueueSize")
 
     @classmethod

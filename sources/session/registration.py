@@ -21,7 +21,7 @@ def register(spark: SparkSession, *others: type[Source]) -> None:
 
     others: connectors of your own; one with ``connector = "outbox"`` becomes ``tidegate_outbox``.
 
-    Raises OptionError for what is no class of a source.
+    Raises OptionError for a value that is no class of a source.
 
     Call it once per session.  On a local master the Python workers then also run this interpreter.
     """

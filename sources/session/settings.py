@@ -25,7 +25,7 @@ _hinted = False
 def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int | str | None]:
     """Return settings for ``SparkSession.builder.config(map=...)`` that suit streams of a Python program.
 
-    ``spark.ui.showConsoleProgress``: no progress bars, which Spark would draw into what a program prints.
+    ``spark.ui.showConsoleProgress``: no progress bars, which Spark would draw into the output of a program.
 
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.

@@ -1,4 +1,4 @@
-"""A query through Spark Connect, whose client has no Java: prints what was read, as JSON.
+"""A query through Spark Connect, whose client has no Java: prints the rows that were read, as JSON.
 
 python -m tests.sources.connect BOOTSTRAP_SERVERS TOPIC FOLDER
 """

@@ -1,8 +1,8 @@
-"""A driver to be killed: copies a topic to Parquet, and can be started again over its checkpoint.
+"""A driver that tests kill: it copies a topic to Parquet, and can be started again over its checkpoint.
 
 python -m tests.sources.driver SERVERS TOPIC OUT [MASTER [LOCATION]]
 
-LOCATION: of an alignment group of two members; without it there is no group.
+LOCATION: the location of an alignment group of two members; without it there is no group.
 """
 
 import sys

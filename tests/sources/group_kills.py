@@ -26,9 +26,9 @@ DRIFT = HOUR
 class Batch(NamedTuple):
     """A batch in a checkpoint.
 
-    at: when its offset was stored, in seconds since the epoch.
-    last: the greatest event time that is read by its end, in ms.
-    low: the lowest event time that is left then, in ms.
+    at: the time when its offset was stored, in seconds since the epoch.
+    last: the greatest event time that is read when it ends, in ms.
+    low: the lowest event time that is then unread, in ms.
     """
 
     at: float
@@ -37,9 +37,9 @@ class Batch(NamedTuple):
 
 
 def batches(out, times):
-    """Return the batches of a checkpoint, the first first.
+    """Return the batches of a checkpoint, in order.
 
-    times: of each partition, sorted, by its split.
+    times: the sorted event times of each partition, by its split.
     """
     logged = []
     for file in sorted(Path(out, "checkpoint", "offsets").glob("[0-9]*"), key=lambda path: int(path.name)):
@@ -52,9 +52,9 @@ def batches(out, times):
 
 
 def breaches(mine, others, pauses):
-    """Return the batches that pass the bound of the other, and how many it did not hold.
+    """Return the batches that pass the bound of the other application, and how many it did not hold back.
 
-    pauses: when the other was killed.
+    pauses: the times when the other application was killed.
     """
     past, free = [], 0
     known = [batch.at for batch in others]
@@ -79,7 +79,7 @@ def main():
     dice, hours = random.Random(arguments.seed), HOURS_A_KILL * arguments.kills
     with KafkaServer() as kafka, tempfile.TemporaryDirectory() as folder:
         times = [even_times(NOON + shift, NOON + hours * HOUR, hours * ROWS_AN_HOUR) for shift in (0, HOUR // 2)]
-        topics = [new_topic(kafka, each, each) for each in times]
+        topics = [new_topic(kafka, times_of_topic, times_of_topic) for times_of_topic in times]
         outs = [Path(folder, str(number)) for number in (0, 1)]
         for out in outs:
             out.mkdir()

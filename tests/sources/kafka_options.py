@@ -1,4 +1,4 @@
-"""Options that make a Kafka source, and a secret that must show nowhere."""
+"""Options that make a Kafka source, and a secret that must appear nowhere."""
 
 from tidegate import KafkaSource
 

@@ -1,14 +1,16 @@
-"""The parts that drivers which tests kill have in common, and a driver with queries of several others.
+"""The parts that killed drivers have in common, and a driver that runs the queries of several drivers.
 
 python -m tests.sources.killable MASTER SETTINGS QUERIES
 
-SETTINGS: Spark's, as JSON.  QUERIES: as JSON, a list of a module, the folder of its output, and the arguments of its
-``start`` by name.  A Spark for each of them would take far longer.
+SETTINGS: Spark's settings as JSON.  QUERIES: a list as JSON; each query is a module, the folder of its output, and the
+arguments of its ``start`` by name.  A Spark for each query would take far longer.
 """
 
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -19,8 +21,8 @@ MOST_IN_VAIN = 10  # runs in a row that commit nothing; Spark finds out one by o
 
 
 def driver_session(master, settings=None):
-    """Return a session without pages, on this host; settings: Spark's, by name."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # a cluster's workers are not told otherwise
+    """Return a session without pages, on this host; settings: Spark's settings by name."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers of a cluster learn it only from here
     return (
         SparkSession.builder.master(master)
         .config(map=settings or {})
@@ -43,14 +45,14 @@ def start_to_parquet(rows, out, **trigger):
 
 
 def await_end(query, out):
-    """Wait until a query ends, and leave in ``out/state.json`` how many rows of state it had after each batch."""
+    """Wait until a query ends, and write the number of its state rows after each batch to ``out/state.json``."""
     query.awaitTermination()
     state = [sum(operator.numRowsTotal for operator in batch.stateOperators) for batch in query.recentProgress]
     Path(out, "state.json").write_text(json.dumps(state))
 
 
 def run_again_and_again(run, out):
-    """Run a query until it ends well, as a supervisor does: what is killed below it ends the query, not the driver."""
+    """Run a query until it ends well, as a supervisor does: a kill below the driver ends the query, not the driver."""
     in_vain = 0
     while True:
         before = commits(out)
@@ -64,16 +66,26 @@ def run_again_and_again(run, out):
 
 
 def commits(out):
-    """Return how many batches were committed.  Spark deletes the notes of old ones, so their numbers tell it."""
+    """Return how many batches were committed, by the greatest number: Spark deletes the files of old batches."""
     return max((int(file.name) + 1 for file in Path(out, "checkpoint", "commits").glob("[0-9]*")), default=0)
 
 
 def main(master, settings, queries):
     spark = driver_session(master, json.loads(settings))
+
+    def run(module, out, given):
+        await_end(import_module(module).start(spark, out=out, **given), out)
+
     named = json.loads(queries)
-    for query, out in [(import_module(name).start(spark, out=out, **given), out) for name, out, given in named]:
-        await_end(query, out)
-    # As many programs do, it ends without stopping its session.
+    pool = ThreadPoolExecutor(len(named))
+    runs = [pool.submit(run_again_and_again, partial(run, module, out, given), out) for module, out, given in named]
+    try:
+        for ended in as_completed(runs):
+            ended.result()
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+    # Like many programs, it ends without stopping its session.
 
 
 if __name__ == "__main__":

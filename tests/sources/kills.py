@@ -1,4 +1,4 @@
-"""Kills the driver at random moments, again and again, and compares what it wrote with the topic.
+"""Kills the driver at random moments, again and again, and compares its output with the topic.
 
 python -m tests.sources.kills [--kills 20] [--seed 0]
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,8 +24,8 @@ from tidegate.servers import KafkaServer
 
 HOURS_A_KILL = 5  # of event time, and a batch reads one at most
 ROWS_AN_HOUR = 1_000
-PATIENCE_S = 300  # a machine that is busy is no failure
-BAD_EVERY = 7  # of the last partition's records, that have no event time
+PATIENCE_S = 300  # a busy machine is no failure
+BAD_EVERY = 7  # of the last partition's records, one has no event time
 
 
 def start_driver(servers, topic, out, *master):
@@ -46,7 +47,7 @@ def start_module(module, out, *arguments, **environment):
 def await_commits(driver, out, folders, dice):
     """Wait some time beyond the next commit of the query of each folder, or until the driver has ended.
 
-    out: has the driver's log.
+    out: the folder with the driver's log.
     """
     before = [commits(folder) for folder in folders]
 
@@ -57,19 +58,25 @@ def await_commits(driver, out, folders, dice):
     time.sleep(dice.uniform(0, 0.6))  # the random moment itself
 
 
+@contextmanager
+def ending(driver):
+    """Kill the driver at the end, if it still runs."""
+    try:
+        yield
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+
+
 def kill_while_it_works(driver, out, dice, folders=None):
     """Kill the driver some time after its next commit; return whether it still ran.
 
-    folders: of its queries, of which each has to commit; None: it has one, in ``out``.
+    folders: the folders of its queries, each of which must commit; None: it has one query, in ``out``.
     """
-    try:
+    with ending(driver):
         await_commits(driver, out, folders or [out], dice)
-    finally:
-        alive = driver.poll() is None
-        if alive:
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    return alive
+        return driver.poll() is None
 
 
 def log_of(out):
@@ -88,7 +95,7 @@ def written(spark, out):
 
 
 def skewed_topic(kafka, hours):
-    """Return a topic of so many hours, one of whose partitions has the last one only, and the rows of each partition.
+    """Return a topic of a number of hours, and the rows of each partition; one partition has only the last hour.
 
     Some rows of the last partition have no event time.
     """
@@ -100,7 +107,7 @@ def skewed_topic(kafka, hours):
 
 
 def survive(kafka, spark, out, kills, seed):
-    """Kill the driver so many times, let it end in peace, and return how often it was really killed.
+    """Kill the driver a number of times, let it end in peace, and return how often it was really killed.
 
     Raises AssertionError unless the output and the bad records then equal the topic.
     """

@@ -1,4 +1,4 @@
-"""A source of rows held in a file, with its own enumerator and reader and no line of Kafka code.
+"""A source of rows in a file, with its own enumerator and reader, and without a line of Kafka code.
 
 Planner, driver and executors are different processes, so the splits live in a JSON file that tests
 append to: {"a": [[position, event_time_ms], ...], ...}.
@@ -51,8 +51,8 @@ class MemoryReader(SplitReader):
 
     def read(self, task):
         logs = load(self.path)
-        for each in task.ranges:
-            rows = [(each.split_id, p, t * 1000) for p, t in logs[each.split_id] if each.start <= p < each.end]
+        for wanted in task.ranges:
+            rows = [(wanted.split_id, p, t * 1000) for p, t in logs[wanted.split_id] if wanted.start <= p < wanted.end]
             for i in range(0, len(rows), 1000):
                 columns = zip(*rows[i : i + 1000], strict=True)
                 yield pa.record_batch(
@@ -68,7 +68,7 @@ class MemoryReader(SplitReader):
 
 class MemoryEnumerator(ReaderPeek, SplitEnumerator):
     def __init__(self, path):
-        super().__init__(MemoryReader(path), self._head)
+        super().__init__(MemoryReader(path), self._head, self.extents)
         self.path = path
 
     @staticmethod
@@ -86,8 +86,7 @@ class MemoryEnumerator(ReaderPeek, SplitEnumerator):
 
     def extents(self, splits):
         logs = load(self.path)
-        self.known_extents = {s: Extent(0, logs[s][-1][0] + 1 if logs[s] else 0) for s in splits}
-        return self.known_extents
+        return {s: Extent(0, logs[s][-1][0] + 1 if logs[s] else 0) for s in splits}
 
 
 class MemorySource(Source):

@@ -45,11 +45,11 @@ def _begin(subject):
 def meanings(described):
     """Return the entry of each field in the docstring of a class, as one line."""
     entries = re.split(r"\n(?=[a-z_]+(?:, [a-z_]+)*: )", inspect.cleandoc(described.__doc__))
-    found = {}
+    texts = {}
     for entry in entries[1:]:
         fields, _, text = entry.partition("\n\n")[0].partition(": ")
-        found |= dict.fromkeys(fields.split(", "), " ".join(text.split()).rstrip("."))
-    return found
+        texts |= dict.fromkeys(fields.split(", "), " ".join(text.split()).rstrip("."))
+    return texts
 
 
 def in_options(text, names):
@@ -78,7 +78,7 @@ def kind(annotation, option):
 def _parts(annotation):
     """Return a type and all types within it; constraints and limits are no types."""
     inner = [part for part in get_args(annotation) if get_origin(annotation) is not Literal]
-    return [annotation, *(part for each in inner for part in _parts(each))]
+    return [annotation, *(part for argument in inner for part in _parts(argument))]
 
 
 def shown(default):

@@ -1,4 +1,4 @@
-"""The bridge serves any source: here one that shares no code with Kafka's."""
+"""The bridge serves any source: here one that shares no code with the Kafka source."""
 
 import signal
 import socket
@@ -103,7 +103,7 @@ def test_the_source_watermark_is_a_column_of_every_row(spark, path, tmp_path):
         .start()
     )
     query.awaitTermination(60)
-    # The slower split was read up to 500 ms; the watermark is one less.
+    # The slower split was read up to 500 ms; the watermark is 1 ms less.
     assert {at.timestamp() for at in seen} == {0.499}
 
 
@@ -121,7 +121,7 @@ def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(
         .start()
     )
     with running(query):
-        # When both splits are idle the watermark is that of the faster one; Spark's is one less.
+        # If both splits are idle, the watermark is that of the faster one; Spark's watermark is 1 ms less.
         until = "1970-01-01T00:00:01.998Z"
         while not any(progress.eventTime.get("watermark") == until for progress in query.recentProgress):
             assert query.isActive, query.exception()
@@ -167,7 +167,7 @@ def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark
     ],
 )
 def test_the_delay_is_that_of_spark_also_in_a_time_zone_that_changes_to_winter_time(spark, monkeypatch, delay, seconds):
-    watermark_us = 1_792_843_200_000_001  # noon of 24 October 2026, in a row with nothing else
+    watermark_us = 1_792_843_200_000_001  # noon of 24 October 2026, in a row with only the watermark
     rows = spark.sql(f"SELECT timestamp_micros(0) AS timestamp, timestamp_micros({watermark_us}) AS source_watermark")
     monkeypatch.setattr(watermark, "_without_watermark_rows", lambda marked: marked)
     zone = spark.conf.get("spark.sql.session.timeZone")
@@ -198,7 +198,7 @@ def test_the_report_of_the_plan_stands_in_sparks_progress(spark, path, tmp_path)
 
 @pytest.fixture
 def stream_reader(path):
-    """Make what Spark's planner process makes, and put back the signal handler that it installs."""
+    """Make the reader as Spark's planner process does, and restore the signal handler that it replaces."""
     made = []
     handler = signal.getsignal(signal.SIGTERM)
 
@@ -218,7 +218,7 @@ def rows_planned(reader, limit, start=None):
     start = start or reader.initialOffset()
     end = reader.latestOffset(start, limit)
     tasks = [partition.task for partition in reader.partitions(start, end)]
-    return sum(each.end - each.start for task in tasks for each in task.ranges)
+    return sum(wanted.end - wanted.start for task in tasks for wanted in task.ranges)
 
 
 def windows_of(size):
@@ -350,11 +350,11 @@ def test_the_initial_offset_is_a_constant_and_needs_no_source(stream_reader):
 
 
 def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp_path, monkeypatch):
-    """It tells of batches that took long, while the time between two plans is short and would let batches grow."""
+    """Reports long batches, while the time between two plans is short and would let batches grow."""
     told, sizes = [], []
 
     def tell(end, seconds, query):
-        if "sized" in end["positions"]:  # not of a query before, of which Spark tells late
+        if "sized" in end["positions"]:  # not an earlier query, whose events come late
             told.append(seconds)
         return batch_note(end, 1000.0, query)
 
@@ -382,7 +382,7 @@ GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
 
 
 def run_a_batch_and_plan_the_next(reader):
-    """Plan a batch of all rows, read its tasks twice, and return the next offset and what is reported of it."""
+    """Plan a batch of all rows, read its tasks twice, and return the next offset and its progress."""
     first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
     for partition in reader.partitions(reader.initialOffset(), first) * 2:
         assert all(batch.num_rows for batch in reader.read(partition))

@@ -1,4 +1,4 @@
-"""Spark Connect: a client without Java registers the sources, and streams aligned batches of its own size."""
+"""Spark Connect: a client without Java registers the sources, and streams aligned batches that size themselves."""
 
 import json
 import os
@@ -19,9 +19,9 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
         check=False,
     )
     assert client.returncode == 0, client.stderr[-3000:]
-    found = json.loads(client.stdout)
-    assert found["batch"] == 3500
-    assert [tuple(row) for row in found["rows"]] == every([3000, 500])
-    assert found["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most
-    assert found["watermark"] == "2023-11-15T14:59:52.799000+00:00"
-    assert "windows are for a DataFrame of a classic session" in found["windows"]
+    report = json.loads(client.stdout)
+    assert report["batch"] == 3500
+    assert [tuple(row) for row in report["rows"]] == every([3000, 500])
+    assert report["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most
+    assert report["watermark"] == "2023-11-15T14:59:52.799000+00:00"
+    assert "windows are for a DataFrame of a classic session" in report["windows"]

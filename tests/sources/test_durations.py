@@ -1,4 +1,4 @@
-"""Durations as options have them."""
+"""Durations in options."""
 
 from datetime import timedelta
 

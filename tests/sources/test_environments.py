@@ -1,4 +1,4 @@
-"""A process of Spark that lacks tidegate, or has another one, says so in one sentence."""
+"""A process of Spark that lacks tidegate, or has another version, says so in one sentence."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ except ImportError as error:
 
 
 def python(folder, *modules):
-    """Return a Python that has only what Spark gives its workers, and these folders of modules."""
+    """Return a Python with only the modules that Spark gives its workers, and these folders of modules."""
     made, of_spark = folder / "python", folder / "of-spark"
     of_spark.mkdir()
     for package in OF_SPARK:
@@ -49,7 +49,7 @@ def other_tidegate(folder):
 
 
 def sent(options=None):
-    """Return what Spark sends to executors: the data source and its reader."""
+    """Return the objects that Spark sends to executors: the data source and its reader."""
     options = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders", **(options or {})}
     source = data_source_class("tidegate_kafka", tidegate.KafkaSource.from_options, Driver(2, "app"))(options)
     return source, source.streamReader(source.schema())
@@ -88,7 +88,7 @@ def test_an_archive_is_refused_when_it_is_imported(tmp_path):
         for name in ("__init__", "version"):
             written.write(ROOT / f"src/tidegate/{name}.py", f"tidegate/{name}.py")
     answer = told(python(tmp_path, archive), cloudpickle.dumps(sent()[1]))
-    assert f"tidegate cannot run from an archive, as --py-files and addPyFile ship it: {archive};" in answer
+    assert f"tidegate cannot run from an archive, as --py-files and addPyFile send it: {archive};" in answer
 
 
 class TestPlanner:

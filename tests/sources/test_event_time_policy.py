@@ -25,7 +25,9 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize(("source", "earliest_ms"), SOURCES, ids=lambda each: getattr(each, "connector", None))
+@pytest.mark.parametrize(
+    ("source", "earliest_ms"), SOURCES, ids=lambda parameter: getattr(parameter, "connector", None)
+)
 def test_every_source_has_the_policy_that_its_options_name(source, earliest_ms):
     assert source.event_time_policy == EventTimePolicy("record-timestamp", "hold", 2_000, earliest_ms)
     assert source.model_copy(update={"bad_event_time": "ignore"}).event_time_policy.bad == "ignore"

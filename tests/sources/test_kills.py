@@ -1,6 +1,6 @@
-"""Exactly once, whatever dies: a driver with queries of every kind, then an executor of the cluster that goes on.
+"""Exactly once, whatever dies: a planner, the driver, a Python worker, an executor of a cluster, and a broker.
 
-All of them share two Sparks, and are killed at one random moment.  The programs ``kills`` do the same with one query at
+All queries share two Sparks, and are killed at random moments.  The programs ``kills`` do the same with one query at
 a time, many times.
 """
 
@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,8 +17,11 @@ import pytest
 import tidegate
 from tests.sources.kafka.generators_kills import CLUSTER, SPECULATIVE, closed
 from tests.sources.kafka.marked_topic import complete_windows, marked_topic
+from tests.sources.kafka.random_kills import candidates
 from tests.sources.kills import (
     await_commits,
+    commits,
+    ending,
     judge_written,
     kill_while_it_works,
     let_end,
@@ -30,16 +34,19 @@ from tests.sources.windows.driver import BUCKETS, GAP, LATENESS
 from tests.sources.windows.replay import replayed
 from tests.support.buckets import Bucket
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
+from tests.support.waiting import await_that
 from tidegate.windows import EventTimeSessionWindows
 from tidegate.windows.testing import WindowHarness
 
-pytestmark = pytest.mark.timeout(900)  # the first test waits for all that befalls the queries
+# The first test waits for all that befalls the queries; one process runs them all, the one that has the session.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # A cluster would give up after ten executors that die.
 SETTINGS = {**tidegate.session_conf(), "spark.deploy.maxExecutorRetries": "-1"}
-HOURS, MARKED_WINDOWS = 8, 40
+HOURS, MARKED_WINDOWS = 10, 28
 WINDOW_HOURS, SESSIONS_AN_HOUR, ROWS_A_SESSION = 6, 20, 12
+OBJECTS_A_BATCH = 10
 
 
 def disordered(seed):
@@ -54,75 +61,112 @@ def disordered(seed):
 
 
 @pytest.fixture(scope="module")
-def survived(kafka, s3, tmp_path_factory):
+def own_bucket(s3):
+    bucket = Bucket(s3)
+    yield bucket
+    bucket.close()
+
+
+@pytest.fixture(scope="module")
+def survived(kafka, s3, own_bucket, tmp_path_factory):
     """What four queries had to read, and the folders in which they wrote, after all that befell them."""
     home, dice = tmp_path_factory.mktemp("killed"), random.Random(1)
     times = [disordered(seed) for seed in (1, 2)]
     topic, counts = skewed_topic(kafka, HOURS)
-    bucket = Bucket(s3)
-    feeder = s3_kills.Feeder(bucket, 1)
+    feeder = s3_kills.Feeder(own_bucket, 1)
     feeder.add(s3_kills.AT_FIRST)
     topics = {"tests.sources.windows.driver": new_topic(kafka, *times), "tests.sources.driver": topic}
     topics["tests.sources.kafka.generators_driver"] = marked_topic(kafka, MARKED_WINDOWS)
-    queries = [
+    of_topics = [
         (module, str(home / module), {"servers": kafka.bootstrap_servers, "topic": topic})
         for module, topic in topics.items()
     ]
-    of_objects = {"path": bucket.path, "state": str(home / "state"), "files": s3_kills.FILES}
-    queries.insert(0, ("tests.sources.s3.driver", str(home / "objects"), of_objects))
-    folders = [out for _, out, _ in queries]
+    objects = home / "objects"
+    of_objects = {"path": own_bucket.path, "state": str(home / "state"), "files": OBJECTS_A_BATCH}
+    folders = [str(objects), *(out for _, out, _ in of_topics)]
 
-    def start(master, partitions, *others):
+    def start(master, partitions, *others, ends):
         settings = {**SETTINGS, PARTITIONS: partitions, **dict(setting.split("=", 1) for setting in others)}
+        queries = [("tests.sources.s3.driver", str(objects), {**of_objects, "ends": ends}), *of_topics]
         arguments = (master, json.dumps(settings), json.dumps(queries))
         return start_module("tests.sources.killable", home, *arguments, **s3.environment)
 
-    with feeder.adding():
-        killed = kill_while_it_works(start("local[2]", 2), home, dice, folders)
+    def numbers_of_commits():
+        return {Path(folder).name: commits(folder) for folder in folders}
+
+    def is_struck(kind):
+        processes = candidates(kind, [driver.pid])
+        if not processes:
+            return False
+        try:
+            os.kill(dice.choice(processes), signal.SIGKILL)
+        except ProcessLookupError:  # it has just ended
+            return False
+        return True
+
+    def strike(kind):
+        await_that(lambda: driver.poll() is not None or is_struck(kind), 60, lambda: log_of(home))
+        assert driver.poll() is None, log_of(home)
+
+    driver = start("local[2]", 2, ends=False)
+    with ending(driver):
+        await_commits(driver, home, [objects], dice)
+        strike("planner")
+        with feeder.adding():  # what comes now is found by a query that runs
+            killed = kill_while_it_works(driver, home, dice, folders)
+    assert killed, log_of(home)
+    committed = [numbers_of_commits()]
     feeder.add(s3_kills.BETWEEN_RUNS)
     # Another number of partitions: a checkpoint keeps to its own.
-    driver = start(CLUSTER, 3, *SPECULATIVE)
-    try:
+    driver = start(CLUSTER, 3, *SPECULATIVE, ends=True)
+    with ending(driver):
         await_commits(driver, home, folders, dice)
-        lost = dice.choice(s3_kills.executors(driver))
-        os.kill(lost, signal.SIGKILL)
+        committed.append(numbers_of_commits())
+        strike("worker")
+        strike("executor")
+        kafka.kill()
+        kafka.restart()
         let_end(driver, home)
-    finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
-    assert "Py4J" not in log_of(home)  # though the program does not stop its session
-    yield SimpleNamespace(
-        killed=killed,
+    committed.append(numbers_of_commits())
+    return SimpleNamespace(
+        committed=committed,
+        log=(home / "driver.log").read_text(),
         counts=counts,
         ids=feeder.ids,
         topics=topics,
         times=times,
-        objects=home / "objects",
+        objects=objects,
         rows=home / "tests.sources.driver",
         marks=home / "tests.sources.kafka.generators_driver",
         windows=home / "tests.sources.windows.driver",
     )
-    bucket.close()
+
+
+def test_every_query_is_killed_before_its_last_batches(survived):
+    """The driver, and later the executor, were killed while each query was at work."""
+    at_the_driver, at_the_executor, at_the_end = survived.committed
+    assert min(at_the_driver.values()) > 0
+    for query, batches in at_the_end.items():
+        assert at_the_driver[query] < at_the_executor[query] < batches, query
+
+
+def test_a_driver_that_does_not_stop_its_session_ends_without_errors_of_its_bridge_to_java(survived):
+    assert "Py4J" not in survived.log
 
 
 def test_every_record_of_a_topic_is_written_or_set_aside_once(spark, survived):
-    assert survived.killed
     judge_written(spark, survived.rows, survived.counts)
 
 
 def test_every_row_of_objects_that_come_meanwhile_is_written_once(spark, survived):
-    assert survived.killed
     assert s3_kills.written(spark, survived.objects) == survived.ids
 
 
 def test_each_window_closes_on_its_marks_once_also_with_speculative_tasks(spark, survived):
-    assert survived.killed
     assert closed(spark, survived.marks) == complete_windows(MARKED_WINDOWS)
 
 
 def test_windows_are_those_of_the_pure_operator_and_their_state_does_not_grow(spark, survived):
-    assert survived.killed
     harness = WindowHarness(EventTimeSessionWindows.with_gap(GAP), allowed_lateness=LATENESS)
     topic = survived.topics["tests.sources.windows.driver"]
     splits = {f"{topic}-{partition}": (partition, times) for partition, times in enumerate(survived.times)}

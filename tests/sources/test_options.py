@@ -1,6 +1,7 @@
-"""Options: every one is understood, and a wrong one gets one sentence that says what is allowed."""
+"""Options: each is understood, and a wrong one gets a sentence that says what is allowed."""
 
 import pickle
+import re
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -175,7 +176,15 @@ def test_the_other_ways_to_subscribe(other):
         ({"startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "expected a time in milliseconds since 1970 for"),
         ({"endingOffsetsByTimestamp": "{}"}, "it names no partition"),
         ({"startingOffsets": '{"orders": {"0": '}, "malformed JSON at character"),
-        ({"startingTimestamp": "yesterday"}, "the option 'startingTimestamp' is 'yesterday'"),
+        *(
+            (
+                {"startingTimestamp": time},
+                f"the option 'startingTimestamp' is '{time}': expected a time in milliseconds",
+            )
+            for time in ("yesterday", "1.5", "2026-11-22T10:00:00", "2026-13-01T00:00:00Z")
+        ),
+        ({"subscribe": "['orders']"}, "\"['orders']\" cannot be the name of a topic; expected letters, digits"),
+        ({"subscribe": "orders, a b"}, "'a b' cannot be the name of a topic"),
         ({"endingOffsets": "earliest"}, "endingOffsets says earliest (-2), before any record"),
         ({"subscribePattern": "o.*"}, "the options subscribe and subscribePattern exclude each other"),
         ({"kafka__isolation__level": "committed"}, "expected read_uncommitted or read_committed"),
@@ -220,6 +229,20 @@ def test_what_is_missing_is_named(options, sentence):
     assert sentence in str(raised.value)
 
 
+@pytest.mark.parametrize("name", [".", "..", "", "a b", "a" * 250])
+@pytest.mark.parametrize(
+    "options_with",
+    [
+        lambda name: {"subscribe": ["orders", name]},
+        lambda name: {"assign": {"orders": [0], name: [1]}},
+        lambda name: {"subscribe": "orders", "bad_records_topic": name},
+    ],
+)
+def test_a_topic_that_cannot_exist_is_refused_wherever_it_is_named(options_with, name):
+    with pytest.raises(OptionError, match=f"{re.escape(repr(name))} cannot be the name of a topic; expected letters"):
+        KafkaSource(bootstrap_servers="here:9092", **options_with(name))
+
+
 def test_what_is_named_twice_is_read_once():
     assert of(subscribe="orders,orders").subscribe == ("orders",)
     source = KafkaSource(bootstrap_servers="here:9092", assign={"orders": [0, 1, 0]})
@@ -233,6 +256,9 @@ def test_what_is_named_twice_is_read_once():
         (KafkaSource, "path", "set subscribe, subscribePattern or assign, and load without a path"),
         (S3Source, "subscribe", "S3 has no topics; set path to s3://bucket/prefix"),
         (S3Source, "cloudFiles.useNotifications", "set queueUrl"),
+        (S3Source, "timestampFormat", "times are read in ISO 8601; read others as strings"),
+        (S3Source, "checkpointLocation", "set it on writeStream"),
+        (KafkaSource, "checkpointLocation", "set it on writeStream"),
     ],
 )
 def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(source, option, instead):
@@ -249,6 +275,11 @@ def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(sou
 def test_no_option_is_said_to_be_of_elsewhere(source):
     assert not source.foreign_options.keys() & {option.lower() for option in source.valid_options()}
     assert all(option == option.lower() for option in source.foreign_options)
+
+
+@pytest.mark.parametrize(("spelt", "name"), [("JSON", "json"), ("binaryfile", "binaryFile"), ("Parquet", "parquet")])
+def test_the_name_of_a_format_is_understood_in_any_case(spelt, name):
+    assert S3Source.from_options({"path": "s3://bucket/in", "fileFormat": spelt}).file_format == name
 
 
 def test_in_python_a_negative_duration_is_shown_as_one():
@@ -295,3 +326,15 @@ def test_times_may_be_given_as_datetimes_with_a_zone():
 def test_what_a_source_of_many_topics_reads_stays_short():
     source = KafkaSource(bootstrap_servers="kafka:9092", subscribe=[f"topic-{number}" for number in range(7)])
     assert source.reads == "topic-0, topic-1, topic-2, topic-3, topic-4 and 2 more at kafka:9092"
+
+
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [
+        (["a:9092", "b:9092"], "is ['a:9092', 'b:9092']: expected text, several values separated by commas"),
+        (9092, "is 9092: expected text"),
+    ],
+)
+def test_what_is_no_text_is_told_in_plain_words(servers, sentence):
+    with pytest.raises(OptionError, match=re.escape(f"the option 'bootstrap_servers' {sentence}") + "$"):
+        KafkaSource(bootstrap_servers=servers, subscribe=["orders"])

@@ -18,7 +18,7 @@ from tests.support.streams import (
 )
 from tidegate import WatermarkStrategy
 
-IN_AN_OBJECT = 30 * MINUTE  # which is read whole
+IN_AN_OBJECT = 30 * MINUTE  # an object is read whole
 
 
 def test_a_topic_and_objects_are_read_once_and_keep_within_the_drift(spark, kafka, bucket, tmp_path):

@@ -1,4 +1,4 @@
-"""Avro in a topic: event times that planning uses, and columns that queries decode, with a real registry."""
+"""Avro in a topic, with a real registry: event times for planning, and columns that queries decode."""
 
 import json
 

@@ -18,12 +18,12 @@ def test_a_batch_has_spark_s_figures_and_of_each_source_what_it_said_and_where_i
         {"numRowsTotal": 3, "numRowsDroppedByWatermark": 1},
         {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0},
     ]
-    found = typed(progress(7, source(report(low=NOON)), name="orders", stateOperators=operators))
-    assert (found.id, found.run_id, found.name, found.number) == ("7254cabc", "a145ff5a", "orders", 7)
-    assert (found.rows, found.seconds, found.state_rows, found.dropped_rows) == (100, 0.47, 7, 1)
-    assert found.began == datetime(2026, 11, 21, 8, 0, 7, 626_000, tzinfo=timezone.utc)
-    assert [said.low for said in found.source_progress] == [START]
-    assert (found.source.moved, found.source.positions, found.source.state) == (True, {"orders-0": 1}, None)
+    batch = typed(progress(7, source(report(low=NOON)), name="orders", stateOperators=operators))
+    assert (batch.id, batch.run_id, batch.name, batch.number) == ("7254cabc", "a145ff5a", "orders", 7)
+    assert (batch.rows, batch.seconds, batch.state_rows, batch.dropped_rows) == (100, 0.47, 7, 1)
+    assert batch.began == datetime(2026, 11, 21, 8, 0, 7, 626_000, tzinfo=timezone.utc)
+    assert [said.low for said in batch.source_progress] == [START]
+    assert (batch.source.moved, batch.source.positions, batch.source.state) == (True, {"orders-0": 1}, None)
 
 
 def test_rows_of_a_batch_are_those_of_all_its_sources():
@@ -51,9 +51,9 @@ def test_spark_s_watermark_is_a_time_or_none(text, watermark):
 
 def test_other_sources_and_planners_that_have_not_planned_say_nothing():
     ours, built_in, rate, young = report(), {"planner": {"0": 17}}, 12, None
-    found = typed(progress(0, *(source(each) for each in (ours, built_in, rate, young))))
-    assert [part.progress is not None for part in found.sources] == [True, False, False, False]
-    assert len(found.source_progress) == 1
+    batch = typed(progress(0, *(source(entry) for entry in (ours, built_in, rate, young))))
+    assert [part.progress is not None for part in batch.sources] == [True, False, False, False]
+    assert len(batch.source_progress) == 1
 
 
 @pytest.mark.parametrize("offset", [None, 12, "12", "no JSON"])

@@ -75,7 +75,7 @@ def test_a_report_as_planners_write_it_is_read_whole():
     assert said.current_emit_event_time_lag == timedelta(hours=3, minutes=1)
     assert said.watermark_lag == timedelta(hours=3, minutes=1)
     assert (said.num_files_outstanding, said.num_bytes_outstanding, said.approximate_queue_size) == (0, 0, None)
-    said = SourceProgress.from_json(written, START - timedelta(hours=1))  # the event times are ahead of the clock
+    said = SourceProgress.from_json(written, START - timedelta(hours=1))  # then the event times are ahead of the clock
     assert (said.current_emit_event_time_lag, said.watermark_lag) == (timedelta(), timedelta())
     of_objects = ProgressReporter("s3").describe(
         planned,

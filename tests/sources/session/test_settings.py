@@ -1,4 +1,4 @@
-"""Settings by which Python workers answer sooner: given when a session begins, set by register, or hinted at."""
+"""Settings that make Python workers faster: given when a session begins, set by register, or suggested by it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ print(json.dumps([lines, found]))
 def test_a_session_that_knows_nothing_of_unix_sockets_uses_them_and_on_a_cluster_is_told_of_them_once():
     ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
-    (line,), found = json.loads(ended.stdout.splitlines()[-1])
-    assert found == [1]
+    (line,), counts = json.loads(ended.stdout.splitlines()[-1])
+    assert counts == [1]
     assert UNIX_SOCKETS in line
     assert "tidegate.session_conf()" in line
 
 
 class Session:
-    """What is asked of a session: its settings, those of its SparkContext, and Java's temporary folder."""
+    """A fake session: its settings, those of its SparkContext, and Java's temporary folder."""
 
     def __init__(self, settings, temporary="/short"):
         self.conf, self.of_context = settings, {}
@@ -68,7 +68,7 @@ class Session:
     [
         (Session({}), {UNIX_SOCKETS: "true"}),
         (Session({UNIX_SOCKETS: "false"}), {}),
-        (Session(tidegate.session_conf()), {}),  # it is true there already
+        (Session(tidegate.session_conf()), {}),  # the setting is already true
         (Session({}, temporary=LONG), {}),
         (Session({SOCKET_FOLDER: LONG}), {}),
         (Session({SOCKET_FOLDER: "/short"}, temporary=LONG), {UNIX_SOCKETS: "true"}),
