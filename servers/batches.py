@@ -1,8 +1,8 @@
-"""Kafka record batches (magic 2), encoded a whole batch at a time with NumPy.
+"""Encodes Kafka record batches (magic 2) by NumPy, a whole batch at a time.
 
 The format is that of KIP-98: a header, and records whose numbers are zigzag varints relative to it.  One array has a
-row for each record and a column for each possible byte.  A mask marks the real bytes, and selecting by the mask joins
-the rows.  That is some millions of records a second.
+row for each record and a column for each possible byte.  A mask marks the real bytes, and a selection by the mask joins
+the rows.  That encodes some millions of records a second.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _lz4(records: bytes) -> bytes:
     return bytes(compressor.finish())
 
 
-# The order gives the codec's number in the batch's attributes.
+# The index of a codec is its number in the attributes of a batch.
 CODECS: dict[str, Callable[[bytes], bytes]] = {
     "none": bytes,
     "gzip": lambda records: bytes(cramjam.gzip.compress(records)),
@@ -65,13 +65,14 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: Bytes, compression: str) -> bytes:
     """Return one record batch with base offset 0, as a producer sends it.
 
-    ``timestamps_ms`` are n event times in any order, ``keys`` (None: null keys) and ``values`` are
-    arrays of n rows of bytes, and ``compression`` is a name in CODECS.
+    timestamps_ms: the event time of each record, in any order.
+    keys, values: the keys and the values of the records, an array with a row of bytes for each; None: null keys.
+    compression: a name in CODECS.
     """
     count = len(timestamps_ms)
     first = timestamps_ms[0]
     body = [
-        _constant(count, 0),  # the attributes, all unused
+        _constant(count, 0),  # the attributes, which are unused
         _varints(timestamps_ms - first),
         _varints(np.arange(count)),
         *_blob(count, keys),
@@ -91,7 +92,7 @@ def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: B
 
 
 def _blob(count: int, rows: Bytes | None) -> list[Column]:
-    """Return the columns of a length and of the bytes; a length of -1 alone means null."""
+    """Return the columns of the lengths and of the bytes; null has only the length -1."""
     if rows is None:
         return [_constant(count, 1)]
     return [_varints(np.full(count, rows.shape[1])), (rows, np.ones(rows.shape, bool))]
@@ -102,7 +103,7 @@ def _constant(count: int, byte: int) -> Column:
 
 
 def _varints(numbers: NDArray[np.int64]) -> Column:
-    """Return zigzag varints: seven bits a byte, the lowest first, the top bit set if more follow."""
+    """Return zigzag varints: seven bits in each byte, the lowest first; the top bit is set if more bytes follow."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).astype(np.uint64)
     width = max(1, -(-int(zigzag.max()).bit_length() // 7))
     shifted: NDArray[Any] = zigzag[:, None] >> np.arange(0, 7 * (width + 1), 7, dtype=np.uint64)

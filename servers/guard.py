@@ -1,13 +1,12 @@
 """Cleans up when the process that started this program is gone.
 
-:mod:`tidegate.servers.process` runs this file by its path, with isolated Python and in a session
-of its own.  It makes a folder, prints its path, and reads lines from its standard input: ``+7``
-makes it guard process group 7, ``-7`` lets go of it.  At the end of the input it kills all guarded
-groups and removes the folder.
+:mod:`tidegate.servers.process` runs this file by its path, with isolated Python and in a session of its own.  The guard
+makes a folder, prints its path, and reads lines from its standard input.  ``+7`` begins to guard process group 7, and
+``-7`` ends that.  At the end of the input, the guard kills all guarded groups and removes the folder.
 
-The end of the input is what makes this robust: the kernel closes the pipe however its writer ends,
-also by SIGKILL.  ``PR_SET_PDEATHSIG`` would need no second process, but it is Linux's alone, fires
-when the *thread* that started the child ends, and removes no folder.
+This is robust, because the kernel closes the pipe however its writer ends, also by SIGKILL.  ``PR_SET_PDEATHSIG`` would
+need no second process.  But only Linux has it, it fires when the *thread* that started the child ends, and it removes
+no folder.
 """
 
 from __future__ import annotations
@@ -24,7 +23,11 @@ KILL_SECONDS = 10.0
 
 
 def main(parent: str, prefix: str) -> None:
-    """Guard until the end of the standard input; ``parent`` is the folder to make the folder in."""
+    """Guard until the end of the standard input.
+
+    parent: the folder in which the temporary folder is made.
+    prefix: the start of its name.
+    """
     folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
     groups: set[int] = set()
     with suppress(BrokenPipeError):
@@ -34,11 +37,11 @@ def main(parent: str, prefix: str) -> None:
     for group in groups:
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
-    # A killed process may write a last file while the folder is being removed; it is not our child to wait for.
+    # A killed process may write a last file while the folder is removed.
     deadline = time.monotonic() + KILL_SECONDS
-    while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - a quick start matters here
+    while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - pathlib would slow the start
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.01)  # it is not our child, so nobody tells when it is gone
+        time.sleep(0.01)  # only its parent could wait for the end of such a process
 
 
 if __name__ == "__main__":

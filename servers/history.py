@@ -1,4 +1,4 @@
-"""Synthetic history: millions of records of given event times, laid down fast."""
+"""Writes a synthetic history to Kafka fast: millions of records with given event times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.errors import ServerError
+from tidegate.errors import ServerError, did_you_mean
 from tidegate.servers.batches import CODECS, encode_batch
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ Rows = Bytes | Callable[[int, int], Bytes]
 
 IN_FLIGHT = 4  # kafka-python refuses the fifth request to a node
 ALL_REPLICAS = -1
-ZSTD_VERSION = 7  # of the ProduceRequest: the first that may carry every codec
-LAST_NAMED_VERSION = 12  # later ones name topics by id
+ZSTD_VERSION = 7  # the first version of the ProduceRequest that allows all codecs
+LAST_NAMED_VERSION = 12  # later versions name topics by id
 
 
 def write_history(  # noqa: PLR0913 - all but the address have defaults
@@ -41,16 +41,22 @@ def write_history(  # noqa: PLR0913 - all but the address have defaults
 ) -> None:
     """Append one record for each timestamp, in their order, and return when all are stored.
 
-    ``timestamps_ms`` are milliseconds since 1970 in any order.  ``values`` and ``keys`` give as many rows of bytes: an
-    array with a record a row, or a function that returns the rows from one number up to another (exclusive), which
-    saves memory.  Without ``values``, each value has ``value_size`` bytes.  Half of them are random, so that they
-    compress about two to one; ``seed`` makes them repeatable.  Without ``keys`` the keys are null.  ``compression`` is
-    none, gzip, snappy, lz4 or zstd.  A batch must stay below the topic's ``max.message.bytes`` (1 MiB).
+    timestamps_ms: the event times in ms since the epoch, in any order.
+    values: an array with a row of bytes for each record.  Or a function that returns the rows from one number up to
+        another, exclusive, which saves memory.  None: values of ``value_size`` bytes; half of these are random, so
+        that values compress about two to one.
+    keys: the keys in the same form; None: null keys.
+    value_size: the size of made values in bytes.
+    compression: none, gzip, snappy, lz4 or zstd.
+    records_per_batch: the number of records of a batch.  A batch must stay below the topic's ``max.message.bytes``
+        (1 MiB).
+    seed: the seed of made values; the same seed gives the same values.
 
     Raises ServerError if the compression is unknown or the broker refuses a batch.
     """
     if compression not in CODECS:
-        raise ServerError(f"compression={compression!r} must be one of {', '.join(CODECS)}.")
+        nearest = did_you_mean(compression, CODECS)
+        raise ServerError(f"compression is {compression!r}, but it must be one of {', '.join(CODECS)}{nearest}")
     rows = _half_random(value_size, seed) if values is None else values
     times = np.asarray(timestamps_ms, np.int64)
     spans = ((start, min(start + records_per_batch, len(times))) for start in range(0, len(times), records_per_batch))
@@ -81,8 +87,8 @@ def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
 def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterable[bytes]) -> None:
     """Send batches as they are, which kafka-python's producer cannot do.
 
-    This alone knows kafka-python's insides: the admin client's connection manager sends any request to any node.  The
-    batches are encoded on its loop while the broker works on the last ones.
+    Only this function uses a private part of kafka-python: the connection manager of its admin client, which sends any
+    request to any node.  Batches are encoded on the manager's loop while the broker works on the last ones.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import for_code
@@ -110,7 +116,7 @@ def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterab
             result = (await answer).responses[0].partition_responses[0]
             if result.error_code:
                 reason = f"{for_code(result.error_code).__name__}: {result.error_message}"
-                raise ServerError(f"Kafka refused a batch of records for {topic}-{partition} ({reason}).")
+                raise ServerError(f"Kafka refused a batch of records for {topic}-{partition} ({reason})")
 
         async def send() -> None:
             pending: deque[Any] = deque()
@@ -128,4 +134,4 @@ def _leader(topics: list[dict[str, Any]], partition: int) -> int:
     for described in topics[0]["partitions"]:
         if described["partition_index"] == partition:
             return int(described["leader_id"])
-    raise ServerError(f"Topic {topics[0]['name']} has no partition {partition}.")
+    raise ServerError(f"the topic {topics[0]['name']!r} has no partition {partition}")

@@ -28,21 +28,20 @@ JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
 LATEST = -1  # as an offset, in Kafka's protocol
 LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
 FOREVER = "-1"
-_ID_LENGTH = 22  # characters, of Kafka's own ids
-_META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"  # what a formatted storage has
+_ID_LENGTH = 22  # the length of Kafka's ids, in characters
+_META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"  # the files of a formatted storage
 ANY_DISTANCE_MS = str(2**63 - 1)
 
 DEFAULTS: dict[str, str] = {
-    # History keeps its own times: with Kafka's defaults, old records are deleted within minutes,
-    # and records stamped more than an hour ahead are refused.
+    # Records may have any time.  With Kafka's defaults, old records are deleted within minutes, and records whose time
+    # is more than an hour ahead are refused.
     "log.retention.ms": FOREVER,
     "log.retention.bytes": FOREVER,
     "log.message.timestamp.before.max.ms": ANY_DISTANCE_MS,
     "log.message.timestamp.after.max.ms": ANY_DISTANCE_MS,
-    # A misspelt topic is an error rather than a new topic.
+    # A misspelt topic must be an error, not a new topic.
     "auto.create.topics.enable": "false",
-    # One broker must be enough, and small internal topics make the first group and the first
-    # transaction quick.
+    # One broker must suffice.  With small internal topics, the first group and the first transaction are quick.
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -57,28 +56,30 @@ DEFAULTS: dict[str, str] = {
 }
 
 
-# The features and users with which a new cluster begins, by what they depend on.  Kafka's tool takes a second to write
-# them, as a Java of its own.
+# The features and the users of a new cluster, by the class path and the arguments.  Kafka's tool takes a second to
+# write them, since it starts another Java.
 _bootstraps: dict[tuple[str, ...], bytes] = {}
 
 
 class KafkaServer(Server):
     """Apache Kafka in KRaft mode on ports of 127.0.0.1; use it as a context manager.
 
-    ``port`` is that of the first broker, and further brokers have the ports behind it; none: any
-    free ports.  ``brokers`` is their number; their node ids are 1, 2, ... and the first ``controllers``
-    of them are also controllers.  The cluster goes on while more than half of these run: with one, all
-    others may be killed, with three, any one.  Of several brokers, each is in a rack of its own,
-    such as ``rack-2``.  ``properties`` are added to
-    ``server.properties`` and win over the defaults, which keep every record forever and accept
-    every timestamp.  ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours,
-    and are for one broker.  ``security`` brings listeners that ask for TLS or a login on every
-    broker; see :meth:`servers_of`.  ``folder`` keeps the data after :meth:`stop`, for a later server
-    with the same number of brokers.  Without it the data is in a temporary folder that goes with the
-    server.
+    port: the port of the first broker; further brokers have the ports after it.  None: any free ports.
+    brokers: the number of brokers.  Their node ids are 1, 2 and so on.  Each of several brokers is in a rack of its
+        own, such as ``rack-2``.
+    controllers: the number of brokers that are also controllers; these are the first ones.  The cluster works while
+        more than half of the controllers run.  With one controller, all other brokers may be killed; with three, any
+        one broker.
+    properties: lines of ``server.properties`` that replace the defaults.  The defaults keep every record forever, and
+        accept every timestamp.  ``listeners``, such as ``SSL://127.0.0.1:9093``, are added to the others, and are only
+        for a single broker.
+    security: adds listeners with TLS or a login to every broker; see :meth:`servers_of`.
+    folder: keeps the data after :meth:`stop`, for a later server with the same number of brokers.  None: the data is
+        in a temporary folder, which is removed with the server.
+    timeout_seconds: the maximum time of each wait, such as a start.
 
-    The jars come from Maven Central on first use, or from the folder that ``KAFKA_LIBS`` names.
-    No process, port or temporary folder is left behind, however our own process ends.
+    The jars come from Maven Central on first use, or from the folder that ``KAFKA_LIBS`` names.  No process, port or
+    temporary folder is left behind, however the calling process ends.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class KafkaServer(Server):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses, ``host:port`` joined by commas; they stay the same until one is moved."""
+        """The brokers' addresses, ``host:port`` joined by commas; they stay the same unless a broker is moved."""
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
 
     def servers_of(self, listener: str) -> str:
-        """Return the brokers' addresses of a listener that ``security`` brings: SSL, MTLS, SASL_PLAINTEXT or SASL_SSL.
+        """Return the addresses of a listener that ``security`` adds: SSL, MTLS, SASL_PLAINTEXT or SASL_SSL.
 
-        Raises KeyError if it brings none of that name.
+        Raises KeyError if there is no such listener.
         """
         return ",".join(f"{HOST}:{ports[listener]}" for ports in self._secured.values())
 
@@ -120,13 +121,16 @@ class KafkaServer(Server):
         return f"{HOST}:{self._ports[node]}"
 
     def move(self, node: int) -> None:
-        """Kill one broker and start it under another address, with its data."""
+        """Kill one broker, and start it again with its data under another address."""
         self.kill(node)
         (self._ports[node],) = free_ports(1)
         self.restart(node)
 
     def reassign(self, topic: str, replicas: Sequence[int]) -> None:
-        """Move all partitions of a topic to these nodes, and return when they lead them; the first one is preferred."""
+        """Move all partitions of a topic to these nodes, and return when they lead them.
+
+        replicas: the node ids; the first one is the preferred leader.
+        """
         from kafka import TopicPartition
 
         with self._admin() as admin:
@@ -144,10 +148,11 @@ class KafkaServer(Server):
         *,
         replicas: Sequence[int] = (),
     ) -> None:
-        """Create a topic and return when it can be used; ``configs`` are Kafka's for a topic.
+        """Create a topic, and return when it can be used.
 
-        replicas: the node ids that hold all its partitions, and lead them in this order; none: each
-            partition is on one node that Kafka takes.
+        configs: Kafka's properties of a topic.
+        replicas: the node ids of the replicas of all partitions; the first one is the preferred leader.  Empty: each
+            partition is on one node, which Kafka chooses.
 
         Raises ``kafka.errors.TopicAlreadyExistsError``, among others.
         """
@@ -161,24 +166,27 @@ class KafkaServer(Server):
             self._await(partial(_serves_topic, admin, name, partitions), min(self.pids))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and return when no broker names it any more."""
+        """Delete a topic, and return when brokers no longer list it."""
         with self._admin() as admin:
             admin.delete_topics([name])
             self._await(lambda: name not in admin.list_topics())
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to ``total`` partitions and return when they can be used; the new ones are empty."""
+        """Grow a topic to ``total`` partitions, and return when they can be used; the new ones are empty."""
         with self._admin() as admin:
             admin.create_partitions({name: total})
             self._await(partial(_serves_topic, admin, name, total))
 
     def add_scram_user(self, name: str, password: str, *, iterations: int = 4096) -> None:
-        """Let a user log in by SCRAM, whatever signs the name has, and return when the brokers know the user."""
+        """Allow a user to log in by SCRAM, and return when the brokers know the user.
+
+        name: the name, which may have any characters.
+        """
         from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
         mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         with self._admin() as admin:
-            for kind in mechanisms:  # Kafka takes one for each user in a request
+            for kind in mechanisms:  # a request may have only one mechanism for each user
                 credential = UserScramCredentialUpsertion(name, kind, password, iterations=iterations)
                 if (problem := admin.alter_user_scram_credentials([credential])[name]) is not None:
                     raise ServerError(f"Kafka does not take the user {name!r}: {problem}")
@@ -196,8 +204,8 @@ class KafkaServer(Server):
 
     def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
         libraries = find_jars(COORDINATE, override="KAFKA_LIBS")
-        # Kafka logs through SLF4J but depends on no backend, hence Spark's; it comes first, because
-        # its SLF4J is the newer one.
+        # Kafka logs by SLF4J, but its jars have no backend.  So Spark's is used, and comes first, since Spark's SLF4J
+        # is newer.
         classpath = ":".join([*map(str, spark_jars(*LOGGING_JARS)), f"{libraries}/*"])
         java = self._java(sandbox, *JVM_OPTIONS, *self._security.jvm_options, "-classpath", classpath)
 
@@ -212,7 +220,7 @@ class KafkaServer(Server):
                 self._await(partial(_serves, admin, node), node)
 
     def _format(self, sandbox: Sandbox, java: list[str], settings: Mapping[int, Path]) -> None:
-        """Format the storage of new nodes: the first in this process by Kafka's own tool, and others like it."""
+        """Format the storage of new nodes, the first one of this process by Kafka's tool, and others as copies."""
         cluster_id = secrets.token_hex(_ID_LENGTH // 2)
         arguments = self._security.format_arguments
         kind = (java[-1], *arguments)  # the class path
@@ -270,18 +278,18 @@ def _write_properties(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _serves(admin: KafkaAdminClient, node: int) -> bool:
-    """Return whether the controller lets a broker serve; one that starts is fenced at first."""
+    """Return whether the controller lets a broker serve; a broker that starts is fenced at first."""
     from kafka.errors import KafkaConnectionError
 
     try:
         brokers = admin.describe_cluster()["brokers"]
-    except KafkaConnectionError:  # the client asks any known broker, also a killed one
+    except KafkaConnectionError:  # the client may ask a broker that was killed
         return False
     return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
 
 
 def _serves_topic(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
-    """Return whether all partitions have leaders that know so; the controller names them a little before."""
+    """Return whether the leaders of all partitions serve them; the controller names leaders a little before that."""
     from kafka import TopicPartition
     from kafka.errors import KafkaError
 

@@ -1,4 +1,4 @@
-"""The demands of a Kafka broker on its clients: TLS, a certificate, a login, rights."""
+"""The security of a Kafka broker: TLS, client certificates, logins and rights."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @dataclass(frozen=True, slots=True)
 class KafkaSecurity:
-    """Further listeners of every broker, besides the one in clear by which the brokers talk to each other.
+    """Further listeners of every broker, besides the listener without security that brokers use among themselves.
 
-    users: the password of each user, for PLAIN and SCRAM; they bring the listener ``SASL_PLAINTEXT``.
-    keystore: PEM file with the brokers' private key, not encrypted, and certificate; it brings the
-        listener ``SSL``, and with users ``SASL_SSL``.
-    further_keystores: the same for further listeners that speak TLS, by the listener's name, such as ``EXPIRED``.
-    token_keys: JWKS file with the keys of those who sign tokens; it brings OAUTHBEARER to the listeners with ``SASL_``,
-        also without ``users``.
-    token_audience: for whom these tokens are.
-    has_acls: whether users need rights, which ``KafkaServer.allow`` gives; all clients without a login have them.
-    truststore: PEM file of the CA whose certificates clients must show at the listener ``MTLS``, which it
-        brings; needs ``keystore``.
+    users: the password of each user, for PLAIN and SCRAM.  Users add the listener ``SASL_PLAINTEXT``.
+    keystore: a PEM file with the brokers' private key, not encrypted, and their certificate.  It adds the listener
+        ``SSL``, and with users also ``SASL_SSL``.
+    truststore: a PEM file with a CA.  It adds the listener ``MTLS``, where clients must have a certificate of this CA.
+        It needs ``keystore``.
+    further_keystores: the keystores of further listeners with TLS, by the listener's name, such as ``EXPIRED``.
+    token_keys: a JWKS file with the public keys for tokens.  It adds OAUTHBEARER to the listeners with ``SASL_``, also
+        without ``users``.
+    token_audience: the audience that tokens must have.
+    has_acls: users need rights, which ``KafkaServer.allow`` gives.  All clients without a login have all rights.
     """
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -37,7 +37,7 @@ class KafkaSecurity:
     truststore: str | Path | None = None
     further_keystores: Mapping[str, str | Path] = field(default_factory=dict)
     token_keys: str | Path | None = None
-    token_audience: str = "kafka"  # noqa: S105 - no token
+    token_audience: str = "kafka"  # noqa: S105 - this is no token
     has_acls: bool = False
 
     @property
@@ -55,7 +55,7 @@ class KafkaSecurity:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The properties of a broker that has these listeners."""
+        """The properties of a broker with these listeners."""
         settings: dict[str, str] = {}
         if self.keystore is not None:
             settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore)}
@@ -79,7 +79,7 @@ class KafkaSecurity:
             settings |= {
                 "sasl.oauthbearer.jwks.endpoint.url": self._keys_url,
                 "sasl.oauthbearer.expected.audience": self.token_audience,
-                # Kafka 4.1's default validator is that of clients, which checks no signature.
+                # The default validator of Kafka 4.1 is for clients, and checks no signature.
                 "sasl.oauthbearer.jwt.validator.class": f"{_MODULES}.oauthbearer.BrokerJwtValidator",
             }
         if self.has_acls:
@@ -88,7 +88,7 @@ class KafkaSecurity:
 
     @property
     def jvm_options(self) -> list[str]:
-        """The arguments for the broker's Java, which reads keys of tokens from allowed places only."""
+        """The arguments for the broker's Java; they allow it to read the keys of tokens."""
         if self.token_keys is None:
             return []
         return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys_url}"]
@@ -103,7 +103,7 @@ class KafkaSecurity:
 
     @property
     def format_arguments(self) -> list[str]:
-        """The arguments that format a storage in which SCRAM's users are known."""
+        """The arguments for formatting a storage; they add the users of SCRAM."""
         return [
             argument
             for mechanism in PASSWORD_MECHANISMS[1:]
@@ -117,7 +117,7 @@ class KafkaSecurity:
             return f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
         if mechanism != "PLAIN":
             return f"{_MODULES}.scram.ScramLoginModule required;"
-        # A name with signs that a broker's own settings cannot hold logs in by SCRAM only.
+        # A broker's settings cannot hold a name with other characters.  Such a user can log in only by SCRAM.
         plain = {name: password for name, password in self.users.items() if name.isidentifier()}
         users = "".join(f' user_{name}="{password}"' for name, password in plain.items())
         return f"{_MODULES}.plain.PlainLoginModule required{users};"

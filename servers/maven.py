@@ -1,4 +1,4 @@
-"""Jars of Maven Central, resolved by the Ivy in PySpark's own jars and cached per user.
+"""Jars from Maven Central, which the Ivy among PySpark's jars resolves.  Each user has a cache.
 
 Ivy runs with its defaults: it resolves from Maven Central, with the proxies and certificates of the user's JVM
 (``JAVA_TOOL_OPTIONS``).
@@ -19,7 +19,7 @@ __all__ = ["find_jars", "find_unpacked"]
 
 RESOLVE_SECONDS = 600
 _ARCHIVE = "tar.gz"
-# An archive depends on nothing, and Ivy cannot read every project's description.
+# An archive has no dependencies, and Ivy cannot read the POM of every project.
 _WITHOUT_POMS = (
     '<ivysettings><settings defaultResolver="central"/><resolvers>'
     '<ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
@@ -27,21 +27,24 @@ _WITHOUT_POMS = (
 
 
 def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Path:
-    """Return the folder of the jars of ``group:artifact:version`` with all that it depends on.
+    """Return a folder with the jars of an artifact and of its dependencies.
 
-    ``transitive=False`` leaves out what it depends on.  ``group:artifact:version:classifier`` names one
-    jar, such as a project's tests, and needs ``transitive=False``.
-    ``override`` names an environment variable that may point to such a folder; it is then returned,
-    and nothing is downloaded.  Otherwise the folder is taken from the user's cache, which is filled
-    on first use.  Several processes may do so at once: a folder appears whole or not at all.
+    The folder is in the user's cache, which is filled on first use.  Several processes may do so at once: a folder
+    appears as a whole, or not at all.
 
-    Raises ServerError if the override holds no such jar, or if Maven Central cannot be reached.
+    coordinate: ``group:artifact:version``.  ``group:artifact:version:classifier`` names one jar, such as a project's
+        tests, and needs ``transitive=False``.
+    override: the name of an environment variable.  If it is set to such a folder, that is returned, and nothing is
+        downloaded.
+    transitive: False: leave out the dependencies.
+
+    Raises ServerError if the override has no such jar, or if Maven Central cannot be reached.
     """
     group, artifact, version, *classifier = coordinate.split(":")
     chosen = os.environ.get(override)
     if chosen:
         if not any(Path(chosen).glob(f"{artifact}-*.jar")):
-            raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {artifact}-*.jar.")
+            raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {artifact}-*.jar")
         return Path(chosen)
     folder = _cache() / group / artifact / "-".join([version, *classifier, *([] if transitive else ["alone"])])
     if not folder.is_dir():
@@ -50,15 +53,17 @@ def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Pat
 
 
 def find_unpacked(coordinate: str, override: str, jar: str) -> Path:
-    """Return the folder of an unpacked ``group:artifact:version:classifier``, an archive ``.tar.gz``.
+    """Return a folder with an unpacked archive, ``.tar.gz``; see ``find_jars`` for the cache and the errors.
 
-    jar: the name of a jar in it.  The rest is as ``find_jars`` has it.
+    coordinate: ``group:artifact:version:classifier``.
+    override: see ``find_jars``.
+    jar: the name of a jar in the archive, by which a folder of ``override`` is checked.
     """
     group, artifact, version, classifier = coordinate.split(":")
     chosen = os.environ.get(override)
     if chosen:
         if not (Path(chosen) / jar).exists():
-            raise ServerError(f"{override}={chosen} must be a folder with {jar}, but it holds none.")
+            raise ServerError(f"{override}={chosen} must be a folder with {jar}, but it holds none")
         return Path(chosen)
     folder = _cache() / group / artifact / f"{version}-{classifier}-unpacked"
     if not folder.is_dir():
@@ -72,8 +77,8 @@ def _cache() -> Path:
 
 def _download(coordinate: str, folder: Path, override: str, *, transitive: bool, kind: str = "jar") -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # A sibling of the folder, since only a rename within one file system is atomic.  Ivy's own cache
-    # is made in it too: two Ivys that share one may each see the other's half-written files.
+    # The sandbox is beside the folder, since a rename is atomic only within one file system.  Ivy's cache is in the
+    # sandbox, too, since two Ivys with the same cache may read each other's unfinished files.
     with Sandbox(folder.parent, prefix=".resolving-") as sandbox:
         staged = sandbox.folder / "jars"
         command = [*java_command(sandbox.folder), "-jar", str(spark_jars("ivy-*.jar")[0])]
@@ -91,18 +96,20 @@ def _download(coordinate: str, folder: Path, override: str, *, transitive: bool,
         if process.wait(RESOLVE_SECONDS) != 0:
             raise ServerError(
                 f"{coordinate} could not be resolved from Maven Central ({_reason(process.log.read_text())}): give "
-                f"Java its proxy in JAVA_TOOL_OPTIONS, or let {override} point to a folder that holds the jars."
+                f"Java its proxy in JAVA_TOOL_OPTIONS, or let {override} point to a folder that holds the jars"
             )
         for archive in staged.glob(f"*.{_ARCHIVE}"):
             with tarfile.open(archive) as packed:
-                packed.extractall(staged, filter="data")
+                # Pythons before 3.10.12 and 3.11.4 know no filters (PEP 706), and refuse them as an argument.
+                packed.extraction_filter = getattr(tarfile, "data_filter", None)
+                packed.extractall(staged)  # noqa: S202 - a release that Ivy has verified
             archive.unlink()
-        with suppress(OSError):  # another process was faster, and its folder is as good
+        with suppress(OSError):  # another process was faster, and its folder has the same jars
             staged.rename(folder)
 
 
 def _ivy_file(group: str, artifact: str, version: str, classifier: str = "", *, kind: str) -> str:
-    """Return the file in which Ivy is told what is wanted, since its command line knows no classifiers."""
+    """Return the file that names the artifact for Ivy, whose command line knows no classifiers."""
     jar = f'<artifact name="{artifact}" type="{kind}" ext="{kind}" m:classifier="{classifier}"/>' if classifier else ""
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
@@ -113,6 +120,6 @@ def _ivy_file(group: str, artifact: str, version: str, classifier: str = "", *, 
 
 
 def _reason(log: str) -> str:
-    """Return Ivy's first error, which is indented below the headline of its summary."""
+    """Return Ivy's first error, which is below the headline of its summary."""
     errors = log.partition(":::: ERRORS\n")[2] or log.partition(":::: WARNINGS\n")[2] or log
     return errors.partition("\n")[0].strip() or "Ivy gives no reason"

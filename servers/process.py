@@ -1,8 +1,8 @@
-"""Runs child processes and a folder that never outlive us.
+"""Child processes and a temporary folder that never outlive this process.
 
-A :class:`Sandbox` ends when it is closed, when our process exits, and when it is killed with SIGKILL:
-:mod:`tidegate.servers.guard` watches.  Children run in sessions of their own, so a Ctrl-C in the terminal reaches only
-us.  The ``with`` block decides the order in which they end.
+A :class:`Sandbox` ends when it is closed, and when this process ends, even by SIGKILL: :mod:`tidegate.servers.guard`
+watches it.  Children run in sessions of their own, so a Ctrl-C in the terminal reaches only this process.  The ``with``
+block decides the order in which children end.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["Process", "Sandbox"]
 
 LOG_LINES = 12
-JAVA_FRAME = "\tat "  # a stack trace's frames would push out the sentence above them
+JAVA_FRAME = "\tat "  # the frames of a stack trace would displace the message above them
 
-# The child itself tells the guard (whose pipe it has as standard input) that it lives, before it becomes the command.
-# So there is no moment at which we could die and leave it behind.
+# The child has the guard's pipe as its standard input.  It registers itself with the guard before it becomes the
+# command.  So this process can never die and leave the child behind.
 ANNOUNCE = 'echo "+$$" >&0 && exec "$@" </dev/null'
 
 
 class Process:
-    """A running command whose output goes to the file ``log``; made by :meth:`Sandbox.spawn`."""
+    """A running command, which :meth:`Sandbox.spawn` has started; its output goes to the file ``log``."""
 
     def __init__(self, sandbox: Sandbox, command: Sequence[str], log: Path) -> None:
         self.log = log
@@ -53,28 +53,27 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also the id of its process group."""
+        """The process id, which is also the id of the process group."""
         return self._popen.pid
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, or None while it runs; after a signal it is the negative signal number."""
+        """The exit code; after a signal, the negative signal number.  None: the process runs."""
         return self._popen.poll()
 
     def wait(self, timeout_seconds: float) -> int:
-        """Wait for its end and return the exit code.  Raises ServerError if the time is up."""
+        """Wait for the end of the process, and return its exit code.  Raises ServerError if the time is up."""
         try:
             code = self._popen.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            raise ServerError(f"{self} still runs after {timeout_seconds:g} s.") from None
+            raise ServerError(f"{self} still runs after {timeout_seconds:g} s") from None
         self._sandbox.forget(self.pid)
         return code
 
     def wait_until(self, ready: Callable[[], bool], timeout_seconds: float) -> None:
-        """Ask ``ready`` again and again until it is true.
+        """Call ``ready`` repeatedly until it returns True.
 
-        Raises ServerError, with the last lines of the log, if the process ends before that or if
-        the time is up.
+        Raises ServerError, with the last lines of the log, if the process ends before that, or if the time is up.
         """
         deadline = time.monotonic() + timeout_seconds
         while not ready():
@@ -85,9 +84,9 @@ class Process:
             time.sleep(0.02)  # a server does not report that it is ready
 
     def end(self, sig: signal.Signals = signal.SIGKILL, timeout_seconds: float = 10) -> None:
-        """Send a signal to it and its children and wait for its end; if it has ended, nothing happens.
+        """Send a signal to the process and its children, and wait for its end; do nothing if it has ended.
 
-        Raises ServerError if it still runs after ``timeout_seconds``.
+        Raises ServerError if the process still runs after ``timeout_seconds``.
         """
         if self.exit_code is None:
             os.killpg(self.pid, sig)
@@ -97,16 +96,18 @@ class Process:
         """Return the end of the log as the end of an error's sentence."""
         lines = self.log.read_text(errors="replace").splitlines()
         telling = [line for line in lines if not line.startswith(JAVA_FRAME)][-LOG_LINES:]
-        return "; its log ends with:\n" + "\n".join(telling) if telling else "; its log is empty."
+        return "; its log ends with:\n" + "\n".join(telling) if telling else "; its log is empty"
 
     def __str__(self) -> str:
         return f"process {self.pid} ({self.log.stem})"
 
 
 class Sandbox:
-    """A temporary folder and the processes started in it; both end with it, however we end.
+    """A temporary folder and child processes, which end with the sandbox and with this process.
 
-    ``folder`` is made in ``parent`` (None: the system's folder for temporary files).
+    parent: the folder in which the temporary folder is made; None: the system's folder for temporary files.
+    prefix: the start of the folder's name.
+    folder: the temporary folder, an attribute.
     """
 
     def __init__(self, parent: Path | None = None, prefix: str = "tidegate-") -> None:
@@ -126,7 +127,7 @@ class Sandbox:
             folder = output.readline().rstrip("\n")
         if not folder:
             self.close()
-            raise ServerError(f"No folder could be made in {parent or tempfile.gettempdir()}.")
+            raise ServerError(f"no folder could be made in {parent or tempfile.gettempdir()}")
         self.folder = Path(folder)
 
     def spawn(self, command: Sequence[str], log: Path) -> Process:
@@ -136,12 +137,12 @@ class Sandbox:
         return process
 
     def forget(self, pid: int) -> None:
-        """Tell the guard that a process has ended, since its id may be given to another one."""
+        """Notify the guard that a process has ended, since another process may get its id."""
         with suppress(BrokenPipeError):
             print(f"-{pid}", file=self.pipe, flush=True)
 
     def close(self) -> None:
-        """Kill what still runs and remove the folder; may be called again."""
+        """Kill the processes that still run, and remove the folder; may be called repeatedly."""
         if self.pipe.closed:
             return
         for process in self._processes:

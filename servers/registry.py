@@ -22,7 +22,7 @@ __all__ = ["RegistryServer"]
 VERSION = "3.0.9"
 COORDINATE = f"io.apicurio:apicurio-registry-app:{VERSION}:all"
 JAR = f"apicurio-registry-app-{VERSION}-runner.jar"
-# The second compiler costs more at the start than it saves.
+# The second compiler slows the start by more than it saves later.
 JVM_OPTIONS = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 PATH = "/apis/ccompat/v7"
 PROBE_SECONDS = 5
@@ -32,11 +32,13 @@ SCHEMA_JSON = "application/vnd.schemaregistry.v1+json"
 class RegistryServer(Server):
     """Apicurio Registry with Confluent's interface, on a free port of 127.0.0.1; use it as a context manager.
 
-    The schemas are in memory: they are gone when the server ends.  Unlike Confluent's, it sends the schemas of Protobuf
-    as their sources only, never compiled (``format=serialized``).
+    The schemas are in memory, and are gone when the server ends.  This registry sends schemas of Protobuf only as
+    sources; Confluent's can also send them compiled (``format=serialized``).
 
-    The program comes from Maven Central on first use (109 MB), or from the folder that ``REGISTRY_LIBS`` names.
-    No process, port or temporary folder is left behind, however our own process ends.
+    timeout_seconds: the maximum time of each wait, such as a start.
+
+    The program comes from Maven Central on first use (109 MB), or from the folder that ``REGISTRY_LIBS`` names.  No
+    process, port or temporary folder is left behind, however the calling process ends.
     """
 
     def __init__(self, *, timeout_seconds: float = 60) -> None:
@@ -44,7 +46,7 @@ class RegistryServer(Server):
 
     @property
     def url(self) -> str:
-        """The address, as ``schema.registry.url`` takes it; it stays the same over restarts."""
+        """The address for ``schema.registry.url``; it stays the same when the server restarts."""
         return f"http://{HOST}:{self._ports[1]}{PATH}"
 
     def register(
@@ -57,7 +59,7 @@ class RegistryServer(Server):
         """Register a schema as the newest of a subject, and return its id.
 
         kind: "AVRO", "PROTOBUF" or "JSON".
-        references: the schemas to which it refers, each with ``name``, ``subject`` and ``version``.
+        references: the schemas that it refers to, each with ``name``, ``subject`` and ``version``.
 
         Raises ServerError if the registry refuses.
         """
@@ -87,5 +89,5 @@ class RegistryServer(Server):
             answer = connection.getresponse()
             data = answer.read()
             if answer.status >= 300:
-                raise ServerError(f"The registry answers {answer.status} to {method} {path}: {data.decode()[:300]}")
+                raise ServerError(f"the registry answers {answer.status} to {method} {path}: {data.decode()[:300]}")
             return json.loads(data)

@@ -21,14 +21,14 @@ __all__ = ["S3Server"]
 COORDINATE = "org.gaul:s3proxy:4.1.0"
 PROBE_SECONDS = 2
 REGION = "us-east-1"
-JVM_OPTIONS = ["-Xmx1g", "-XX:TieredStopAtLevel=1"]  # the second compiler costs more at the start than it saves
+JVM_OPTIONS = ["-Xmx1g", "-XX:TieredStopAtLevel=1"]  # the second compiler slows the start by more than it saves later
 MAIN = "org.gaul.s3proxy.Main"
 
-# Java takes the encoding of file names from the locale alone: without this, keys with letters
-# beyond ASCII are lost where the locale is C.
+# Java takes the encoding of file names only from the locale.  If the locale is C, keys with letters beyond ASCII are
+# lost.
 UNICODE = ["env", "LC_ALL=C.UTF-8"]
 
-# S3Proxy logs through Logback, whose level without a configuration is DEBUG.
+# S3Proxy logs by Logback, whose default level is DEBUG.
 LOGGING = """<configuration>
   <appender name="log" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%d %-5level %logger{0}: %msg%n</pattern></encoder>
@@ -39,33 +39,38 @@ LOGGING = """<configuration>
 
 
 class S3Server(Server):
-    """S3Proxy over a folder, on a port of 127.0.0.1, any free one unless it is given; use it as a context manager.
+    """S3Proxy over a folder, on a port of 127.0.0.1; use it as a context manager.
 
-    ``folder`` keeps the buckets after :meth:`stop`, for a later server; without it they are in a
-    temporary folder that goes with the server.  The keys to log in with are new for every server.
+    port: the port; None: any free one.
+    folder: keeps the buckets after :meth:`stop`, for a later server.  None: the buckets are in a temporary folder,
+        which is removed with the server.
+    timeout_seconds: the maximum time of each wait, such as a start.
 
-    A bucket is a folder in :attr:`folder`, and the object ``a/b.json`` is the file ``a/b.json`` in
-    it.  Both may be laid down as files, which is how large fixtures are made, since a PUT takes some
-    12 ms: write elsewhere on the same disk and rename, or a listing may show half a file.
-    ``LastModified`` is the file's modification time, so ``os.utime`` sets it, for any object.
+    Every server has a new access key.  A bucket is a folder in :attr:`folder`, and the object ``a/b.json`` is the file
+    ``a/b.json`` in it.  A PUT takes some 12 ms, so large fixtures are better written as files.  Write a file elsewhere
+    on the same disk and rename it, or a listing may show half of it.  ``LastModified`` is the file's modification time,
+    so ``os.utime`` sets it for any object.
 
-    What S3Proxy does differently from S3:
+    S3Proxy differs from S3:
 
-    - An object laid down as a file has no ``ETag``, neither in listings nor by itself, and ``If-Match`` passes.  On
-      Linux, ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives it one.
-    - ``LastModified`` of a multipart upload is that of its completion, not of its start.
-    - Every page of a listing, also one with ``StartAfter``, reads the attributes of all files below the last ``/`` of
-      the prefix: the time grows with the square of their number.  Keys are listed in the order of UTF-16, which is
-      S3's but for characters beyond U+FFFF.  ``/`` is the only delimiter; with it, empty folders are prefixes.
+    - An object that was written as a file has no ``ETag``, and ``If-Match`` passes.  On Linux,
+      ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives it an ETag.
+    - ``LastModified`` of a multipart upload is the time of its completion, not of its start.
+    - Every page of a listing reads the attributes of all files below the last ``/`` of the prefix, also with
+      ``StartAfter``.  So the time grows with the square of their number.
+    - Keys are listed in the order of UTF-16, which differs from S3's for characters beyond U+FFFF.  ``/`` is the only
+      delimiter; with it, empty folders are prefixes.
     - A running upload is listed as the key with a hyphen and a UUID; a kill may leave it there.
-    - A key is a path: no ``a`` besides ``a/b``, no ``/`` at the beginning, ``a//b`` and ``a/./b`` are ``a/b``, a part
-      of it has at most 218 bytes in UTF-8 (laid down: 255), and a key with ``/`` at its end holds no bytes.  If the
-      disk ignores case or Unicode normalisation in names, as on a Mac, such keys are the same; on Linux they are not.
-    - A PUT holds at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the whole object.
+    - A key is a path.  There is no ``a`` besides ``a/b``, and no ``/`` at the beginning; ``a//b`` and ``a/./b`` are
+      ``a/b``.  A part of a key has at most 218 bytes in UTF-8 (255 if it is written as a file).  A key with ``/`` at
+      its end has no content.
+    - If the disk ignores case or Unicode normalisation in names, as on a Mac, such keys are the same; on Linux they
+      are not.
+    - A PUT has at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the whole object.
     - There are no versions, tags, notifications, policies or encryption.
 
-    The jars come from Maven Central on first use, or from the folder that ``S3PROXY_LIBS`` names.
-    No process, port or temporary folder is left behind, however our own process ends.
+    The jars come from Maven Central on first use, or from the folder that ``S3PROXY_LIBS`` names.  No process, port or
+    temporary folder is left behind, however the calling process ends.
     """
 
     def __init__(
@@ -77,7 +82,7 @@ class S3Server(Server):
 
     @property
     def endpoint(self) -> str:
-        """The address, ``http://127.0.0.1:port``; it stays the same over restarts."""
+        """The address, ``http://127.0.0.1:port``; it stays the same when the server restarts."""
         return f"http://{HOST}:{self._ports[1]}"
 
     @property
@@ -92,19 +97,19 @@ class S3Server(Server):
 
     @property
     def region(self) -> str:
-        """The region to name; S3Proxy takes any."""
+        """The region for requests; S3Proxy takes any."""
         return REGION
 
     @property
     def folder(self) -> Path:
-        """The folder that holds a folder for each bucket.
+        """The folder with a folder for each bucket.
 
-        Raises ServerError if it is a temporary one and the server is not started.
+        Raises ServerError if the folder is temporary and the server is not started.
         """
         if self._folder is not None:
             return self._folder
         if self._sandbox is None:
-            raise ServerError("The S3 server has no folder: it is not started, and none was given.")
+            raise ServerError("the S3 server has no folder: it is not started, and none was given")
         return self._sandbox.folder / "buckets"
 
     @property
@@ -119,7 +124,7 @@ class S3Server(Server):
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """The keyword arguments with which ``pyarrow.fs.S3FileSystem`` finds the server."""
+        """The keyword arguments by which ``pyarrow.fs.S3FileSystem`` finds the server."""
         return {
             "endpoint_override": self.endpoint,
             "access_key": self.access_key,
@@ -128,9 +133,9 @@ class S3Server(Server):
         }
 
     def client(self, **config: Any) -> Any:
-        """Return a new boto3 client of S3 with path-style addresses; its ``close`` is the caller's to call.
+        """Return a new boto3 client of S3 with path-style addresses; the caller closes it.
 
-        ``config`` are further parameters of botocore's ``Config``, such as ``retries``.
+        config: further parameters of botocore's ``Config``, such as ``retries``.
         """
         import boto3
         from botocore.config import Config
@@ -141,7 +146,7 @@ class S3Server(Server):
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
             region_name=self.region,
-            # Without proxies, since one that the environment names cannot reach our 127.0.0.1.
+            # A proxy that the environment names could not reach this machine's 127.0.0.1.
             config=Config(s3={"addressing_style": "path"}, proxies={}).merge(Config(**config)),
         )
 
@@ -152,7 +157,7 @@ class S3Server(Server):
         return S3FileSystem(**self.storage_options)
 
     def create_bucket(self, name: str) -> Path:
-        """Create a bucket and return its folder.
+        """Create a bucket, and return its folder.
 
         Raises ``botocore.exceptions.ClientError`` if the name exists already, or is not valid.
         """
@@ -167,8 +172,8 @@ class S3Server(Server):
         logging.write_text(LOGGING)
         settings = sandbox.folder / "s3proxy.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
-        # The folder is here because a properties file is read as Latin-1; the keys are there because everyone can see a
-        # command line.
+        # S3Proxy reads its properties as Latin-1, so the folder is on the command line.  Everyone can see a command
+        # line, so the access key is among the properties.
         options = [f"-Djclouds.filesystem.basedir={self.folder}", f"-Dlogback.configurationFile={logging}"]
         java = self._java(sandbox, *JVM_OPTIONS, *options, "-classpath", f"{libraries}/*")
         for node in nodes:
@@ -187,7 +192,7 @@ class S3Server(Server):
         }
 
     def _answers(self) -> bool:
-        """Return whether it is our own server that accepts connections, since only that one knows our keys."""
+        """Return whether this server accepts connections; another program at the port would refuse the access key."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         quick = self.client(read_timeout=PROBE_SECONDS, retries={"total_max_attempts": 1})

@@ -1,8 +1,4 @@
-"""The base of the servers: starts, kills, restarts and stops them.
-
-A server is one or more Java processes, by node id, each with a port of 127.0.0.1, in one
-:class:`~tidegate.servers.process.Sandbox`.
-"""
+"""The base of the servers, which starts, kills, restarts and stops them."""
 
 from __future__ import annotations
 
@@ -31,10 +27,15 @@ HOST = "127.0.0.1"
 
 
 class Server(ABC):
-    """Base of the servers: a context manager that leaves no process, port or temporary folder behind.
+    """The base of the servers: a context manager that leaves no process, port or temporary folder behind.
 
-    ``name`` begins the name of the temporary folder.  ``ports`` are those of the nodes 1, 2, ...
-    ``folder`` is the caller's and stays; None: all data goes with the server.
+    A server has one or several nodes.  Each is a Java process with a port of 127.0.0.1, and all are in one
+    :class:`~tidegate.servers.process.Sandbox`.
+
+    name: a part of the temporary folder's name.
+    ports: the ports of the nodes, whose ids are 1, 2 and so on.
+    folder: the caller's folder, which stays; None: all data is removed with the server.
+    timeout_seconds: the maximum time of each wait, such as a start.
     """
 
     def __init__(self, name: str, ports: Iterable[int], folder: str | Path | None, timeout_seconds: float) -> None:
@@ -47,7 +48,7 @@ class Server(ABC):
 
     @property
     def pids(self) -> dict[int, int]:
-        """The process id of each node that runs, by node id; the first is 1."""
+        """The process ids of the nodes that run, by node id."""
         return {node: process.pid for node, process in self._running.items() if process.exit_code is None}
 
     @property
@@ -56,7 +57,7 @@ class Server(ABC):
         return len(self.pids) == len(self._ports)
 
     def start(self) -> Self:
-        """Start the nodes that do not run and return when all are ready.
+        """Start the nodes that do not run, and return when all are ready.
 
         Raises ServerError if the jars or Java are missing, if another program uses a port, or if a node is not ready
         in time.
@@ -70,15 +71,14 @@ class Server(ABC):
             self._running[name].end()
 
     def restart(self, node: int | None = None) -> None:
-        """Kill what still runs of one node, or of all, and start again: same ports, same data."""
+        """Kill one node, or all, and start them again with the same ports and the same data."""
         self.kill(node)
         self._start_nodes([*self._ports] if node is None else [node])
 
     def stop(self) -> None:
-        """End all processes and remove the temporary folder; may be called again.
+        """End all processes, and remove the temporary folder; may be called repeatedly.
 
-        With a ``folder`` of the caller's the nodes are shut down in order, so that the next start
-        need not recover.
+        With a ``folder`` of the caller, the nodes shut down properly, so that the next start need not recover.
         """
         if self._sandbox is None:
             return
@@ -86,7 +86,8 @@ class Server(ABC):
         running, self._running = self._running, {}
         with sandbox:
             if self._folder is not None:
-                for node in sorted(running, reverse=True):  # the first node last: the others may need it to leave
+                # The others may need the first node for their shutdown.
+                for node in sorted(running, reverse=True):
                     running[node].end(signal.SIGTERM, self._timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -124,14 +125,14 @@ class Server(ABC):
 
 
 def free_ports(count: int, besides: Container[int] = ()) -> list[int]:
-    """Return free ports, and none of ``besides``, below the range of which the system gives ports to connections.
+    """Return free ports, but none of ``besides``, below the range from which the system takes ports for connections.
 
-    In that range, a client that reconnects while the server is down may get the server's own port.  It would connect to
-    itself, and keep the server from coming back.
+    In that range, a client that reconnects while the server is down may get the server's port.  It would connect to
+    itself, and the server could not start again.
     """
     ports: set[int] = set()
     while len(ports) < count:
-        port = random.randrange(10_000, 32_000)  # noqa: S311 - nothing secret
+        port = random.randrange(10_000, 32_000)  # noqa: S311 - a port is no secret
         if port in besides:
             continue
         with socket.socket() as probe, suppress(OSError):
@@ -141,9 +142,9 @@ def free_ports(count: int, besides: Container[int] = ()) -> list[int]:
 
 
 def _require_free(port: int) -> None:
-    """Raise ServerError if a program listens at a port: it would be taken for the server that is to come."""
+    """Raise ServerError if another program listens at a port, since it would be taken for the server."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended are in nobody's way
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignore connections that have ended
         try:
             probe.bind((HOST, port))
         except (OSError, OverflowError) as error:

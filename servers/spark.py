@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on this machine, for development and tests of what crosses processes."""
+"""A standalone cluster of Spark on this machine, for development and tests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ PROBE_SECONDS = 2
 class SparkCluster(Server):
     """A master and workers from the jars of the installed PySpark, each a process; use it as a context manager.
 
-    Node 1 is the master, the others are workers.  A worker starts the executors of applications as its children, so
-    :meth:`kill` ends those, too.  Executors run the ``python3`` of our ``PATH`` unless the application says otherwise.
+    Node 1 is the master, and the others are workers.  A worker starts the executors of applications as its children, so
+    :meth:`kill` ends these, too.  Executors run the ``python3`` of this process's ``PATH``, unless the application
+    configures another.
 
-    workers: at least 1.
-    port: of the master; None: any free one.
-    cores: of each worker.
-    memory: of each worker, for its executors, as Spark writes it.
+    workers: the number of workers, at least 1.
+    port: the port of the master; None: any free one.
+    cores: the number of cores of each worker.
+    memory: the memory of each worker for its executors, in Spark's notation.
+    timeout_seconds: the maximum time of each wait, such as a start.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class SparkCluster(Server):
 
     @property
     def master_url(self) -> str:
-        """The address for ``spark-submit --master``; it stays the same over restarts."""
+        """The address for ``spark-submit --master``; it stays the same when the cluster restarts."""
         return f"spark://{HOST}:{self._ports[MASTER]}"
 
     @property
@@ -59,7 +61,7 @@ class SparkCluster(Server):
 
     def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
         (core,) = spark_jars("spark-core_*.jar")
-        # Workers start executors from there.  Spark's own scripts would look up the version of Scala.
+        # Workers start executors from SPARK_HOME.  Spark's scripts would set the version of Scala.
         scala = core.name.removeprefix("spark-core_").partition("-")[0]
         home = ["env", f"SPARK_HOME={core.parents[1]}", f"SPARK_SCALA_VERSION={scala}"]
         java = [*home, *self._java(sandbox, *JVM_OPTIONS, "-cp", str(core.parent / "*"))]
@@ -79,9 +81,9 @@ class SparkCluster(Server):
 
     @property
     def alive_workers(self) -> int:
-        """How many workers the master counts as alive; one that was killed counts for a minute."""
+        """The number of workers that the master counts as alive; a killed one counts for a minute."""
         with suppress(OSError, HTTPException, ValueError, KeyError):
-            opener = build_opener(ProxyHandler({}))  # a proxy cannot reach our 127.0.0.1
+            opener = build_opener(ProxyHandler({}))  # a proxy could not reach this machine's 127.0.0.1
             with opener.open(f"{self.web_url}/json/", timeout=PROBE_SECONDS) as answer:
                 return int(json.load(answer)["aliveworkers"])
         return 0

@@ -12,7 +12,7 @@ from tidegate.servers.maven import find_jars
 if TYPE_CHECKING:
     from pathlib import Path
 
-SMALL = "org.slf4j:slf4j-api:2.0.17"  # depends on nothing
+SMALL = "org.slf4j:slf4j-api:2.0.17"  # has no dependencies
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tidegate" / "maven" / "org.slf4j" / "slf4j-api"
 
 
-def test_an_unreachable_registry_is_told_in_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_registry_is_reported_in_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1")
     with pytest.raises(ServerError, match="could not be resolved from Maven Central") as raised:
         find_jars(SMALL, override="SLF4J_LIBS")
@@ -36,11 +36,11 @@ def test_two_at_once_share_one_whole_folder_and_the_next_reuses_it(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadPoolExecutor() as pool:
-        folders = {each.result() for each in [pool.submit(find_jars, SMALL, "SLF4J_LIBS") for _ in range(2)]}
+        folders = {download.result() for download in [pool.submit(find_jars, SMALL, "SLF4J_LIBS") for _ in range(2)]}
     assert folders == {cache / "2.0.17"}
     assert [path.name for path in cache.rglob("*")] == ["2.0.17", "slf4j-api-2.0.17.jar"]
 
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # what is there needs no Java
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # jars in the cache need no Java
     assert {find_jars(SMALL, "SLF4J_LIBS")} == folders
 
 
@@ -50,7 +50,7 @@ def test_a_classifier_names_one_jar_beside_the_others(cache: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["slf4j-api-2.0.17-sources.jar"]
 
 
-def test_missing_java_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ServerError, match="Java 17 or newer is needed, as for Spark, but JAVA_HOME=/nowhere holds no"):
         find_java()

@@ -1,4 +1,4 @@
-"""Whatever ends the process that started a server, nothing of the server is left."""
+"""However the process that started a server ends, nothing of the server is left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with {0}() as server:
 ADDRESS = {"KafkaServer": "bootstrap_servers", "S3Server": "endpoint"}
 
 
-# What a server leaves is the sandbox's matter; that of several processes is looked at once.
+# The sandbox removes what a server leaves, so one test of a server with several processes is enough.
 @pytest.mark.parametrize(
     ("server", "sig"),
     [

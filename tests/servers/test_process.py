@@ -65,5 +65,5 @@ def test_a_process_that_is_never_ready_meets_the_deadline(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match=r"No folder could be made in .*missing"):
+    with pytest.raises(ServerError, match=r"^no folder could be made in .*missing"):
         Sandbox(tmp_path / "missing")

@@ -36,7 +36,7 @@ ODD_KEYS = [
     "back\\slash",
     ".hidden/.too",
 ]
-PART = 5 * 2**20  # the least that S3 takes for a part that is not the last
+PART = 5 * 2**20  # the minimum size in S3 of a part that is not the last
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def client(server):
 
 @pytest.fixture
 def bucket(server, request):
-    """A bucket of the test's own, laid down as a folder."""
+    """A new bucket, made as a folder."""
     digest = hashlib.sha256(request.node.name.encode()).hexdigest()
     folder = server.folder / f"bucket-{digest[:16]}"
     folder.mkdir()
@@ -96,8 +96,8 @@ def test_odd_keys_are_the_same_by_every_way(server, client, bucket, key):
     assert content(client, bucket, f"laid/{key}") == b"laid down"
 
     files = server.filesystem()
-    found = files.get_file_info(FileSelector(bucket.name, recursive=True))
-    assert {info.path for info in found if info.is_file} == {f"{bucket.name}/{key}", f"{bucket.name}/laid/{key}"}
+    infos = files.get_file_info(FileSelector(bucket.name, recursive=True))
+    assert {info.path for info in infos if info.is_file} == {f"{bucket.name}/{key}", f"{bucket.name}/laid/{key}"}
     with files.open_input_file(f"{bucket.name}/{key}") as stream:
         assert stream.read() == b"put"
     with files.open_output_stream(f"{bucket.name}/arrow/{key}") as stream:
@@ -297,7 +297,7 @@ def test_a_server_whose_port_was_taken_says_why(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_serves_until_it_is_told_to_end(tmp_path):
+def test_the_command_serves_until_it_is_ended(tmp_path):
     (tmp_path / "data" / "orders").mkdir(parents=True)
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
