@@ -11,10 +11,13 @@ if len(sys.argv) != 3:
     sys.exit(__doc__)
 servers, topic = sys.argv[1:]
 try:
-    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50)
+    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50, bootstrap_timeout_ms=5_000, max_block_ms=5_000)
 except KafkaError as error:
     sys.exit(f"no Kafka answers at {servers}: {error}")
-*early, late = sorted(producer.partitions_for(topic))
+try:
+    *early, late = sorted(producer.partitions_for(topic))
+except KafkaError as error:
+    sys.exit(f"the Kafka at {servers} has no topic {topic!r}: {error}")
 now, sent = int(time.time()), 0
 for second in range(now - 6 * 3600, now, 5):
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))

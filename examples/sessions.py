@@ -1,7 +1,7 @@
 """Cuts each partition of a topic into sessions, 30 minutes apart: sessions.py BOOTSTRAP_SERVERS TOPIC.
 
-Event-time timers fire on the source's own watermark, which is the minimum over its partitions; at
-the end of the topic it is plus infinity, so that the last sessions are closed too.
+Event-time timers fire on the source's own watermark, which is the minimum over its partitions.  At
+the end of the topic it is plus infinity, so the last sessions are also closed.
 """
 
 import sys

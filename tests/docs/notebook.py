@@ -4,7 +4,7 @@ python -m tests.docs.notebook [--run]
 
 A page has terminals where a notebook has one kernel.  So Kafka and the first run of the program are started in the
 background, ``watch`` looks once, and a cell waits before the kill.  ``--run`` executes the notebook in a copy of the
-checkout's examples, on another port; it needs nbclient and ipykernel.
+checkout's examples, on another port, and fails at the first cell that does; it needs nbclient and ipykernel.
 """
 
 from __future__ import annotations
@@ -89,6 +89,13 @@ def _code(source: str) -> dict:
     return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": lines}
 
 
+def failing(source: str) -> str:
+    """Return the source of a cell that raises when its shell command fails; IPython itself goes on."""
+    if not source.startswith("!"):
+        return source
+    return f"{source}\nif _exit_code:\n    raise RuntimeError({source[1:] + ' has failed'!r})"
+
+
 def run() -> None:
     """Execute every cell, and print what it shows."""
     import nbformat
@@ -102,6 +109,9 @@ def run() -> None:
         Path(folder, "docs").mkdir()
         made = nbformat.reads(to_text(notebook(PAGE.read_text())).replace("9092", str(port)), 4)
         nbformat.validate(made)
+        for cell in made.cells:
+            if cell.cell_type == "code":
+                cell.source = failing(cell.source)
         NotebookClient(made, timeout=600, resources={"metadata": {"path": f"{folder}/docs"}}).execute()
     for cell in made.cells:
         for output in cell.get("outputs", ()):

@@ -1,6 +1,8 @@
 """The notebook of the tutorial has the page's text and programs; the test of the tutorial runs those."""
 
-from tests.docs.notebook import NOTEBOOK, PAGE, notebook, to_text
+import pytest
+
+from tests.docs.notebook import NOTEBOOK, PAGE, failing, notebook, to_text
 from tests.support.pages import blocks
 
 
@@ -29,3 +31,12 @@ def test_what_the_terminals_of_the_tutorial_do_comes_in_its_order():
     order += ["run.kill()", "!python count_orders.py", "statestore", "kafka.terminate()"]
     places = [next(number for number, cell in enumerate(code) if part in cell) for part in order]
     assert places == sorted(places)
+
+
+def test_an_executed_notebook_fails_with_a_command_of_its_shell():
+    command, check = failing("!python count_orders.py").split("\n", 1)
+    assert command == "!python count_orders.py"
+    exec(check, {"_exit_code": 0})  # noqa: S102 - it is the cell's
+    with pytest.raises(RuntimeError, match=r"^python count_orders\.py has failed$"):
+        exec(check, {"_exit_code": 1})  # noqa: S102 - it is the cell's
+    assert failing("kafka.terminate()") == "kafka.terminate()"

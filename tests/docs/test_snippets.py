@@ -16,7 +16,7 @@ from tests.support.pages import ROOT, blocks
 from tests.support.progresses import progress, report, source
 from tests.support.streams import NOON
 from tidegate.conformance import Abilities, Ability
-from tidegate.windows import TumblingEventTimeWindows
+from tidegate.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
 HERE = "tests/docs/test_snippets.py"
 RUN_BY = {
@@ -110,11 +110,16 @@ def test_windows(spark):
     source_of_orders = tidegate.KafkaSource(bootstrap_servers="localhost:9", subscribe=["orders"])
     orders = source_of_orders.read_stream(spark).selectExpr("CAST(key AS STRING) page", "timestamp", "1.5D amount")
     names = {"orders": orders, "tidegate": tidegate, "timedelta": timedelta}
-    names["TumblingEventTimeWindows"] = TumblingEventTimeWindows
-    count, write, explained = python("docs/windows.md")
+    names |= {"TumblingEventTimeWindows": TumblingEventTimeWindows, "ProcessWindowFunction": ProcessWindowFunction}
+    count, write, of_two, explained, over_windows = python("docs/windows.md")
     count.run(names)
     write.with_own({".start()": ""}).run(names)
     assert {"page", "count", "total", "output"} <= set(names["counts"].columns)
+    names["clicks"] = orders.drop("amount")
+    of_two.run(names)
+    assert names["sales"].columns == ["page", "window_start", "window_end", "clicks", "total"]
+    over_windows.run(names)
+    assert names["best"].columns[:4] == ["until", "window_start", "window_end", "page"]
     call, answer = re.fullmatch(r">>> (.*)\n(.*)\n", explained.text).groups()
     assert eval(call, names) == ast.literal_eval(answer)  # noqa: S307 - it is the page's
 

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import dataset
 
 from tests.support.streams import HOUR, NOON, even_times, new_topic
+from tidegate.servers.server import free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600
@@ -89,6 +90,19 @@ def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
 
 def test_typed_sources_are_printed_without_a_server(run):
     assert run("typed.py").count("KafkaSource") == 2
+
+
+def test_the_producer_of_orders_says_which_kafka_or_topic_is_missing(kafka):
+    nowhere = f"localhost:{free_ports(1)[0]}"
+    wanted = {(nowhere, "orders"): f"no Kafka answers at {nowhere}: "}
+    wanted[kafka.bootstrap_servers, "ordres"] = f"the Kafka at {kafka.bootstrap_servers} has no topic 'ordres': "
+    command = [sys.executable, EXAMPLES / "produce_orders.py"]
+    runs = {case: subprocess.Popen([*command, *case], stderr=subprocess.PIPE, text=True) for case in wanted}
+    for case, run in runs.items():
+        _, errors = run.communicate(timeout=60)
+        assert run.returncode == 1
+        assert errors.startswith(wanted[case])
+        assert len(errors.splitlines()) == 1
 
 
 def test_examples_are_short():
