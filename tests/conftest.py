@@ -21,13 +21,13 @@ from tests.support.quick_run import QuickRun
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, RegistryServer, S3Server
 
-# A machine that is busy is no failure, and the same code passes or fails the same each time.
+# A busy machine is no failure, and the same code passes or fails the same way each time.
 settings.register_profile("tests", deadline=None, derandomize=True)
-# Looks for what no run has tried yet: pytest --hypothesis-profile=explore
+# Tries examples that no run has tried yet: pytest --hypothesis-profile=explore
 settings.register_profile("explore", deadline=None)
 settings.load_profile("tests")
 
-# Checkpoints, logs and objects of tests outlive no run: memory takes them without waiting for a disk.
+# Checkpoints, logs and objects of tests do not outlive a run: memory takes them without waiting for a disk.
 MEMORY, ENOUGH_BYTES = "/dev/shm", 6 << 30  # noqa: S108 - pytest makes folders of its own there
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # noqa: PTH112 - there may be none
     os.environ.setdefault("TMPDIR", MEMORY)
@@ -35,7 +35,7 @@ if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # n
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-Dspark.ui.enabled=false")
 
-# Python workers find the connector of the example as they would find one that is installed.
+# Python workers find the example's connector as they would find an installed one.
 EXAMPLE = Path(__file__).parents[1] / "examples" / "custom_connector"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(EXAMPLE), os.environ.get("PYTHONPATH")]))
 
@@ -45,8 +45,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 START_PROGRAMS = {"examples", "jobs", "servers"}
 
-# Tests of ten seconds and more, which wait or start Sparks of their own: they come first, for one of them at the
-# end is what a worker waits for that has nothing left to do.
+# Tests of ten seconds and more, which wait or start Sparks of their own.  They come first: at the end, the other
+# workers would have to wait for them.
 LONG = (
     "sources/test_kills.py",
     "killed",
@@ -67,10 +67,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Make the archive that every Java of the tests uses, before there are workers that inherit the options."""
+    """Make the archive that every Java of the tests uses, before workers start and inherit the options."""
     if config.option.quick:
         config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs", "registry"}))
-        # A test that is left out while it starts a process never learns of that process.
+        # A test that is cut off while it starts a process never learns of that process.
         config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
     elif not hasattr(config, "workerinput") and not config.option.collectonly:
         os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive()
@@ -79,9 +79,9 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """Let all workers end at the same time, and one of them start no Spark for the session.
 
-    Each worker begins with an even share of the list, and then takes over the end of what another has left.  So one
-    share begins with the tests that start programs, the others with those that need the session, and at the end of
-    each are the many that take next to no time.
+    Each worker begins with an even share of the list, and then takes over the end of another worker's share.  So one
+    share begins with the tests that start programs.  The others begin with the tests that need the session.  At the
+    end of each share are the many tests that take next to no time.
     """
     try_fewer(share_of_examples(config), items)
     groups = {"programs": [], "session": [], "others": []}

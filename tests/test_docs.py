@@ -1,4 +1,4 @@
-"""The documentation names what there is, and nothing else."""
+"""The documentation names only things that exist, and all that it must name."""
 
 import ast
 import re
@@ -89,7 +89,7 @@ def test_every_page_that_a_module_names_exists_and_has_the_numbered_rules():
     rules = r"[Rr]ules?\b[^.]*?``(docs/[\w-]+\.md)``"
     of_rules = [(path.name, page) for path, text in modules().items() for page in re.findall(rules, text)]
     assert len(of_rules) > 3
-    assert [each for each in of_rules if each[1] != "docs/planning.md"] == []
+    assert [rule for rule in of_rules if rule[1] != "docs/planning.md"] == []
     numbers = {int(n) for text in modules().values() for n in re.findall(r"\brules? (\d)\b", text)}
     headings = {int(n) for n in re.findall(r"^### (\d)\. ", (ROOT / "docs/planning.md").read_text(), re.MULTILINE)}
     assert numbers <= headings == set(range(1, 9))
@@ -106,32 +106,32 @@ def test_every_folder_of_modules_is_named_on_the_page_of_folders():
 
 
 def promises():
-    """Return each row of the tables of guarantees: the promise, and what its last column names."""
+    """Return each row of the tables of guarantees: the promise, and the names in its last column."""
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/guarantees.md").read_text().splitlines()]
     rows = [row for row in rows if len(row) > 1 and row[-1] != "test"]
     return [(row[0], row[-1]) for row in rows if not row[0].startswith("---")]
 
 
 def names_in(file):
-    """Return the names of a file's tests, those of a class with it, and its classes of tests."""
+    """Return the names of a file's tests, those in a class with its name, and its classes of tests."""
     for node in ast.parse((ROOT / file).read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield node.name
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             yield node.name
-            yield from (f"{node.name}::{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
+            yield from (f"{node.name}::{method.name}" for method in node.body if isinstance(method, ast.FunctionDef))
 
 
 def exists(test):
-    """Tell whether there is a test as pytest names it: FILE, FILE::NAME or FILE::CLASS::NAME."""
+    """Return whether a test with pytest's name exists: FILE, FILE::NAME or FILE::CLASS::NAME."""
     file, _, name = test.partition("::")
     return (ROOT / file).is_file() and (not name or name in names_in(file))
 
 
 def test_every_promise_names_a_test():
-    found = promises()
-    assert len(found) > 40
-    assert [promise for promise, named in found if "`tests/" not in named] == []
+    promised = promises()
+    assert len(promised) > 40
+    assert [promise for promise, named in promised if "`tests/" not in named] == []
 
 
 def test_every_test_that_a_guarantee_names_exists():
@@ -145,6 +145,6 @@ def test_every_test_that_a_guarantee_names_exists():
 def test_every_rule_that_a_guarantee_names_exists():
     rows = [line for line in (ROOT / "docs/guarantees.md").read_text().splitlines() if line.startswith("|")]
     families = "|".join({rule.id.partition("-")[0] for rule in all_rules()})
-    named = [each for row in rows for each in re.findall(rf"\b(?:{families})-\d+\b", row)]
+    named = [rule_id for row in rows for rule_id in re.findall(rf"\b(?:{families})-\d+\b", row)]
     assert len(named) >= 3
     assert {*named} <= {rule.id for rule in all_rules()}

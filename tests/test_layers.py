@@ -13,27 +13,28 @@ LAYERS = {"alignment": 1, "windows": 1, "readers": 2, "enumerators": 3, "sources
 SIDE_PACKAGES = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
 NEVER_SPARK = {"alignment", "windows", "readers", "enumerators", "servers"}
 
-# Subjects of which none knows of another: connectors in every package, and formats among those of readers.
+# Subjects that know nothing of each other: connectors in every package, and formats among those of readers.
 CONNECTORS = {"kafka", "s3"}
 FORMATS = {"avro", "binary", "csv", "json", "orc", "parquet", "text"}
 MOST_MODULES = 20
+MOST_LINES = 450
 
-# The tests of a folder are at the same path below tests/, but for these and the folders below them.
+# The tests of a folder are at the same path below tests/, except for these folders and those below them.
 TESTED_ELSEWHERE = {
     "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
     "conformance/lab/spark": "conformance/mutants",
-    "conformance/memory": "conformance",  # the reference, of which the mutants are made
+    "conformance/memory": "conformance",  # the mutants are made from the reference
     "readers/events": "enumerators/events",  # both ends of one connection
     "windows": "windows",  # all folders together, beside Flink's own operator
 }
 
-BLOCKS = {"body", "orelse", "finalbody", "handlers", "cases"}  # where a statement holds others, of which some import
+BLOCKS = {"body", "orelse", "finalbody", "handlers", "cases"}  # they hold statements, which may import
 
 
 def imported(path, *, for_types=True):
-    """Return the dotted names of all modules that a file imports, wherever in it.
+    """Return the dotted names of all modules that a file imports, at any place in it.
 
-    for_types: also what only a checker of types imports.
+    for_types: also the imports of type checkers.
     """
     always, only_for_types = imported_by(path.read_text())
     return [*always, *only_for_types] if for_types else always
@@ -41,7 +42,7 @@ def imported(path, *, for_types=True):
 
 @cache
 def imported_by(text):
-    """Return what a module imports when it runs, and what it imports for a checker of types only."""
+    """Return the imports of a module when it runs, and its imports only for type checkers."""
     names = ([], [])
     left = [(ast.parse(text), False)]
     while left:
@@ -63,7 +64,7 @@ def imported_by(text):
 
 def violations(root):
     """Return every import that does not look down."""
-    found = []
+    sentences = []
     for package in [*LAYERS, *SIDE_PACKAGES]:
         for path in sorted((root / package).rglob("*.py")):
             for name in imported(path):
@@ -75,8 +76,8 @@ def violations(root):
                     or (top == "tidegate" and not may_use(package, used))
                 )
                 if forbidden:
-                    found.append(f"{path.relative_to(root)} imports {name}")
-    return found
+                    sentences.append(f"{path.relative_to(root)} imports {name}")
+    return sentences
 
 
 def may_use(package, used):
@@ -122,7 +123,7 @@ def test_every_package_is_known_here():
 
 def modules(root):
     """Return the file of each module by its name."""
-    found = {}
+    paths = {}
     for top in (*LAYERS, *SIDE_PACKAGES, "src", "tests", "benchmarks", "examples"):
         for path in sorted((root / top).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
@@ -130,14 +131,14 @@ def modules(root):
                 parts = parts[1:]
             elif top in {*LAYERS, *SIDE_PACKAGES}:
                 parts = ("tidegate", *parts)
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+            paths[".".join(parts).removesuffix(".__init__")] = path
+    return paths
 
 
 def circle(root):
-    """Return modules that import each other in a circle, wherever in them; None: there is none.
+    """Return modules that import each other in a circle, at any place in them; None: there are none.
 
-    What only a checker of types imports does not count.
+    Imports only for type checkers do not count.
     """
     known = modules(root)
     graph = {}
@@ -153,26 +154,26 @@ def circle(root):
 
 
 def subjects(module):
-    """Return what a module is about, of the subjects that know nothing of each other."""
+    """Return the subjects of a module, among those that know nothing of each other."""
     parts = module.split(".")[1:]
-    found = {part for part in parts if part in CONNECTORS}
+    names = {part for part in parts if part in CONNECTORS}
     if parts[:2] == ["readers", "formats"]:
-        found |= {part for part in parts[2:3] if part in FORMATS}
-    return found
+        names |= {part for part in parts[2:3] if part in FORMATS}
+    return names
 
 
 def meddling(root):
-    """Return every import by which one subject knows of another."""
+    """Return every import of one subject by another."""
     known = modules(root)
-    found = []
+    sentences = []
     for module, path in known.items():
         for name in imported(path) if module.startswith("tidegate.") else ():
             used = name if name in known else name.rpartition(".")[0]
             for kinds in (CONNECTORS, FORMATS):
                 own, other = subjects(module) & kinds, subjects(used) & kinds
                 if own and other - own:
-                    found.append(f"{module} imports {used}")
-    return found
+                    sentences.append(f"{module} imports {used}")
+    return sentences
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -202,7 +203,7 @@ def test_connectors_and_formats_know_nothing_of_each_other():
 
 
 @pytest.mark.parametrize(
-    ("module", "line", "found"),
+    ("module", "line", "count"),
     [
         ("readers/kafka/reader", "from tidegate.readers.s3.store import ObjectStore", 1),
         ("enumerators/s3/state/lease", "from tidegate.readers.kafka import client", 1),
@@ -215,17 +216,22 @@ def test_connectors_and_formats_know_nothing_of_each_other():
         ("sources/s3/format", "from tidegate.readers.formats.csv.dialect import CsvDialect", 0),
     ],
 )
-def test_an_import_of_a_sibling_is_found(tmp_path, module, line, found):
+def test_an_import_of_a_sibling_is_found(tmp_path, module, line, count):
     for path in (module, "readers/s3/store", "readers/kafka/client", "readers/formats/json/lines"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).with_suffix(".py").touch()
     (tmp_path / module).with_suffix(".py").write_text(f"{line}\n")
-    assert len(meddling(tmp_path)) == found
+    assert len(meddling(tmp_path)) == count
 
 
 def test_no_folder_is_too_full_to_be_read_at_a_glance():
     counts = Counter(path.parent for path in modules(ROOT).values() if path.name != "__init__.py")
     assert {str(folder): count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_no_module_is_too_long_for_one_idea():
+    lines = {str(path): path.read_text().count("\n") for path in modules(ROOT).values()}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_every_folder_of_a_layer_is_a_package_that_says_what_it_holds():
@@ -241,12 +247,12 @@ def test_every_folder_of_a_layer_is_a_package_that_says_what_it_holds():
 
 
 def untested(root):
-    """Return every folder of modules that has no tests where a person looks for them."""
+    """Return every folder of modules without tests at the usual place."""
     packages = {*LAYERS, *SIDE_PACKAGES}
     paths = [path.relative_to(root) for path in modules(root).values() if path.name != "__init__.py"]
     folders = {path.parent.as_posix() for path in paths if path.parts[0] in packages}
     tested = {path.parent.as_posix() for path in paths if path.parts[0] == "tests" and path.name.startswith("test_")}
-    mutants = {"tests/conformance/mutants"}  # they are no tests by name; test_mutants runs them
+    mutants = {"tests/conformance/mutants"}  # their names are not those of tests; test_mutants runs them
 
     def places(folder):
         yield folder

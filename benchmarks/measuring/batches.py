@@ -1,7 +1,7 @@
 """Figures of a finished streaming query: its state, its batches, and the ranges that they read.
 
-Spark's JSON is read here and not by ``QueryProgress``, for runs of Spark's own Kafka source and the bytes of the state
-are measured, too.
+Spark's JSON is read here and not by ``QueryProgress``, because runs of Spark's own Kafka source and the bytes of the
+state are also measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["STATE_COLUMNS", "Measured", "most", "print_table", "run_to_end", "si
 STATE_COLUMNS = ("state rows at most", "state at most", "memory for it", "batches with rows", "time")
 
 _MEBIBYTE = 1 << 20
-_CURRENT_VERSION = "stateOnCurrentVersionSizeBytes"  # what a checkpoint of the state holds; Spark's own estimate
+_CURRENT_VERSION = "stateOnCurrentVersionSizeBytes"  # the size of the state in a checkpoint, by Spark's own estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Measured:
 
     @property
     def peak_memory_bytes(self) -> int:
-        """The most memory that the state took: Spark also keeps the version before."""
+        """The most memory that the state took: Spark also keeps the last version."""
         return self._peak(lambda operator: operator["memoryUsedBytes"])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
-        """Return for each batch where it read, by split: the first offset, and the one after the last.
+        """Return the range of each batch by split: the first offset, and the one after the last.
 
         A split that was not read has an empty range.  Topics must begin at offset 0.
         """
@@ -77,7 +77,7 @@ class Measured:
 
 
 def run_to_end(writer: DataStreamWriter, checkpoint: Path) -> Measured:
-    """Read all there is with Trigger.AvailableNow; raises what the query fails with."""
+    """Read all rows with Trigger.AvailableNow.  Raises the error of the query."""
     begun = time.perf_counter()
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination()

@@ -16,7 +16,7 @@ __all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "s3a_jars", "se
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
 
-# Resolved one by one: what they depend on lies in PySpark already.
+# Resolved one by one, because PySpark already has their dependencies.
 _BUILT_IN_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -24,7 +24,7 @@ _BUILT_IN_JARS = (
     "org.apache.commons:commons-pool2:2.12.0",
 )
 
-# Of the version of Hadoop that PySpark 4.2 and 4.3 have, with what its pom.xml names for reading.
+# The version of Hadoop in PySpark 4.2 and 4.3, with the dependencies in its pom.xml that reading needs.
 _S3A_JARS = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     "software.amazon.awssdk:bundle:2.35.4",
@@ -43,7 +43,7 @@ def built_in_jars() -> str:
 def s3a_jars() -> str:
     """Return the jars of Hadoop's S3 file system as a class path.
 
-    They have 690 MB, which Spark would copy were they ``spark.jars``.
+    They have 690 MB, which Spark would copy if they were ``spark.jars``.
     ``SPARK_S3A_LIBS`` may point to a folder that holds them.
     """
     return ":".join(_jars(_S3A_JARS, "SPARK_S3A_LIBS"))
@@ -57,7 +57,7 @@ def _jars(coordinates: Sequence[str], override: str) -> list[str]:
 def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Return a local session of tidegate's sources and Spark's.
 
-    settings: of Spark; by default what makes its built-in Kafka source one of them.
+    settings: Spark's settings; by default those that add its built-in Kafka source.
     """
     builder = SparkSession.builder.master(f"local[{cores}]")
     for name, value in (settings or {"spark.jars": built_in_jars()}).items():
@@ -81,7 +81,7 @@ def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkS
 def alternate(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
     """Return the seconds of each run in every round, after one round that does not count.
 
-    The order turns round every time, so that what the machine does besides falls on all alike.
+    The order changes every time, so that other work on the machine affects all runs alike.
     """
     taken: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)

@@ -32,7 +32,7 @@ def cpu_seconds() -> Seconds:
                 continue
             command = (process / "cmdline").read_bytes()
             fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has just ended
             continue
         user, system, user_of_children, system_of_children = map(int, fields[11:15])
         kind = BROKER if b"kafka.Kafka" in command else JAVA if b"java" in command.split(b"\0")[0] else PYTHON

@@ -1,7 +1,8 @@
 """Measures how long Spark takes to turn Arrow batches into rows: no Python data source is faster.
 
-A data source that yields the same batch again and again, neither fetching nor decoding anything, against Spark's own
-reader of as many rows in Parquet files of the local disk; to the noop sink, in the columns of benchmarks.s3.throughput.
+A data source yields the same batch again and again, without fetching or decoding anything.  It is compared with Spark's
+own reader of as many rows in Parquet files on the local disk.  Both write to the noop sink, with the columns of
+benchmarks.s3.throughput.
 
     python -m benchmarks.spark.arrow_rows [--rounds 5] [--rows 10773200]
 """

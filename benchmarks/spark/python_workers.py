@@ -2,7 +2,7 @@
 
     python -m benchmarks.spark.python_workers [--rounds 3] [--queries 30]
 
-Two kinds of work, each with every combination of the two settings, in a Spark of its own, by turns:
+There are two kinds of work.  Each runs with every combination of the two settings, in its own Spark, by turns:
 
 mapInPandas: a batch query of two tasks with one row each; the time is that of a query.
 transformWithState: a stream that counts by key, 100 rows a batch; the time is that of a batch.
@@ -79,7 +79,7 @@ def transform_with_state(spark: SparkSession, batches: int) -> list[float]:
         writer = counts.writeStream.format("noop").outputMode("update").option("checkpointLocation", checkpoint)
         query = writer.start()
         while len(query.recentProgress) < WARM_UP + batches:
-            query.awaitTermination(0.05)  # it does not end, but by an error
+            query.awaitTermination(0.05)  # it ends only by an error
         progress = query.recentProgress
         query.stop()
     return [entry.durationMs["triggerExecution"] / 1000 for entry in progress][WARM_UP:]
@@ -98,7 +98,7 @@ def measured(setting: str, queries: int) -> dict[str, list[float]]:
 
 
 def in_a_process_of_its_own(setting: str, queries: int) -> dict[str, list[float]]:
-    """Return what ``measured`` does: the settings are fixed for a process's life."""
+    """Return the result of ``measured``: the settings are fixed for a process's life."""
     command = [sys.executable, "-m", "benchmarks.spark.python_workers", "--queries", str(queries), "--setting", setting]
     *_, last = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return json.loads(last)  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from tests.support.waiting import await_that
 
@@ -38,6 +39,12 @@ def kill(process):
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+def children(process):
+    """Return the ids of the processes that a process has started, in any order."""
+    tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def finish(process, seconds=120):

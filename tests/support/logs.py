@@ -9,7 +9,7 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.enumerators.planning.generated import ReaderFeed
+from tidegate.enumerators.planning.generated import ReaderFeed, no_events
 from tidegate.readers.contract import TimedBatch
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
@@ -106,7 +106,7 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None,
         group=group,
         pace=pace,
         clocks=clock.clocks,
-        feed=ReaderFeed(read_timed, take_events or (lambda _: ())),
+        feed=ReaderFeed(read_timed, take_events or no_events),
     )
 
 

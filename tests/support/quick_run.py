@@ -59,7 +59,7 @@ class QuickRun:
         return (yield from self._running())
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Count what is left out by itself: it is no test that is skipped by all runs."""
+        """Count separately the tests that only a quick run leaves out."""
         is_mine = report.skipped and REASON in str(report.longrepr)
         return ("left out", "", "LEFT OUT") if is_mine else None
 
@@ -68,7 +68,7 @@ class QuickRun:
         self._folder.cleanup()
 
     def _running(self) -> Generator[None, Any, Any]:
-        """Heed whoever asks for Java while a test runs."""
+        """Leave out the test if it asks for Java while it runs."""
         self._runs = True
         try:
             return (yield)
