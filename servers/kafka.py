@@ -137,7 +137,7 @@ class KafkaServer(Server):
             partitions = admin.describe_topics([topic])[0]["partitions"]
             moved = {TopicPartition(topic, part["partition_index"]): list(replicas) for part in partitions}
             admin.alter_partition_reassignments(moved)
-            self._await(lambda: not admin.list_partition_reassignments(moved), min(self.pids))
+            self._await(partial(_stands_on, admin, topic, replicas), min(self.pids))
             self._await(partial(_serves_topic, admin, topic, len(partitions)), min(self.pids))
 
     def create_topic(
@@ -286,6 +286,14 @@ def _serves(admin: KafkaAdminClient, node: int) -> bool:
     except KafkaConnectionError:  # the client may ask a broker that was killed
         return False
     return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
+
+
+def _stands_on(admin: KafkaAdminClient, topic: str, replicas: Sequence[int]) -> bool:
+    """Return whether all partitions of a topic are on these nodes alone, and one of the nodes leads each."""
+    return all(
+        partition["replica_nodes"] == list(replicas) and partition["leader_id"] in replicas
+        for partition in admin.describe_topics([topic])[0]["partitions"]
+    )
 
 
 def _serves_topic(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:

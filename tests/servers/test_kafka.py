@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from tidegate.errors import ServerError
 from tidegate.servers import KafkaServer
 from tidegate.servers.maven import find_jars
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -80,19 +82,33 @@ def test_a_killed_broker_comes_back_with_its_data_and_port(tmp_path: Path, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_several_brokers_share_the_partitions_and_one_may_die(tmp_path: Path) -> None:
-    with KafkaServer(brokers=2, folder=tmp_path) as server:
-        server.create_topic("shared", partitions=4)
-        consumer = KafkaConsumer(bootstrap_servers=server.bootstrap_servers)
-        try:
-            consumer.partitions_for_topic("shared")
-            assert {broker.node_id for broker in consumer._client.cluster.brokers()} == {1, 2}
-        finally:
-            consumer.close()
-        server.kill(2)
-        assert set(server.pids) == {1}
-        server.restart(2)
-        assert set(server.pids) == {1, 2}
+@pytest.fixture(scope="module")
+def pair() -> Iterator[KafkaServer]:
+    with KafkaServer(brokers=2) as server:
+        yield server
+
+
+def test_several_brokers_share_the_partitions_and_one_may_die(pair: KafkaServer) -> None:
+    pair.create_topic("shared", partitions=4)
+    consumer = KafkaConsumer(bootstrap_servers=pair.bootstrap_servers)
+    try:
+        consumer.partitions_for_topic("shared")
+        assert {broker.node_id for broker in consumer._client.cluster.brokers()} == {1, 2}
+    finally:
+        consumer.close()
+    pair.kill(2)
+    assert set(pair.pids) == {1}
+    pair.restart(2)
+    assert set(pair.pids) == {1, 2}
+
+
+def test_a_reassigned_topic_has_left_its_brokers_when_the_call_returns(pair: KafkaServer) -> None:
+    pair.create_topic("moved", partitions=4, replicas=[1])
+    with closing(KafkaAdminClient(bootstrap_servers=pair.bootstrap_servers)) as admin:
+        for node in (2, 1, 2):
+            pair.reassign("moved", [node])
+            partitions = admin.describe_topics(["moved"])[0]["partitions"]
+            assert [(each["leader_id"], each["replica_nodes"]) for each in partitions] == [(node, [node])] * 4
 
 
 def test_a_folder_of_the_callers_keeps_the_data_for_the_next_server(tmp_path: Path) -> None:

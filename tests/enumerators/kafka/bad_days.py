@@ -22,8 +22,9 @@ from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ConsumerPartition
+from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
 from tests.support.kafka.split_proxy import SplitProxy
@@ -159,13 +160,23 @@ def rows_of(batch):
     )
 
 
+def ends_of(kafka, partitions):
+    """Return the end of each partition.
+
+    An admin client asks, since kafka-python's consumer asks a former leader again and again until its time is up.
+    """
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
+        found = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    return {partition: end.offset for partition, end in found.items()}
+
+
 def everything(kafka, topic):
     """Return partition, offset and value of all records, by kafka-python's consumer."""
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, enable_auto_commit=False)
     partitions = [ConsumerPartition(topic, number) for number in range(PARTITIONS)]
     consumer.assign(partitions)
     consumer.seek_to_beginning()
-    ends, stored = consumer.end_offsets(partitions), []
+    ends, stored = ends_of(kafka, partitions), []
     while any(consumer.position(partition) < end for partition, end in ends.items()):
         stored += [(r.partition, r.offset, r.value) for records in consumer.poll(500).values() for r in records]
     consumer.close()
