@@ -168,10 +168,15 @@ class Lease:
 
         Raises ConnectorError if another run took it, or it could not be renewed in time.
         """
-        if self._lost_to is None and self._clocks.monotonic() - self._renewed_at < self._lease_s:
-            return
-        # This process may have slept, and perhaps no other wanted the lease meanwhile.
-        self.renew()
+        # This process may have slept, and perhaps no other wanted the lease meanwhile.  A renewal that took as long as
+        # the lease shows nothing: another may have come since it was written.
+        while self._may_be_lost():
+            self.renew()
+
+    def _may_be_lost(self) -> bool:
+        if self._ended.is_set() or self._held is None:
+            return False
+        return self._lost_to is not None or self._clocks.monotonic() - self._renewed_at >= self._lease_s
 
     def renew(self) -> None:
         """Renew the lease, or wait for an attempt that is under way.

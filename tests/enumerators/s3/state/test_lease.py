@@ -163,6 +163,42 @@ def test_where_conditions_are_not_kept_the_later_writer_wins_and_the_other_learn
         winner.renew()
 
 
+class Slow:
+    """A folder whose next replacement is written at once, but whose answer comes late and after a repetition."""
+
+    def __init__(self, folder, clock, seconds):
+        self._folder, self._clock, self._seconds = folder, clock, seconds
+        self.is_slow, self.when_read = False, None
+
+    def __getattr__(self, name):
+        return getattr(self._folder, name)
+
+    def replace(self, *arguments):
+        version = self._folder.replace(*arguments)
+        if not self.is_slow:
+            return version
+        self._clock.now += self._seconds
+        return None
+
+    def read(self, name):
+        stored = self._folder.read(name)
+        if self.is_slow:
+            self.is_slow = False
+            self.when_read()
+        return stored
+
+
+def test_a_renewal_that_takes_as_long_as_the_lease_is_none(folder):
+    clock = Clock()
+    slow = Slow(folder, clock, 30)
+    first = lease(slow, clock, lease_s=30)
+    first.acquire("one")
+    clock.now += 30
+    slow.is_slow, slow.when_read = True, lambda: lease(folder, Clock()).acquire("two")
+    with pytest.raises(ConnectorError, match="was taken over by another run"):
+        first.check()
+
+
 class Hanging:
     """A folder that answers nothing from some time on."""
 
