@@ -22,7 +22,7 @@ from tidegate.enumerators.notes.folder import NoteFolder, applications
 from tidegate.enumerators.notes.progress import PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.process_identity import runs
-from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.figures import clock_time, count, counted, span
 from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["LiveSource", "live_sources", "live_table", "show_watch"]
@@ -132,7 +132,7 @@ def _event_time(progress: SourceProgress) -> Text:
 
 
 def _unread(progress: SourceProgress) -> Text:
-    rows = f"{count(progress.rows_remaining)} rows"
+    rows = counted(progress.rows_remaining, "row")
     return Text(f"{rows}\n{span(progress.event_time_lag)} behind" if progress.rows_remaining else rows)
 
 
@@ -142,11 +142,11 @@ def _splits(progress: SourceProgress, now: datetime) -> Text:
     for split, since in sorted(progress.paused.items(), key=lambda item: item[1])[:_NAMED]:
         cell.append(f"\n{split} paused for {_ago(since, now)}", style="dim")
     if progress.late_rows_total:
-        cell.append(f"\n{count(progress.late_rows_total)} rows late", style="red")
+        cell.append(f"\n{counted(progress.late_rows_total, 'row')} late", style="red")
     for split in progress.late_splits[:_NAMED]:
         cell.append(f"\n{split} is late", style="red")
     if progress.bad_records_total:
-        cell.append(f"\n{count(progress.bad_records_total)} bad records set aside", style="red")
+        cell.append(f"\n{counted(progress.bad_records_total, 'bad record')} set aside", style="red")
     if progress.time_to_deletion:
         split, left = min(progress.time_to_deletion.items(), key=lambda item: item[1])
         cell.append(f"\n{split} deleted in {span(left)}", style="red" if left < _SOON else "dim")

@@ -13,7 +13,7 @@ from rich.console import Console
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.bar import EventTimeBar
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.figures import clock_time, count, counted
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.sources.progress.query import QueryProgress
@@ -52,7 +52,8 @@ class Summary:
         if not self.batches and not self.rows_in_all:
             return [("nothing to read", "there are no rows yet, and nothing is written")]
         if not self.batches:
-            return [("nothing new", f"{count(self.rows_in_all)} rows are in {self.output}")]
+            are = "is" if self.rows_in_all == 1 else "are"
+            return [("nothing new", f"{counted(self.rows_in_all, 'row')} {are} in {self.output}")]
         written = count(self.rows)
         if self.rows != self.rows_in_all:
             written += f" in this run, {count(self.rows_in_all)} in all"

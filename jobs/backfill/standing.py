@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId
-from tidegate.jobs.figures import clock_time, count, share, span
+from tidegate.jobs.figures import clock_time, count, counted, share, span
 from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.sources.progress.source import epoch_ms
@@ -51,7 +51,7 @@ class Standing:
     @property
     def details(self) -> str:
         """The speed, and the splits that wait for others, as text."""
-        parts = [f"{count(self.rows)} rows", f"{count(self.rows_per_s)} rows/s"]
+        parts = [counted(self.rows, "row"), f"{count(self.rows_per_s)} rows/s"]
         if self.slowest is not None:
             parts.append(f"slowest {self.slowest[0]} at {clock_time(self.slowest[1])}")
         if self.paused:

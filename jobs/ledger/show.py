@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.figures import clock_time, count, counted
 from tidegate.jobs.ledger.query_ledger import KeptQuery, QueryLedger
 from tidegate.jobs.ledger.reread import Asked
 from tidegate.jobs.ledger.why import Why
@@ -73,11 +73,11 @@ def show_asked(asked: Asked, *, as_json: bool) -> None:
         return
     console = _console()
     console.print(
-        f"{count(shown['chunks'])} chunks, {count(cost.bytes)} bytes, {_span(shown)}: the next discovery round of the "
-        f"query reads them once more ({asked.request})"
+        f"{counted(shown['chunks'], 'chunk')}, {counted(cost.bytes, 'byte')}, {_span(shown)}: the next discovery round "
+        f"of the query reads {'it' if shown['chunks'] == 1 else 'them'} once more ({asked.request})"
     )
     if asked.waiting:
-        console.print(f"{count(asked.waiting)} chunks are left out: the query has not read them yet")
+        console.print(f"left out, because the query has not read it yet: {counted(asked.waiting, 'chunk')}")
 
 
 def show_queries(queries: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) -> None:
@@ -103,7 +103,9 @@ def show_queries(queries: Sequence[KeptQuery], *, forgotten: bool, as_json: bool
         console.print("no query keeps anything here")
     for row in shown:
         used = "" if row["lease"] is None else f", has used it last: {row['lease']}"
-        size = f"{count(row['files'])} files, {count(row['bytes'])} bytes, written on {clock_time(row['written'])}"
+        size = (
+            f"{counted(row['files'], 'file')}, {counted(row['bytes'], 'byte')}, written on {clock_time(row['written'])}"
+        )
         console.print(f"{row['query']}  {size}{used}{'; deleted' if forgotten else ''}")
 
 
@@ -163,16 +165,16 @@ def _lines(shown: dict[str, Any]) -> list[tuple[str, str]]:
     if shown["objectsRemembered"] is not None:
         since = shown["rememberedSince"]
         all_that = "all that were ever found" if since is None else f"modified since {clock_time(since)}"
-        lines.append(("remembered", f"{count(shown['objectsRemembered'])} objects, {all_that}"))
+        lines.append(("remembered", f"{counted(shown['objectsRemembered'], 'object')}, {all_that}"))
     if shown["leftOut"]:
         lines.append(("left out", ", ".join(f"{count(n)} {reason}" for reason, n in shown["leftOut"].items())))
     if shown["rereads"]:
-        lines.append(("to read again", f"{count(sum(shown['rereads'].values()))} chunks, by request"))
+        lines.append(("to read again", f"{counted(sum(shown['rereads'].values()), 'chunk')}, by request"))
     return lines
 
 
 def _manifest_lines(ledger: QueryLedger, manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    sizes = ", ".join(f"{count(manifest[unit])} {unit}" for unit in ("chunks", "objects", "bytes"))
+    sizes = ", ".join(counted(manifest[f"{unit}s"], unit) for unit in ("chunk", "object", "byte"))
     lines = [(manifest["manifest"], sizes), ("", _span(manifest))]
     return lines if ledger.batches is None else [*lines, ("", _reading(manifest))]
 
@@ -183,7 +185,7 @@ def _reading(manifest: dict[str, Any]) -> str:
         return f"all its chunks in known batches are read{last}" if last else "no batch that Spark still knows names it"
     done = manifest["read"] or 0
     planned = f", {count(manifest['planned'])} planned" if manifest["planned"] > done else ""
-    return f"{count(done)} chunks read{planned}{last}"
+    return f"{counted(done, 'chunk')} read{planned}{last}"
 
 
 def _span(shown: dict[str, Any]) -> str:

@@ -56,6 +56,12 @@ class BuiltInQuery:
         newest = self._logged(self.batches[-1]) if self.batches else None
         offsets = self._begins if newest is None else dict(enumerate(source.value for source in newest.sources))
         self.sources = sorted(place for place, value in offsets.items() if built_in_offset(value) is not None)
+        without = [place for place, value in sorted(offsets.items()) if value == {}]
+        if not self.sources and without:
+            raise OptionError(
+                f"CHECKPOINT is {folder.address}, and its source {without[0]} has found no topic yet, so there is no "
+                "offset to go on from: begin with a new checkpoint and startingOffsets=earliest"
+            )
         if not self.sources:
             raise OptionError(
                 f"CHECKPOINT is {folder.address}, which is no checkpoint with Spark's built-in Kafka source"

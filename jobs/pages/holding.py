@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from math import inf
 
-from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.figures import clock_time, count, counted, span
 from tidegate.jobs.pages.layout import figure, table_row
 from tidegate.jobs.pages.runs import SourceRun
 from tidegate.sources.progress.source import CompletenessProgress, GeneratedProgress
@@ -43,11 +43,13 @@ def _of_splits(generated: GeneratedProgress) -> str:
         holder = f"{generated.held_by} holds it: its watermark is the least of the active splits."
     if generated.late_rows:
         holder += (
-            f" {count(generated.late_rows)} of {count(generated.rows)} rows came behind the watermark in this run."
+            f" {count(generated.late_rows)} of {counted(generated.rows, 'row')} came behind the watermark in this run."
         )
     if not generated.read_here:
         return holder
-    return f"{holder} The planner itself has shown {count(generated.read_here)} positions to generators in this run."
+    return (
+        f"{holder} The planner itself has shown {counted(generated.read_here, 'position')} to generators in this run."
+    )
 
 
 def _table(generated: GeneratedProgress) -> str:

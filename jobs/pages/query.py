@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.figures import clock_time, count, counted, span
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.holding import holding
@@ -46,9 +46,10 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
     first, last = progresses[0], progresses[-1]
     name = last.name or " and ".join(run.name for run in runs)
     rows = sum(batch.rows for run in runs for batch in run.batches)
+    batches = max(len(run.batches) for run in runs)
     return layout(
         title=f"tidegate: {name}",
-        headline=f"{name}: {count(rows)} rows in {count(max(len(run.batches) for run in runs))} batches",
+        headline=f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}",
         introduction=(
             f"Query {last.id}, run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
             f"{'; it has ended' if ended else ''}." + _missing(first, len(progresses), kept)
@@ -94,7 +95,7 @@ def _cards(run: SourceRun, *, ended: bool) -> list[str]:
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:
     """Return a sentence on the states of the splits in the last plan, and on the split that holds back the others."""
-    splits = f"{count(sum(last.splits.values()))} splits"
+    splits = counted(sum(last.splits.values()), "split")
     states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
     if ended:
         return f"{splits}; in the last plan {states}.{_bad_records(last)}"
@@ -146,8 +147,8 @@ def _batches(run: SourceRun, shown: Trace) -> str:
         pictures.append(legend([key("marked", "batch with late rows")]))
     return figure(
         f"{run.name}: batches",
-        f"{count(sum(rows) / len(rows))} rows and {sum(seconds) / len(seconds):.1f} s on average; "
-        f"at most {count(max(rows))} rows, {max(seconds):.1f} s.{_latency(run)}",
+        f"{counted(sum(rows) / len(rows), 'row')} and {sum(seconds) / len(seconds):.1f} s on average; "
+        f"at most {counted(max(rows), 'row')}, {max(seconds):.1f} s.{_latency(run)}",
         "".join(pictures),
     )
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from tidegate.cli_command import Command
 from tidegate.errors import OptionError, TidegateError
 from tidegate.version import __version__
 
@@ -75,7 +76,7 @@ def tidegate(
     """Read Kafka and S3 with Spark in event-time order across partitions and objects."""
 
 
-@app.command()
+@app.command(cls=Command)
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[
@@ -190,7 +191,7 @@ def show(
     run_show(location, checkpoint=checkpoint, options=option or (), as_json=as_json)
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 def why(
     location: _Location,
     key: Annotated[
@@ -210,7 +211,7 @@ def why(
     run_why(location, key, checkpoint=checkpoint, options=option or (), as_json=as_json)
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 def reread(
     location: _Location,
     objects: Annotated[
@@ -265,7 +266,7 @@ def queries(location: _Location, *, option: _Options = None, as_json: _Json = Fa
     run_queries(location, options=option or (), as_json=as_json)
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 def forget(
     location: _Location,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, as `tidegate ledger queries` names it.")],

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tests.jobs.samples import HOUR
-from tidegate.jobs.figures import clock_time, count, share, span
+from tidegate.jobs.figures import clock_time, count, counted, share, span
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,8 @@ def test_numbers_and_times_are_readable():
 def test_times_that_python_does_not_have_become_the_limits_of_those_that_it_has():
     assert clock_time(10**15) == "9999-12-31 23:59:59"
     assert clock_time(-(10**14)) == "0001-01-01 00:00:00"
+
+
+def test_one_thing_is_not_told_in_the_plural():
+    assert [counted(number, "row") for number in (0, 1, 1_000)] == ["0 rows", "1 row", "1,000 rows"]
+    assert [counted(number, "batch") for number in (0.6, 2)] == ["1 batch", "2 batches"]

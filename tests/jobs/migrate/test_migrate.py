@@ -171,6 +171,15 @@ def test_a_mistake_is_told_in_one_sentence(tidegate, old, arguments, sentence):
     assert (code, output) == (f"tidegate: {sentence.format(old=old)}", "")
 
 
+@pytest.mark.parametrize("committed", [0, 1])
+def test_a_pattern_that_never_matched_a_topic_has_nothing_to_migrate(tidegate, old, committed):
+    write_checkpoint(old, {1: {}}, [[FILES, {}]], committed)
+    assert tidegate("migrate", old)[0] == (
+        f"tidegate: CHECKPOINT is {old}, and its source 1 has found no topic yet, so there is no offset to go on from: "
+        "begin with a new checkpoint and startingOffsets=earliest"
+    )
+
+
 def test_a_checkpoint_that_is_tidegate_s_already_is_refused(tidegate, old, tmp_path):
     write_checkpoint(old, BEGINS, BATCHES, 3)
     new = tmp_path / "new"
