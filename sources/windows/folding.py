@@ -8,6 +8,7 @@ all rows at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,8 @@ __all__ = ["Folded", "fold", "folds"]
 
 _START, _ALL = "__start", "count_all"
 _ARROW = {"count": ("count",), "sum": ("sum",), "min": ("min",), "max": ("max",), "avg": ("sum", "count")}
-_LARGEST = 1 << 62
+_LARGEST = Decimal(1 << 62)
+_DIGITS = 38  # of a decimal in Arrow; a longer sum would be another number, without an error
 _TAKE_ALL = {
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -150,7 +152,7 @@ def _add_groups(folded: dict[Key, list[Folded]], groups: list[tuple[Any, ...]], 
 
 
 def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
-    """Return whether Arrow's results equal the operator's: no sum leaves 64 bits, and no value is NaN."""
+    """Return whether Arrow's results equal the operator's: no sum is too large, and no value is NaN."""
     for call in aggregates.aggregates.values():
         if call.argument == "*" or call.function == "count":
             continue
@@ -158,14 +160,19 @@ def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
         if pa.types.is_floating(column.type):
             if pc.any(pc.is_nan(column)).as_py():
                 return False
-        elif pa.types.is_integer(column.type):
+        elif pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
             bounds = pc.min_max(column).as_py()
-            if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) * table.num_rows > _LARGEST:
+            if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) * table.num_rows > _largest(column.type):
                 return False
-        elif (not pa.types.is_decimal(column.type) and call.function in {"sum", "avg"}) or not _is_ordered(column.type):
+        elif call.function in {"sum", "avg"} or not _is_ordered(column.type):
             return False
     return True
 
 
+def _largest(kind: pa.DataType) -> Decimal:
+    """Return a sum of a type of numbers that Arrow still has."""
+    return Decimal(10) ** (_DIGITS - kind.scale) if pa.types.is_decimal(kind) else _LARGEST
+
+
 def _is_ordered(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(kind) or pa.types.is_temporal(kind) or pa.types.is_string(kind))
+    return bool(pa.types.is_temporal(kind) or pa.types.is_string(kind))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import timezone
 from math import isnan
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,8 +30,16 @@ def comparable(table: pa.Table, names: Collection[str]) -> pa.Table:
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column of keys, in which NaN is one object.  Raises as ``as_values`` does."""
+    """Return the values of a column of keys, in which NaN is one object, and all times have the same time zone.
+
+    PyArrow takes its time zones from pytz or zoneinfo, as other packages and its version demand.  Then the bytes of a
+    pickled key would change with an upgrade, and stored rows are found by these bytes.
+
+    Raises as ``as_values`` does.
+    """
     values = as_values(column)
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        return [None if time is None else time.astimezone(timezone.utc) for time in values]
     return list(map(_with_one_nan, values)) if pa.types.is_floating(column.type) else values
 
 

@@ -62,7 +62,8 @@ class FakeSpark:
         wish = Wish(
             operator, description, packed, keys, columns, results, late, ("n",), event_times, ahead_ms, time_mode
         )
-        self.time_mode, self.key_type = time_mode, to_arrow_type(packed[0].dataType)
+        self.time_mode = time_mode
+        self.key_type, self.number_type = to_arrow_type(packed[0].dataType), to_arrow_type(packed[2].dataType)
         self.processor = WindowProcessor(wish)
         self.processor.init(self)
 
@@ -118,7 +119,7 @@ class FakeSpark:
                 BUCKET: pa.array(buckets, pa.int32()),
                 "__key_0": pa.array(keys, self.key_type),
                 TIME: pa.array(times, pa.int64()),
-                "n": pa.array(numbers, pa.int32()),
+                "n": pa.array(numbers, self.number_type),
             }
         )
         rows_by_bucket = defaultdict(list)

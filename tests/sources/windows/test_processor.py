@@ -311,6 +311,16 @@ def test_floats_that_spark_groups_are_one_key(kind, function):
     assert not spark.stored()
 
 
+@pytest.mark.parametrize("rows", [2, 40])
+def test_a_sum_with_more_digits_than_a_decimal_has_is_told(rows):
+    packed = StructType([*PACKED.fields[:2], StructField("n", DecimalType(38, 0))])
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SqlAggregates(total="sum(n)"))), packed=packed)
+    largest = Decimal(10**38 - 1)
+    spark.batch([("a", 4, largest)] * rows, MIN_TIME)
+    with pytest.raises(FunctionError, match=rf"gave Decimal\('{rows * (10**38 - 1)}'\) for the column 'total'"):
+        spark.batch([], MAX_TIME)
+
+
 @pytest.mark.parametrize(("kind", "after"), [(TimestampNTZType(), 253_402_300_800_000_000), (DateType(), 2_932_897)])
 def test_a_time_that_python_does_not_have_is_told(kind, after):
     packed = StructType([StructField("__key_0", kind), *PACKED.fields[1:]])
