@@ -49,7 +49,7 @@ from tidegate.sources.kafka.positions import (
 )
 from tidegate.sources.kafka.properties import connection_config, planner_config, without_effect
 from tidegate.sources.kafka.properties_file import read_properties
-from tidegate.sources.kafka.starts_and_ends import check_order, given_points
+from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled, warn_of_times
 from tidegate.sources.kafka.without_effect import NO_GROUP
 from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
@@ -310,9 +310,7 @@ class KafkaSource(Source):
         if self.schema_registry_url is not None and not any(origin.startswith(_IN_REGISTRY) for origin in origins):
             beginnings = f"eventTime and watermarkFrom begin with none of {', '.join(_IN_REGISTRY)}"
             reasons.append(f"{names['schema_registry_url']} ({beginnings})")
-        for points in (self._starts, self._ends):
-            reasons += [f"{point.option} ({points[0].option} comes before it)" for point in points[1:]]
-        return reasons
+        return [*reasons, *overruled(self._starts), *overruled(self._ends)]
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -392,6 +390,7 @@ class KafkaSource(Source):
         """Enumerate the subscribed partitions."""
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
+        warn_of_times([*self._starts[:1], *self._ends[:1]])
         kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
         return kind(
             planner_config(

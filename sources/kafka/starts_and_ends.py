@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.positions import Offsets, Timestamp, Timestamps, in_milliseconds
+from tidegate.sources.options import warn_of_seconds
 
-__all__ = ["check_order", "given_points"]
+__all__ = ["check_order", "given_points", "overruled", "warn_of_times"]
 
 
 def given_points(
@@ -34,6 +35,18 @@ def given_points(
     elif offsets is not None:
         points.append(OffsetsSpec(f"{which}Offsets", by_partition=_by_partition(offsets, int)))
     return points
+
+
+def overruled(points: Sequence[OffsetsSpec]) -> list[str]:
+    """Return the options of the points that do nothing, each with the reason."""
+    return [f"{point.option} ({points[0].option} comes before it)" for point in points[1:]]
+
+
+def warn_of_times(points: Sequence[OffsetsSpec]) -> None:
+    """Warn of points with times that are probably in seconds, once for each option."""
+    for point in points:
+        places = [point.default, *point.by_partition.values()]
+        warn_of_seconds(point.option, max((at.timestamp_ms for at in places if isinstance(at, ByTimestamp)), default=0))
 
 
 def check_order(start: OffsetsSpec, end: OffsetsSpec) -> None:
