@@ -39,6 +39,15 @@ OffsetPoint: TypeAlias = int | ByTimestamp
 """An offset; EARLIEST or LATEST, as Kafka numbers them (-2, -1); or a time."""
 
 
+_EXAMPLES = {
+    "startingOffsets": " (-2 is its beginning, -1 its end)",
+    "startingOffsetsByTimestamp": " (0 is its beginning)",
+    "endingOffsets": ", also a new one (-1 is its end, and 0 reads nothing)",
+    "endingOffsetsByTimestamp": ", also a new one (0 reads nothing)",
+}
+"""What may be said of a partition in each option that has to name all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetsSpec:
     """A point in every partition.
@@ -64,8 +73,8 @@ class OffsetsSpec:
             return self.default
         if partition not in self.by_partition:
             raise OptionError(
-                f"{self.option} does not name partition {partition.split_id}, but it must name every partition "
-                "(-2 is its beginning, -1 its end)"
+                f"{self.option} does not name partition {partition.split_id}, but it must name every partition"
+                f"{_EXAMPLES[self.option]}"
             )
         return self.by_partition[partition]
 

@@ -199,6 +199,38 @@ class TestStarts:
         with pytest.raises(OptionError, match=sentence.format(topic=history)):
             self.starts(enumerate_, history, spec)
 
+    @pytest.mark.parametrize(
+        ("option", "point", "hint", "named"),
+        [
+            ("startingOffsets", int, r" \(-2 is its beginning, -1 its end\)", {-2: 0, -1: 2}),
+            ("startingOffsetsByTimestamp", ByTimestamp, r" \(0 is its beginning\)", {0: 0}),
+            ("endingOffsets", int, r", also a new one \(-1 is its end, and 0 reads nothing\)", {-1: 2, 0: 0}),
+            ("endingOffsetsByTimestamp", ByTimestamp, r", also a new one \(0 reads nothing\)", {0: 0}),
+        ],
+    )
+    def test_a_partition_that_a_start_or_an_end_lacks_can_be_named_as_the_error_says(
+        self, kafka, enumerate_, option, point, hint, named
+    ):
+        topic = new_topic(kafka, [100])
+
+        def resolved(by_partition):
+            spec = OffsetsSpec(option, by_partition={TopicPartition(topic, p): at for p, at in by_partition.items()})
+            if option.startswith("starting"):
+                enumerator = enumerate_(Subscribe((topic,)), spec)
+                return enumerator.starts(enumerator.discover(), first=True)
+            enumerator = enumerate_(Subscribe((topic,)), stopping=spec)
+            return enumerator.stops(enumerator.discover())
+
+        assert resolved({0: point(0)}) == {f"{topic}-0": 0}
+        kafka.add_partitions(topic, 2)
+        enumerator = enumerate_(Subscribe((topic,)))
+        await_that(lambda: len(enumerator.discover()) == 2)
+        append(kafka, topic, [], [200, 300])
+        with pytest.raises(OptionError, match=f"^{option} does not name partition {topic}-1, .*every partition{hint}$"):
+            resolved({0: point(0)})
+        for number, offset in named.items():
+            assert resolved({0: point(0), 1: point(number)}) == {f"{topic}-0": 0, f"{topic}-1": offset}
+
     def test_stops_are_resolved_the_same_way(self, enumerate_, history):
         enumerator = enumerate_(Subscribe((history,)), stopping=OffsetsSpec("endingTimestamp", ByTimestamp(200)))
         stops = enumerator.stops(enumerator.discover())
