@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ContractError
+from tidegate.readers.arrow.numpy_arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent
 from tidegate.readers.events.send import send
@@ -145,8 +146,8 @@ def _with_watermarks(
 
 
 def _constant_timestamp(time_ms: int | None, added_us: int, rows: int) -> pa.Array:
-    time_us = None if time_ms is None else time_ms * 1000 + added_us
-    return pa.repeat(pa.scalar(time_us, pa.timestamp("us", "UTC")), rows)
+    kind = pa.timestamp("us", "UTC")
+    return pa.nulls(rows, kind) if time_ms is None else repeated(time_ms * 1000 + added_us, kind, rows)
 
 
 def shown_watermark_ms(offset: Offset) -> int | None:

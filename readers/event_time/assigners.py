@@ -20,6 +20,7 @@ from typing_extensions import Self
 
 from tidegate.errors import did_you_mean, nearest_name
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.event_time.registered import RegistryForm, RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
@@ -57,8 +58,7 @@ class RecordTimestamp:
         """Return the column ``timestamp`` in milliseconds, rounded down; null where it is null."""
         timestamps = batch.column("timestamp")
         # NumPy rounds down.  Arrow's division rounds towards zero, and its floor overflows at the limits of int64.
-        times = timestamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
-        return pa.array(times, mask=np.asarray(timestamps.is_null()))
+        return integers(int64_values(timestamps) // 1000, pa.int64(), are_null(timestamps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.numpy_arrays import are_null, int64_values
 from tidegate.readers.event_time.units import LARGEST_MS
 
 __all__ = [
@@ -253,8 +254,8 @@ ALSO_BEFORE_1970 = EventTimePolicy(earliest_ms=LEAST_MS)
 
 def int64_times(times: pa.Int64Array) -> Times:
     """Return times in which null means that there is none."""
-    numbers: Times = (times.fill_null(NO_TIME) if times.null_count else times).to_numpy()
-    return numbers
+    numbers = int64_values(times)
+    return np.where(are_null(times), NO_TIME, numbers) if times.null_count else numbers
 
 
 def _fault(time_ms: np.int64) -> str:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tidegate.errors import ContractError
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.numpy_arrays import integers
 from tidegate.readers.event_time.assigners import (
     HeaderTimestamp,
     JsonTimestamp,
@@ -172,7 +173,7 @@ class RecordTimes:
 
 
 def _counted(judged: JudgedTimes) -> pa.Int64Array:
-    return pa.array(judged.times, mask=judged.times == NO_TIME)
+    return integers(judged.times, pa.int64(), judged.times == NO_TIME)
 
 
 def _checked(assigned: object, rows: int, name: str) -> pa.Int64Array:
@@ -181,7 +182,7 @@ def _checked(assigned: object, rows: int, name: str) -> pa.Int64Array:
     if isinstance(assigned, np.ndarray):
         if assigned.dtype != np.int64 or assigned.ndim != 1:
             raise ContractError(f"{complaint} an array of {assigned.dtype} with {assigned.ndim} dimensions; {wanted}")
-        assigned = pa.array(assigned)
+        assigned = integers(assigned, pa.int64())
     if not isinstance(assigned, pa.Array):
         raise ContractError(f"{complaint} a {type(assigned).__qualname__}; {wanted}")
     if assigned.type != pa.int64():

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError
-from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.cluster import UnknownPartitionError
@@ -150,7 +150,7 @@ class KafkaSplitReader(SplitReader):
         if self._judges_by_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
-            column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))
+            column = integers(int64_values(times) * MICROSECONDS, pa.timestamp("us", "UTC"), are_null(times))
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
         return TimedBatch(number, batch, times, is_aside)
 

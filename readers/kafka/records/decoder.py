@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.numpy_arrays import integers, repeated, repeated_text
 from tidegate.readers.compiled import compiled
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.schema import HEADER_LIST, MICROSECONDS, arrow_schema
@@ -200,11 +201,11 @@ class _Columns:
         columns = [
             _to_arrow(self._keys, pa.binary(), rows),
             _to_arrow(self._values, pa.binary(), rows),
-            pa.repeat(pa.scalar(partition.topic, pa.string()), rows),
-            pa.repeat(pa.scalar(partition.partition, pa.int32()), rows),
-            pa.array(self._offsets[:rows]),
-            pa.array(self._timestamps[:rows]).view(pa.timestamp("us", "UTC")),
-            pa.array(self._timestamp_types[:rows]),
+            repeated_text(partition.topic, rows),
+            repeated(partition.partition, pa.int32(), rows),
+            integers(self._offsets[:rows], pa.int64()),
+            integers(self._timestamps[:rows], pa.timestamp("us", "UTC")),
+            integers(self._timestamp_types[:rows], pa.int32()),
         ]
         if self._include_headers:
             headers = int(self._used[HEADERS])
