@@ -42,6 +42,8 @@ def why_operator(
 
 def why_not_in_spark(rows: DataFrame) -> str | None:
     """Return why Spark's aggregation cannot use the source's watermark as Flink would; None: it can."""
+    if relations.holds_results_of_state(rows):
+        return "the stream holds results of a stateful step, such as other windows"
     if relations.has_watermark(rows):
         return "the watermark is that of the stream's own withWatermark"
     if not relations.lets_columns_through(rows):

@@ -35,12 +35,14 @@ class Parts:
     arguments: Spark expressions for each row, by the name of their column.
     aggregates: the aggregates of each window, as ``SqlAggregates`` has them, by the name of their column.
     types: the types of the aggregates.
+    texts: the aggregates as the user wrote them.
     results: Spark expressions over the aggregates, by the name of the result.
     """
 
     arguments: Mapping[str, str]
     aggregates: Mapping[str, str]
     types: Mapping[str, DataType]
+    texts: Mapping[str, str]
     results: Mapping[str, str]
 
     def function(self) -> SqlAggregates:
@@ -99,7 +101,7 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
                 f"{taken.texts[name]!r} is {kind.simpleString()}, and the operator of windows compares single "
                 "values only, without a collation: use reduce(), or an AggregateFunction"
             )
-    return Parts(taken.arguments, taken.aggregates, types, results)
+    return Parts(taken.arguments, taken.aggregates, types, taken.texts, results)
 
 
 def described_aggregates(rows: DataFrame, expressions: Mapping[str, str]) -> dict[str, str]:

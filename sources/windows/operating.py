@@ -85,7 +85,7 @@ def with_expressions(
     types = ", ".join(kind.simpleString() for kind in parts.types.values())
     of_aggregates = {**described_aggregates(stream.rows, expressions), "types of the aggregates": types}
     description = {**windows.description, **of_aggregates}
-    kept = _kept(stream, windows, description, arguments, schema, reads_rows=windows.reads_rows)
+    kept = _kept(stream, windows, description, arguments, schema, parts.texts, reads_rows=windows.reads_rows)
     results = [f.expr(text).alias(name) for name, text in parts.results.items()]
     if stream.late is not None:  # a late row has no results, but a count of no rows would be 0
         is_result = f.col(OUTPUT) == RESULTS
@@ -99,7 +99,7 @@ def with_function(stream: Stream, operator: WindowOperator, schema: StructType |
     columns = _columns(schema)
     for place, name in enumerate(columns.names):
         check_result(stream.rows, name, [*stream.keys, *COLUMNS, *columns.names[:place]])
-    return _kept(stream, operator, operator.description, {}, columns, reads_rows=True)
+    return _kept(stream, operator, operator.description, {}, columns, {}, reads_rows=True)
 
 
 def _columns(schema: StructType | str) -> StructType:
@@ -131,6 +131,7 @@ def _kept(
     description: Mapping[str, str],
     arguments: Mapping[str, Column],
     results: StructType,
+    texts: Mapping[str, str],
     *,
     reads_rows: bool,
 ) -> DataFrame:
@@ -139,6 +140,7 @@ def _kept(
     description: the description of the operator.
     arguments: the columns that its function reads.
     results: the columns that its function returns.
+    texts: the aggregates of SQL as the user wrote them, by these columns.
     reads_rows: whether any part of the operator also reads the columns of the rows.
     """
     _check(stream.rows.sparkSession)
@@ -181,6 +183,7 @@ def _kept(
         has_event_times=has_event_times,
         ahead_ms=relations.ahead_ms(stream.rows) if holds_results and has_event_times else None,
         time_mode=time_mode,
+        texts=texts,
     )
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(

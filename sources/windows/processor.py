@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -54,6 +54,7 @@ class Wish:
     has_event_times: whether the rows have event times.
     ahead_ms: how far Spark's watermark is ahead of the sources'; None: no row is the result of a stateful step.
     time_mode: the kind of time of Spark's timers.
+    texts: the aggregates of SQL as the user wrote them, by the function's columns; empty for a function in Python.
 
     Results of a stateful step come before the watermark that made them due, as in Flink.  So such rows are late only
     behind the watermark of the batch before, and buckets keep that watermark.
@@ -70,6 +71,7 @@ class Wish:
     has_event_times: bool
     ahead_ms: int | None
     time_mode: TimeMode
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Result:
@@ -160,7 +162,7 @@ class WindowProcessor(StatefulProcessor):
             else:
                 bucket.keys.pop(key, None)
         output = {} if wish.late is None else {OUTPUT: RESULTS}
-        for one, values in zip(given, checked(given, wish.results, wish.keys), strict=True):
+        for one, values in zip(given, checked(given, wish.results, wish.keys, wish.texts), strict=True):
             named = dict(zip(wish.keys, one.key, strict=True))
             yield _Result({**named, **_bounds(one.window), **output, **values})
         self._state.store(bucket, _next_call(bucket, wish, spark_ms, now_ms))

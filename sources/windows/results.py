@@ -22,12 +22,13 @@ class Given(NamedTuple):
 
 
 def checked(
-    given: Sequence[Given], columns: Mapping[str, pa.DataType], keys: Collection[str]
+    given: Sequence[Given], columns: Mapping[str, pa.DataType], keys: Collection[str], texts: Mapping[str, str]
 ) -> list[Mapping[str, Any]]:
     """Return the values of results by their columns.
 
     columns: by name, with their types.
     keys: columns that a result may also have, because a reduced row has them.
+    texts: by column, the aggregate of SQL that the user wrote; empty for a function in Python.
 
     Raises FunctionError for a result that is no mapping, has other columns, or a value of another type.
     """
@@ -36,6 +37,11 @@ def checked(
         # A check of all values at once is ten times as fast; single values are checked only to find the wrong one.
         if not _fits([value[name] for value in values], kind):
             wrong = next(n for n, value in enumerate(values) if not _fits([value[name]], kind))
+            if name in texts:
+                raise FunctionError(
+                    f"The aggregate {texts[name]!r} is {values[wrong][name]!r}, which is too large for its type {kind} "
+                    f"{_where(given[wrong])}."
+                )
             raise FunctionError(
                 f"A function of the windows gave {values[wrong][name]!r} for the column {name!r}, "
                 f"which is {kind} {_where(given[wrong])}."

@@ -327,6 +327,9 @@ def test_a_stream_with_a_watermark_or_a_step_that_hides_columns_goes_to_the_oper
     assert own.explain().endswith("the watermark is that of the stream's own withWatermark")
     hidden = tidegate.windowed(rows.mapInPandas(lambda batches: batches, rows.schema), "split", "timestamp")
     assert hidden.window(FIVE).explain().endswith("does not let the source's watermark through")
+    counts = tidegate.windowed(rows, "split", "timestamp").window(FIVE).aggregate(n="count(*)")
+    over = tidegate.windowed(counts, "split", "window_end").window(FIVE)
+    assert over.explain().endswith("because the stream holds results of a stateful step, such as other windows")
 
 
 @pytest.mark.parametrize("previous", [False, True])
