@@ -56,6 +56,11 @@ class WindowOperator:
         return cleans_up or self.trigger.processing_time
 
     @property
+    def reads_watermark(self) -> bool:
+        """Return whether results may depend on the watermark: by windows, timers, or a context that shows it."""
+        return self.event_time is not False or self.evictor is not None or self.function.process is not None
+
+    @property
     def reads_rows(self) -> bool:
         """Return whether trigger, assigner or evictor may read columns of rows, besides those of the function."""
         parts = (self.trigger, self.assigner, self.evictor)

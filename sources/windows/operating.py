@@ -171,6 +171,7 @@ def _kept(
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
     description = {**of_stream, "number of buckets": str(stream.buckets), **description}
     has_event_times = stream.event_time is not None
+    keeps_watermark = holds_results and has_event_times and operator.reads_watermark
     wish = Wish(
         operator=operator,
         description=description,
@@ -181,7 +182,7 @@ def _kept(
         late=stream.late,
         late_columns=tuple(original),
         has_event_times=has_event_times,
-        ahead_ms=relations.ahead_ms(stream.rows) if holds_results and has_event_times else None,
+        ahead_ms=relations.ahead_ms(stream.rows) if keeps_watermark else None,
         time_mode=time_mode,
         texts=texts,
     )

@@ -13,6 +13,8 @@ from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.windows import operating, packing, relations
 from tidegate.windows import (
     AggregateFunction,
+    ContinuousEventTimeTrigger,
+    CountTrigger,
     DeltaEvictor,
     DeltaTrigger,
     EventTimeSessionWindows,
@@ -29,6 +31,8 @@ from tidegate.windows import (
 FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
 TIMED_OUT = ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(seconds=1))
+COUNTED = PurgingTrigger.of(CountTrigger.of(2))
+ENDLESS = PurgingTrigger.of(ContinuousEventTimeTrigger.of(timedelta(seconds=1)))
 SESSIONS_OF_THE_CLOCK = ProcessingTimeSessionWindows.with_gap(timedelta(seconds=1))
 
 
@@ -374,6 +378,25 @@ def test_windows_shuffle_only_the_columns_that_their_parts_read(windows, monkeyp
     sessions.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
     windows.trigger(PurgingTrigger.of(DeltaTrigger.of(1, lambda last, row: 0))).aggregate(rows="count(*)")
     assert packed_columns == [["__key_0", "__time"], *[["__key_0", "__time", "split", "position", "timestamp"]] * 2]
+
+
+OVER = {
+    "event time": (lambda w: w.window(FIVE).side_output_late("late").aggregate(n="sum(n)"), 1),
+    "counts": (lambda w: w.window(GlobalWindows.create()).trigger(COUNTED).aggregate(n="sum(n)"), None),
+    "processing time": (lambda w: w.window(SESSIONS_OF_THE_CLOCK).aggregate(n="sum(n)"), None),
+    "function": (lambda w: w.window(GlobalWindows.create()).trigger(COUNTED).process(Keeps(), "n bigint"), 1),
+    "timers": (lambda w: w.window(GlobalWindows.create()).trigger(ENDLESS).aggregate(n="sum(n)"), 1),
+}
+
+
+@pytest.mark.parametrize("kind", OVER)
+def test_windows_over_windows_keep_the_watermark_in_their_state_only_if_it_matters(windows, monkeypatch, kind):
+    wishes = []
+    made = operating.Wish
+    monkeypatch.setattr(operating, "Wish", lambda **fields: wishes.append(made(**fields)) or wishes[-1])
+    over, ahead_ms = OVER[kind]
+    over(tidegate.windowed(windows.aggregate(n="count(*)"), "split", "window_end"))
+    assert [wish.ahead_ms for wish in wishes] == [ahead_ms]
 
 
 def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots(spark):
