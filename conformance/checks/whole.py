@@ -11,10 +11,10 @@ __all__ = ["check_whatever_happens_every_row_comes_once", "check_whatever_happen
 
 _SECONDS = 8.0
 _TESTED = (
-    "Hypothesis makes up lives of up to 25 steps on a clock of their own: rows and splits come, are completed and "
-    "deleted, batches are planned, read and committed, the planner is killed before and after a commit and restarted "
-    "from its JSON, splits fall idle and wake, runs are bounded, the cluster is resized. A judge that shares no code "
-    "with the planner looks at every row. "
+    "Hypothesis makes up lives of up to 25 steps, with a virtual clock. Rows and splits come, are completed and "
+    "deleted. Batches are planned, read and committed. The planner is killed before and after a commit, and "
+    "restarted from its JSON. Splits fall idle and wake, runs are bounded, and the cluster is resized. A judge that "
+    "shares no code with the planner looks at every row. "
 )
 _LOOK_AT = (
     "starts() of a split that comes later",

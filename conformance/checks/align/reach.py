@@ -38,8 +38,8 @@ _RULES = "docs/planning.md: The rules of a plan"
     "no row past the bound is read",
     purpose="A row that is read too early moves Spark's watermark, and makes all others late.",
     tested="Two splits, one 60 s behind the other, are read with a max drift of 10 s.",
-    passes="In each batch every row lies less than 10 s past the oldest row that was unread before it; the split that "
-    "is ahead waits, and then continues.",
+    passes="In each batch every row is less than 10 s later than the oldest row that was unread before it. The split "
+    "that is ahead waits, and then continues.",
     look_at=("lookup(): the first row at or after the time", "peek(): the first row at or after the position"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a resumption"),

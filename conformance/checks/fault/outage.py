@@ -31,10 +31,10 @@ _HINTS = (
     "a connection that broke and is used again",
 )
 _PASSES = (
-    "Both end within 90 s, with what they should or with a ConnectorError, DeadlineError or CorruptDataError; what "
-    "is read is right; and a new run delivers every row once."
+    "Both end within 90 s, without an error or with a ConnectorError, DeadlineError or CorruptDataError. Rows that "
+    "were read are right. A new run delivers every row once."
 )
-_TESTED = "A batch is logged and more rows come; then, while {}, the next one is planned and this one is read."
+_TESTED = "A batch is logged, and more rows come. Then {}. Meanwhile the next batch is planned, and this one is read."
 
 
 @rule(
@@ -43,7 +43,7 @@ _TESTED = "A batch is logged and more rows come; then, while {}, the next one is
     tier=Tier.FAULTS,
     purpose="A planner that waits forever hangs the query without a word; one that continues without an answer "
     "loses rows.",
-    tested=_TESTED.format("every connection breaks and none is taken"),
+    tested=_TESTED.format("every connection breaks, and no new one is accepted"),
     passes=_PASSES,
     look_at=_HINTS,
     needs=(Ability.FAULT_DISCONNECT,),
@@ -81,7 +81,7 @@ def check_slow_answers_double_nothing(lab: Lab) -> None:
     "damaged answers are never believed",
     tier=Tier.FAULTS,
     purpose="A row with a flipped bit is wrong data that may stay unnoticed for months.",
-    tested=_TESTED.format("some answers have a flipped bit or end early") + "  All rows are read four times.",
+    tested=_TESTED.format("some answers have a flipped bit, or end early") + "  All rows are read four times.",
     passes="Every reading gives the rows and values that were written, or a CorruptDataError, ConnectorError or "
     "DeadlineError; and a new run delivers every row once.",
     look_at=(
@@ -117,7 +117,7 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     "a crash of the other side costs no rows",
     tier=Tier.FAULTS,
     purpose="A broker that is killed and comes back must not end in lost or doubled rows.",
-    tested=_TESTED.format("the process of the other side is killed, before it comes back with all its data"),
+    tested=_TESTED.format("the process of the other side is killed, and later comes back with all its data"),
     passes=_PASSES,
     look_at=("stale knowledge of the other side, such as sessions and leaders", *_HINTS),
     needs=(Ability.FAULT_CRASH,),
@@ -136,8 +136,8 @@ def check_a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
     "a connection that breaks within a range doubles nothing",
     tier=Tier.FAULTS,
     purpose="After a reconnect a reader must continue exactly after its last row: otherwise a row is doubled or lost.",
-    tested="Of a range of some MB the first Arrow batch is taken; then every connection breaks, or the other "
-    "side is killed, for a third of a second, while the others are asked for.",
+    tested="The first Arrow batch of a range of some MB is read. Then, for a third of a second, every connection "
+    "breaks, or the other side is killed. Meanwhile the other batches are requested.",
     passes="The reader gives every row once, in order, or an error; another one gives every row once.",
     look_at=("the position of the reader after a time-out or a new connection", "pages that are asked for again"),
     witness=("rows that came after the break",),

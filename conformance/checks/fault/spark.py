@@ -23,8 +23,8 @@ _HELD = 1
     purpose="People who are woken at night by a failed query need the reason, and a restart that just works.",
     tested="A stream has read rows; more come; its next run starts while every connection breaks, or "
     "the other side is killed, and one after that.",
-    passes="The run that fails says why in one sentence, without a traceback of Python and without a secret; the next "
-    "run delivers every row that is left, once.",
+    passes="The run that fails says why in one sentence, without a traceback of Python and without a secret. The "
+    "next run delivers every row that is left, once.",
     look_at=(
         "which errors of the client become ConnectorError: others come with a traceback",
         "texts of the client that are passed on, and hold its configuration",
@@ -58,8 +58,9 @@ def check_a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> Non
     "a killed driver costs no rows",
     tier=Tier.FAULTS,
     purpose="Clusters and broken machines kill drivers, at any moment.",
-    tested="A driver in a process of its own streams into a file for each batch, and is killed (SIGKILL, with all that "
-    "it started) when the second file is written and not committed; another driver continues from its checkpoint.",
+    tested="A driver in a process of its own streams into a file for each batch. It is killed (SIGKILL, with all "
+    "that it started) when the second file is written and not committed. Another driver continues from its "
+    "checkpoint.",
     passes="The second batch is read again with the same rows, and the files hold every row once.",
     look_at=(
         "resources that only close() releases, such as locks: a killed planner never calls it",

@@ -36,8 +36,8 @@ _CYCLES = 3
 @rule(
     "LIFE-1",
     "constructors open nothing",
-    purpose="Spark makes sources and readers in many processes, copies them, and throws them away unclosed: "
-    "what they open stays open, and a server that is away fails what needs no server.",
+    purpose="Spark makes sources and readers in many processes, copies them, and does not close them. So resources "
+    "that they open stay open, and a server that is away breaks code that needs no server.",
     tested="A source, enumerators with and without a state, and readers are made, and what the process holds and does "
     "meanwhile is watched.",
     passes="No connection is made, no host is looked up, and no thread, process, socket or file is there that was not.",
@@ -69,8 +69,8 @@ def check_constructors_open_nothing(lab: Lab) -> None:
     "a run leaves nothing open",
     purpose="Drivers live for months and start many queries: open resources of each add up until none are left.",
     tested=f"A query is started, read and stopped {_WARM_UP} times, and then {_CYCLES} times more.",
-    passes="After the last stop there are no more threads, processes, sockets and files than after the first ones; "
-    "what a pool keeps for the process may stay.",
+    passes="After the last stop there are no more threads, processes, sockets and files than after the first ones. "
+    "Those that a pool keeps for the process may stay.",
     look_at=(
         "close() of the enumerator: every client, pool and thread that it made",
         "resources that are opened again after close()",

@@ -101,8 +101,8 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
     "LIFE-16",
     "commit() may be repeated and may be missing",
     purpose="It is called before every plan, often with the same positions, and never for the last batch of a run.",
-    tested="commit() is called with the same positions again and again, while nothing and while all is read; a run in "
-    "which it was not called is followed by another one.",
+    tested="commit() is called again and again, at first with the positions before all rows, and at last with those "
+    "behind them. A run without any call is followed by another one.",
     passes="Rows that are not committed can still be found and read; repeated calls change nothing.",
     look_at=(
         "resources released before the positions cover them",
@@ -146,8 +146,8 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
     "LIFE-17",
     "details lead to the same rows",
     purpose="A batch is planned once and read often, also with the details of another planner.",
-    tested="Every part of every split is read with the details that an enumerator gives, with those that it gives "
-    "later, and with those of one that was restored; pickled, as they travel.",
+    tested="Every part of every split is read with the details of three enumerators: the first one, the same one "
+    "later, and a restored one. Details are pickled, as on their way to a task.",
     passes="The rows are the same.",
     look_at=("a clock or a random id in details", "facts that only the run that discovered a split knows"),
     source="SupportsDetails.details: the same rows for the same range",

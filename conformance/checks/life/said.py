@@ -156,8 +156,8 @@ def check_an_error_is_one_sentence(lab: Lab) -> None:
     "LIFE-12",
     "secrets stay hidden",
     purpose="Offsets, logs and errors are shared, copied and kept for years: everybody knows a password in them.",
-    tested="A query runs and fails while everything that it says is kept: texts of source, enumerator and reader, logs "
-    "at DEBUG, offsets, reports, and errors with their causes.",
+    tested="A query runs and fails. All its texts are kept: those of source, enumerator and reader, logs at DEBUG, "
+    "offsets, reports, and errors with their causes.",
     passes="None of the harness's secrets is in any of it.",
     look_at=(
         "fields that hold secrets: repr=False, which also hides them in errors",

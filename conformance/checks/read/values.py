@@ -151,10 +151,10 @@ def check_rows_before_1970_are_read(lab: Lab) -> None:
 @rule(
     "READ-26",
     "event times come as they were written",
-    purpose="Spark's windows and watermark go by the column: rows whose times shift on their way are late, or in "
+    purpose="Spark's windows and watermark go by the column. Rows whose times shift on their way are late, or in "
     "another window, however well they were planned.",
-    tested="Rows have event times of all kinds: of a full second and of a millisecond, in a leap day, around the hours "
-    "that clocks turn back or forward, and years apart.",
+    tested="Rows have event times of all kinds: at a full second and at a millisecond, on a leap day, when clocks "
+    "change, and years apart.",
     passes="Every row has the event time that it was written with, to the millisecond.",
     look_at=(
         "a time that is read in the zone of the machine",

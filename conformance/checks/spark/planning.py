@@ -40,12 +40,12 @@ def _written(lab: Lab) -> int:
     "SPARK-8",
     "every read limit of Spark is kept",
     tier=Tier.SPARK,
-    purpose="A batch that is greater than what was asked for does not fit into memory; one that never reads anything, "
-    "because its limit is small, hangs.",
+    purpose="A batch that is greater than its limit does not fit into memory. A query whose limit is too small for "
+    "any row never reads anything.",
     tested="A stream of ten rows is planned and read under each ReadLimit that Spark knows; those in bytes and files "
     "where the enumerator has cost().",
-    passes="Under each limit all rows come once; with ReadMaxRows no batch has more, with ReadAllAvailable there is "
-    "one batch, and ReadMinRows does not keep back what is enough.",
+    passes="Under each limit all rows come once. With ReadMaxRows no batch has more rows, with ReadAllAvailable "
+    "there is one batch, and ReadMinRows holds nothing back once there are enough rows.",
     look_at=(
         "cost() of all ranges together: each range holds every row that begins in it, so round up for each",
         "positions_are_rows, which must be true only where it is",
@@ -81,8 +81,8 @@ def check_every_read_limit_is_kept(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="Spark asks for the partitions of a batch again after a restart; others than before give other rows, which "
     "are lost or doubled.",
-    tested="The partitions of each batch are asked for twice, and again in another process that planned nothing; they "
-    "are pickled on the way, as Spark does.  The first process has ended when they are read again.",
+    tested="The partitions of each batch are requested twice, and again in another process that planned nothing. "
+    "They are pickled on the way, as Spark does.  The first process has ended when they are read again.",
     passes="All three are equal, their rows come once, and a batch of nothing has no partitions.",
     look_at=(
         "cost(): anything that depends on earlier calls, because it decides how a batch is divided",

@@ -77,8 +77,8 @@ def check_a_batch_query_reads_what_was_written(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="Trigger.AvailableNow by a scheduler is the cheapest way to run a stream; what a run leaves out or reads "
     "again is wrong data.",
-    tested="Three runs with Trigger.AvailableNow over one checkpoint: with rows, with none that are new, and with "
-    "more rows in old splits and in a new one.  Spark never tells a run's last commit.",
+    tested="Three runs with Trigger.AvailableNow share a checkpoint. The first has rows, the second has no new ones, "
+    "and the third has more rows in old splits and in a new one.  Spark never tells a run's last commit.",
     passes="The first and the third run deliver what is new, each row once, and the second delivers nothing.",
     look_at=(
         "enumerator(state): a run begins with only its snapshot",
@@ -108,7 +108,7 @@ def check_a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     "a batch is the same whenever it is read",
     tier=Tier.SPARK,
     purpose="Spark reads a batch again for every action in foreachBatch, for a task that failed, and after a restart "
-    "when it was not committed: other rows then are lost or doubled by the sink.",
+    "before its commit. If the rows differ, the sink loses or doubles some.",
     tested="Each batch is read by two actions.  Then the last commit is taken out of the checkpoint, as after "
     "a kill of the driver, and the stream is started again.",
     passes="All readings of a batch give the same rows, and the stream continues behind it.",
@@ -176,8 +176,8 @@ def check_a_running_stream_takes_what_comes(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="What every query leaves behind adds up on a driver that runs for months, until it has no sockets, "
     "threads or memory left.",
-    tested="A stream reads, is stopped, and then the planner process and what it started, the threads of the driver, "
-    "and the connections of the Python workers are looked for.",
+    tested="A stream reads and is stopped. Then the rule looks for the planner process and its children, the threads "
+    "of the driver, and the connections of the Python workers.",
     passes="stop() returns within 30 s, and soon after it nothing is there that was not there before.",
     look_at=(
         "close() of the enumerator: threads and processes that it leaves running",
@@ -217,8 +217,8 @@ def check_nothing_is_left_of_a_stopped_stream(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="A row that is read too early moves Spark's watermark, and then rows of slower splits are dropped as late.",
     tested="Two splits, one 60 s behind the other, with a max drift of 20 s and the column source_watermark.",
-    passes="In each batch every row lies less than 20 s past the oldest row that was unread before it, none is older "
-    "than the watermark before it, and the column says the watermark that the offset holds.",
+    passes="In each batch every row is less than 20 s later than the oldest row that was unread before it. No row is "
+    "older than the watermark before the batch. The column has the watermark of the offset.",
     look_at=("lookup(): the first row at or after the time", "peek() and latest(), from which the watermark comes"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a watermark"),

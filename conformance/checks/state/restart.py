@@ -33,7 +33,7 @@ __all__ = [
     "STATE-1",
     "a restart goes on with the rest",
     purpose="Every deployment is a restart: rows that it loses or doubles are wrong data each time.",
-    tested="Two splits are read a few rows at a time, and the query is stopped and started after every batch; rows "
+    tested="Two splits are read a few rows at a time. The query is stopped and started after every batch, and rows "
     "are added while it is down.",
     passes="Every row comes once.",
     look_at=(
@@ -71,8 +71,8 @@ def check_a_restart_goes_on_with_the_rest(lab: Lab) -> None:
     "a start is kept though the first batch fails",
     purpose="A query that begins at the end, and whose first batch fails, otherwise begins at a later end: what came "
     "in between is lost.",
-    tested="A query that begins behind what is there plans its first batch and is killed before the batch is read; "
-    "rows come; it is started again.",
+    tested="A query that begins at the end plans its first batch and is killed before the batch is read. Rows come, "
+    "and it is started again.",
     passes="The rows that came after the first plan are delivered, and those before it are not.",
     look_at=("extents() and starts() in a run with a state: only the first run looks for the end",),
     needs=(Ability.START_AT_END,),
@@ -170,8 +170,8 @@ def check_a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
     "STATE-6",
     "a batch that was logged gives the same rows after a crash",
     purpose="Spark reads the last batch again after a crash; a sink with a part of it would get another part.",
-    tested="A batch is planned and read, and the planner is killed before the batch is committed; rows and, where "
-    "there can be, a split are added; the next run reads the batch again.",
+    tested="A batch is planned and read, and the planner is killed before the batch is committed. Rows are added, "
+    "and a split where that is possible. The next run reads the batch again.",
     passes="Both readings give the same rows.",
     look_at=(
         "the reader must read to the end of its range, not to the present end",
@@ -203,7 +203,7 @@ def check_a_batch_that_was_logged_comes_again(lab: Lab) -> None:
     "a crash at any point of a batch loses nothing and doubles nothing",
     purpose="Machines fail at any point: rows that are noted too early are lost, those noted too late come twice.",
     tested="The planner is killed in four batches: before the offset is stored, after it, after the rows were read, "
-    "and after the commit; rows are added each time.",
+    "and after the commit. Rows are added each time.",
     passes="Every row comes once.",
     look_at=(
         "rows that are acknowledged, deleted or noted when they are found, and not after commit()",
@@ -277,7 +277,7 @@ def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     "a planner that was killed is succeeded by the next",
     purpose="A killed planner closes nothing. A lock that it leaves stops the query until somebody deletes it.",
     tested="A planner in a process of its own plans the first batch and is killed (SIGKILL) before the offset is "
-    "stored; the query is started here.",
+    "stored. Then the query is started here.",
     passes="The query delivers every row once.",
     look_at=(
         "locks, leases and sessions that only close() releases",

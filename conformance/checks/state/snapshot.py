@@ -108,7 +108,7 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
     purpose="If a restart writes its state differently, every start costs a batch that reads nothing.  And states "
     "that cannot be compared hide real changes.",
     tested="A snapshot is given to a new enumerator here, and to one in another process, where sets have another "
-    "order; both look at splits to which nothing came.",
+    "order. Both look at splits without new rows.",
     passes="All three snapshots are the same text.",
     look_at=(
         "the order of sets: sort them",

@@ -135,8 +135,8 @@ class _Greatest(WatermarkGenerator):
     "them open forever.",
     tested="Rows are read in batches of three with a generator of the greatest event time, and the planner is killed "
     "after every batch.",
-    passes="The watermark of a batch is at most what the generator says of the rows before it; at the end it is what "
-    "the generator says of all rows.",
+    passes="The watermark of a batch is at most the generator's watermark of the rows before it. At the end it is "
+    "the generator's watermark of all rows.",
     look_at=("a range that read_timed() cannot read again after a restart", "a snapshot that a reader needs"),
     witness=("a watermark behind unread rows",),
     source="docs/watermarks.md: How it works",

@@ -222,8 +222,8 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     level=Level.SHOULD,
     purpose="A smaller watermark holds back the last results: the last window, and the last sessions.",
     tested="Splits are read to their ends by a bounded run, with an out-of-orderness of 2 s.",
-    passes="The watermark is the last event time of the slowest split that may continue, or of all if none may, "
-    "less 2 s and 1 ms.",
+    passes="The watermark is the last event time of the slowest split that may continue, less 2 s and 1 ms. If no "
+    "split may continue, all splits count.",
     look_at=("latest(): too small", "extents(): complete"),
     witness=("a bounded run",),
     source=_FORMULA,
