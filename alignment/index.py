@@ -144,8 +144,8 @@ class TimeIndex:
     def _last(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return the event time of the last record before each end; None: there is no record.
 
-        Steps back from the end in doubling strides until a peek sees a record before the end, and then bisects the
-        rest: after that record there may be others, and holes.
+        Steps back from the end in doubling strides until a peek sees a record before the end.  Then it bisects the
+        rest, since other records and holes may follow that record.
         """
         last: dict[SplitId, Head] = {}
         # For each split, a position after which there is no record before its end.

@@ -119,8 +119,8 @@ class WatermarkStrategy:
 
         The watermark of a batch comes from the rows before the batch.
 
-        Raises StrategyError if ``supplier`` cannot be called without arguments, such as a generator in place of its
-        class, or a function of a context as in Flink.
+        Raises StrategyError if ``supplier`` cannot be called without arguments.  Such are a generator in place of its
+        class, and a function of a context as in Flink.
         """
         if not _takes_nothing(supplier):
             name = getattr(supplier, "__qualname__", type(supplier).__name__)

@@ -160,7 +160,7 @@ class SupportsAvailability(Protocol):
         Called in place of ``extents`` before every plan, except the first plan of a query and the plans of bounded
         runs, which need all splits.  A split without an extent is neither read nor peeked at; it holds back the bound
         and the watermark.  After this call, methods such as ``peek`` may raise UnavailableError for a split that has
-        become unavailable: then this method is called again, for another plan.
+        become unavailable.  Then this method is called again, for another plan.
 
         Raises DeadlineError when no split has been available for a long time.
         """

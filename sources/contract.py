@@ -56,8 +56,8 @@ class Source(BaseModel, ABC):
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
         ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``,
         ``alignmentLocation``.
-    alignment: ``event-time`` cuts every batch at one event time; ``watermark`` pauses splits whose generators are the
-        max drift or more past the slowest one; ``none`` shares each batch by backlog.
+    alignment: ``event-time`` cuts every batch at one event time.  ``watermark`` pauses splits whose generators are the
+        max drift or more past the slowest one.  ``none`` shares each batch by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
         watermark.  ``admit`` reads it at once, and its rows are late.  With ``catch-up`` the other splits wait for
         it.  ``fail`` ends the query.

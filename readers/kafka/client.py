@@ -105,7 +105,7 @@ class KafkaClient:
         is not created.  ``deadline_s`` replaces the config's, for a short first contact.
 
         expected: topics that existed before.  If one is unknown now, the request is repeated until it is certain that
-            the topic was deleted: a broker that has just started does not know it yet.
+            the topic was deleted.  A broker that has just started does not know it yet.
         """
         response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
         certain = self._cluster.deadline("list partitions")

@@ -100,9 +100,9 @@ class WindowedStream:
     """The description of windows.  Each method returns a new description; the functions return a DataFrame.
 
     A DataFrame of windows has the key columns, ``window_start`` and ``window_end`` (timestamps; null for the global
-    window), and the results.  With a side output it also has the columns ``output`` and ``late_row``: ``output`` is
-    ``results`` or the name of the side output, and ``late_row`` is the row that came late.  ``split_outputs`` takes
-    a batch apart.  Write the DataFrame in append mode.
+    window), and the results.  With a side output it also has two columns.  ``output`` is ``results`` or the name of
+    the side output.  ``late_row`` is the row that came late.  ``split_outputs`` takes a batch apart.  Write the
+    DataFrame in append mode.
     """
 
     _rows: DataFrame

@@ -52,7 +52,7 @@ class Wish:
     late: the name of the output of late rows; None: late rows are dropped.
     late_columns: the columns of a late row.
     has_event_times: whether the rows have event times.
-    ahead_ms: how far Spark's watermark is ahead of the sources'; None: no row is the result of a stateful step, or no
+    ahead_ms: how far Spark's watermark is ahead of the sources'.  None: no row is the result of a stateful step, or no
         result of the operator depends on the watermark.
     time_mode: the kind of time of Spark's timers.
     texts: the aggregates of SQL as the user wrote them, by the function's columns; empty for a function in Python.

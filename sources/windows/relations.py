@@ -57,8 +57,8 @@ def has_watermark(rows: DataFrame) -> bool:
 def holds_results_of_state(rows: DataFrame) -> bool:
     """Return whether the stream has results of a stateful step, which may come after the watermark has passed them.
 
-    Such steps are Spark's aggregations, joins of two streams, and all steps that keep state of the user's own, such as
-    transformWithState, with windows or without.
+    Such steps are Spark's aggregations, joins of two streams, and all steps with state of the user's own, with windows
+    or without.  transformWithState is one of them.
     """
     return any(map(_gives_results_of_state, _nodes(_plan(rows))))
 

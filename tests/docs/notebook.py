@@ -4,7 +4,7 @@ python -m tests.docs.notebook [--run]
 
 A page has terminals where a notebook has one kernel.  So Kafka and the first run of the program are started in the
 background, ``watch`` looks once, and a cell waits before the kill.  ``--run`` executes the notebook in a copy of the
-checkout's examples, on another port, and fails at the first cell that does; it needs nbclient and ipykernel.
+checkout's examples, on another port, and fails at the first cell that does.  It needs nbclient and ipykernel.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class _KnownKeys:
     """Finds the key up to which all objects are known, if keys rise with time.
 
     last: that key; None: none is known.  It is the key of the newest object that is older than LATE_S by the endpoint's
-        clock, not the greatest key: one stray key at the very end would hide all later objects.
+        clock.  It is not the greatest key: one stray key at the very end would hide all later objects.
     """
 
     def __init__(self, last: str | None = None) -> None:

@@ -96,8 +96,8 @@ class SeenRun:
 class SeenObjects:
     """Remembers objects by key and version; about 32 bytes each.
 
-    max_age_ms: how far before the newest LastModified of the rounds that have ended an object may lie
-        and still count as new (Spark: maxFileAge); None: any age, and nothing is ever forgotten.
+    max_age_ms: the greatest age of an object that still counts as new (Spark: maxFileAge).  The age is measured from
+        the newest LastModified of the rounds that have ended.  None: any age, and nothing is ever forgotten.
 
     A version is ETag and size, and LastModified if the endpoint gives no ETag.  All objects of a query's first round
     are new, whatever their age.  An object that was forgotten and is then overwritten is new.  Not thread-safe.
