@@ -9,6 +9,7 @@ import pytest
 import tidegate
 
 NAMES = {
+    "BadRecordError",
     "CheckpointError",
     "ConnectorError",
     "ContractError",

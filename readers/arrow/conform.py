@@ -199,7 +199,7 @@ def _converted_each(values: pa.Array, wanted: pa.DataType, path: str) -> tuple[p
         return pa.nulls(len(values), wanted), np.zeros(len(values), bool)
     try:
         return _converted(values, wanted, path), np.zeros(len(values), bool)
-    except CorruptDataError:
+    except (BadRecordError, CorruptDataError):
         if len(values) == 1 or not _may_fit(values, wanted):
             return pa.nulls(len(values), wanted), np.asarray(values.is_valid())
     half = len(values) // 2
@@ -211,7 +211,7 @@ def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
     """Return whether a value of this type can fit at all."""
     try:
         _converted(values.slice(0, 0), wanted, "")
-    except CorruptDataError:
+    except (BadRecordError, CorruptDataError):
         return False
     return True
 

@@ -27,7 +27,7 @@ from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
 from tidegate.readers.objects.values import Chunk
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode"]
+__all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode", "refused"]
 
 CORRUPT_COLUMN = "_corrupt_record"
 FILE_PATH = "_file_path"  # the name of the object's address in rescued data
@@ -97,6 +97,14 @@ class BadRecordPolicy:
         record: the name of a record in errors.
         """
         return ChunkRecords(self, store, chunk, schema, record)
+
+
+def refused(sentence: str) -> BadRecordError:
+    """Return the error for a record that FAILFAST refuses, with the options that let the query continue.
+
+    sentence: names the object, the place of the record and its fault.
+    """
+    return BadRecordError(f"{sentence}; to continue, set mode to PERMISSIVE or DROPMALFORMED, or set badRecordsPath")
 
 
 FAIL = BadRecordPolicy()
@@ -222,7 +230,7 @@ class BatchRecords:
                 chunk.set_aside(offset, reason, record)
                 return False
             if policy.mode == "FAILFAST":
-                raise BadRecordError(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
+                raise refused(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
             if policy.mode == "DROPMALFORMED":
                 return False
             self.corrupt[self._rows] = record.decode(errors="replace")

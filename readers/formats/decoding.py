@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.decompression import OutOfMemoryError
 
 __all__ = ["decoding"]
@@ -18,12 +18,12 @@ def decoding(address: str, format_name: str) -> Iterator[None]:
     """Add an object's address to errors of decoding.
 
     Raises CorruptDataError for an error of Arrow, an OSError and a UnicodeDecodeError.  Raises an error of the same
-    class for a CorruptDataError and an OutOfMemoryError.  Other errors pass, and so do Arrow's errors of memory and
-    cancellation.
+    class for a BadRecordError, a CorruptDataError and an OutOfMemoryError.  Other errors pass, and so do Arrow's errors
+    of memory and cancellation.
     """
     try:
         yield
-    except (CorruptDataError, OutOfMemoryError) as problem:
+    except (BadRecordError, CorruptDataError, OutOfMemoryError) as problem:
         if str(problem).startswith(address):
             raise
         raise type(problem)(f"{address} cannot be read: {problem}") from None

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform, conform_each, position_of, surplus_of
-from tidegate.readers.formats.bad_records import ChunkRecords
+from tidegate.readers.formats.bad_records import ChunkRecords, refused
 
 __all__ = ["fitted"]
 
@@ -27,11 +27,15 @@ def fitted(records: ChunkRecords, batch: pa.RecordBatch, offset: int) -> pa.Reco
     """
     schema = records.data_schema
     if not records.rescues:
+        # Fields are nullable here, because ChunkRecords checks for nulls once the batch is complete.
+        nullable = pa.schema([field.with_nullable(nullable=True) for field in schema])
         try:
-            return records.batch(conform(batch, schema))
-        except BadRecordError:
+            values = conform(batch, nullable)
+        except BadRecordError as problem:
             if records.policy.fails:
-                raise
+                raise refused(str(problem)) from None
+        else:
+            return records.batch(values)
     values, misfits = conform_each(batch, schema)
     surplus = surplus_of(batch, schema) if records.rescues else None
     if not misfits and not (surplus and surplus.num_columns):

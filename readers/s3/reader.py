@@ -103,7 +103,7 @@ class S3SplitReader(SplitReader):
     def _together(self, chunks: Sequence[Chunk], constants: Mapping[str, pa.Scalar]) -> list[pa.RecordBatch] | None:
         try:
             batches = self.object_format.read_together(chunks, self._data_schema(constants))
-        except (ObjectGoneError, CorruptDataError):
+        except (BadRecordError, CorruptDataError, ObjectGoneError):
             return None  # the caller reads each by itself, to report the right one
         return batches and [self._completed(batch, constants) for batch in batches]
 
@@ -116,8 +116,6 @@ class S3SplitReader(SplitReader):
             if not (self.ignore_overwritten if error.overwritten else self.ignore_missing):
                 raise ObjectGoneError(f"{error}; {_remedy(error)}", overwritten=error.overwritten) from error
             _LOG.warning("left out: %s", error)
-        except BadRecordError:
-            raise  # the policy for bad records refuses it, and the object is not damaged
         except CorruptDataError as error:
             if not self.ignore_corrupt:
                 raise CorruptDataError(f"{error}; {SKIP_CORRUPT}") from error

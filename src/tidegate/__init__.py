@@ -26,6 +26,7 @@ if not Path(__file__).is_file():
 if TYPE_CHECKING:
     from tidegate.alignment.strategy import WatermarkStrategy
     from tidegate.errors import (
+        BadRecordError,
         CheckpointError,
         ConnectorError,
         ContractError,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from tidegate.sources.windows.operating import split_outputs
 
 __all__ = [
+    "BadRecordError",
     "CheckpointError",
     "ConnectorError",
     "ContractError",

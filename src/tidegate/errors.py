@@ -10,7 +10,7 @@
     │   └── ObjectGoneError       an object was deleted or overwritten before it was read
     ├── LateDataError         the data: records are older than the watermark, and that is not allowed
     ├── CorruptDataError      the data: the bytes that were read are not those that were written
-    │   └── BadRecordError        a record cannot be read, or does not fit its columns
+    ├── BadRecordError        the data: a record cannot be read, or does not fit its columns
     ├── ConnectorError        the other system: it refused, or did not answer before the deadline
     │   ├── DeadlineError
     │   └── UnavailableError      a split has become unavailable
@@ -96,7 +96,7 @@ class CorruptDataError(TidegateError):
     """A checksum or a length does not fit: the bytes that were read are not those that were written."""
 
 
-class BadRecordError(CorruptDataError):
+class BadRecordError(TidegateError):
     """A record cannot be read, or a value does not fit its column, and the policy for bad records ends the query."""
 
 

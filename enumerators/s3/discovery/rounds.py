@@ -212,7 +212,7 @@ class ObjectDiscovery:
             return apart
         try:
             return self._format.survey_together(objects, columns.pop()) or apart
-        except (ObjectGoneError, CorruptDataError):
+        except (BadRecordError, CorruptDataError, ObjectGoneError):
             return apart  # and it says for which
 
     def _chunks(self, obj: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
@@ -225,8 +225,6 @@ class ObjectDiscovery:
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", obj.key)
             self.left_out.add(obj, "gone", now_ms)
             return None
-        except BadRecordError:
-            raise  # the policy for bad records refuses it, and the object is not damaged
         except CorruptDataError as error:
             if not self._ignore_corrupt:
                 raise CorruptDataError(f"{error}; {SKIP_CORRUPT}") from error

@@ -10,7 +10,7 @@ import pyarrow.types as kinds
 
 from tidegate.enumerators.s3.samples.objects import Samples
 from tidegate.enumerators.s3.times.paths import PathTimes
-from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError, did_you_mean
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.values import ObjectFormat, S3Object
@@ -41,7 +41,7 @@ def columns_of_each(
     for sample in samples:
         try:
             schemas.append(object_format.infer([sample]))
-        except (ConnectorError, CorruptDataError, ObjectGoneError, OptionError):
+        except (BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError):
             continue
         if enough(schemas):
             break

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
+from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 
@@ -28,8 +28,6 @@ def infer_columns(
     skipped = [ObjectGoneError] * ignore_missing + [CorruptDataError] * ignore_corrupt
     try:
         return spark_schema(object_format.infer(samples))
-    except BadRecordError:
-        raise  # the query would not skip it either
     except (*skipped,):
         usable = [sample for sample in samples if _is_usable(object_format, sample, skipped)]
         if not usable:
@@ -40,8 +38,6 @@ def infer_columns(
 def _is_usable(object_format: ObjectFormat, sample: S3Object, skipped: Sequence[type[Exception]]) -> bool:
     try:
         object_format.infer([sample])
-    except BadRecordError:
-        raise
     except (*skipped,) as error:
         _LOG.warning("a sample is left out of the inferred columns: %s", error)
         return False

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, text_times
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, refused
 from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names, odd_width
 from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
@@ -214,7 +214,7 @@ class CsvFormat(ObjectFormat):
             kind = self.read_times and self.read_times.type
             sentence = odd_width(len(names or ()), widths[first]) if odd[first] else f"has no {kind} in {column!r}"
             noun = "record" if self.dialect.multi_line else "line"
-            raise BadRecordError(f"{name}: the {noun} at byte {csv_records.place(first)} {sentence}")
+            raise refused(f"{name}: the {noun} at byte {csv_records.place(first)} {sentence}")
         return SeenLines(size, times.filter(pa.array(~bad)), int(bad.sum()))
 
     def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, value_times
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, refused
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import (
     MalformedError,
@@ -154,7 +154,7 @@ def _lines_into(schema: pa.Schema, surplus: bool) -> JsonLines:
 
 
 def _bad(name: str, offset: int, problem: MalformedError | str) -> BadRecordError:
-    return BadRecordError(f"{name}: the line at byte {offset} {problem}")
+    return refused(f"{name}: the line at byte {offset} {problem}")
 
 
 class _Probe:

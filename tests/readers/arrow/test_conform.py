@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.support.objects.arrow_tables import arrays, fields
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
 
 UTC_US = pa.timestamp("us", "UTC")
@@ -150,7 +150,7 @@ def test_a_name_is_itself_or_the_only_one_but_for_case() -> None:
     ],
 )
 def test_what_does_not_fit_is_reported_without_the_value(values: pa.Array, wanted: pa.DataType) -> None:
-    with pytest.raises(CorruptDataError) as error:
+    with pytest.raises(BadRecordError) as error:
         one(values, wanted)
     assert str(error.value) == f"the column 'c' is of the type {values.type}, and not every value of it is a {wanted}"
 
@@ -179,7 +179,7 @@ def test_a_decimal_of_fifteen_digits_becomes_the_nearest_double(digits: int, sca
 
 
 def test_a_fault_within_names_the_whole_path() -> None:
-    with pytest.raises(CorruptDataError, match=r"the column 'c\.element\.a' is of the type string"):
+    with pytest.raises(BadRecordError, match=r"the column 'c\.element\.a' is of the type string"):
         one(pa.array([[{"a": "x"}]]), pa.list_(pa.struct([("a", pa.int32())])))
 
 
@@ -187,7 +187,7 @@ def test_a_null_that_the_schema_does_not_allow_is_refused() -> None:
     schema = pa.schema([pa.field("c", pa.int64(), nullable=False)])
     assert conform(pa.record_batch([pa.array([1])], ["c"]), schema).schema == schema
     for batch in (pa.record_batch([pa.array([None, 1])], ["c"]), pa.record_batch([pa.array([1])], ["other"])):
-        with pytest.raises(CorruptDataError, match="the column 'c' has 1 nulls, and the schema allows none"):
+        with pytest.raises(BadRecordError, match="the column 'c' has 1 nulls, and the schema allows none"):
             conform(batch, schema)
 
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from tests.readers.formats.object_seeds import FORMATS, SCHEMA, mutant
 from tests.support.objects.lab import InMemory, held, read
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.sources.s3.format import S3FormatOptions
@@ -69,7 +69,7 @@ def outcomes(
         try:
             ways[look]()
             counted[SOUND] += 1
-        except (CorruptDataError, OptionError) as problem:  # noqa: PERF203 - an error is expected
+        except (BadRecordError, CorruptDataError, OptionError) as problem:  # noqa: PERF203 - an error is expected
             known = (name for sentence, name in OUTCOMES.items() if sentence in str(problem))
             counted[next(known, REFUSED)] += 1
         except Exception as problem:  # noqa: BLE001 - the error is reported

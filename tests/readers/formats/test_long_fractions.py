@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.objects.memory import Memory, chunk_of
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.values import converter_of
@@ -70,7 +70,7 @@ def test_values_of_csv_are_read_one_by_one_for_them(text, expected):
 def test_a_column_of_texts_becomes_decimals_where_none_is_rounded(text, expected, kind):
     batch = pa.record_batch({"d": pa.array([text, None, "2.5"], kind)})
     if expected is None:
-        with pytest.raises(CorruptDataError, match=r"^the column 'd' is of the type"):
+        with pytest.raises(BadRecordError, match=r"^the column 'd' is of the type"):
             conform(batch, pa.schema([("d", KIND)]))
     else:
         made = conform(batch, pa.schema([("d", KIND)]))

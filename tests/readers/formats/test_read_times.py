@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from tests.readers.formats.avro.files import avro, logical
+from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.memory import Memory, chunk_of
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes
 from tidegate.readers.formats.avro.format import AvroFormat
 from tidegate.readers.formats.bad_records import BadRecordPolicy
@@ -145,9 +146,9 @@ def test_a_value_of_another_type_ends_the_query_before_it_is_read(suffix, made):
     schema = pa.schema([("at", pa.int64())])
     memory = Memory(file_of(suffix, pa.array(["soon"]), None), f"x.{suffix}")
     read_times = RowTimes(EventTimeRange(0, None), "at", "ms").column_of(schema)
-    with pytest.raises(CorruptDataError) as surveyed:
+    with pytest.raises(BadRecordError) as surveyed:
         made(memory, "ms", read_times=read_times).survey(memory.object, "at")
-    with pytest.raises(CorruptDataError) as read:
+    with pytest.raises(BadRecordError) as read:
         list(made(memory, "ms").read(chunk_of(memory.object, 0, memory.object.size), schema))
     assert str(surveyed.value) == str(read.value)
     assert "the column 'at' is of the type string, and not every value of it is a int64" in str(read.value)
@@ -168,7 +169,7 @@ def test_where_types_differ_and_every_value_fits_statistics_tell_the_times(suffi
 @pytest.mark.parametrize("suffix", ["json", "csv"])
 def test_a_value_that_ends_the_query_when_it_is_read_does_so_before(suffix):
     made, memory, _ = made_of(suffix, ["5", '"soon"'], pa.int64(), "ms")
-    with pytest.raises(CorruptDataError, match=r"the line at byte \d+ has no int64 in 'at'$"):
+    with pytest.raises(BadRecordError, match=r"the line at byte \d+ has no int64 in 'at'" + TO_CONTINUE + "$"):
         made.survey(memory.object, "at")
 
 
@@ -189,9 +190,9 @@ def test_of_nested_json_a_survey_tells_what_reading_does():
     schema, times = pa.schema([("at", NESTED)]), RowTimes(EventTimeRange(0, None), "at.t", "ms")
     memory = Memory(b'{"at":{"t":6,"other":"x"}}\n')
     made = JsonFormat(memory, "ms", read_times=times.column_of(schema))
-    with pytest.raises(CorruptDataError) as surveyed:
+    with pytest.raises(BadRecordError) as surveyed:
         made.survey(memory.object, "at.t")
-    with pytest.raises(CorruptDataError) as read:
+    with pytest.raises(BadRecordError) as read:
         list(made.read(chunk_of(memory.object, 0, memory.object.size), schema))
     assert str(surveyed.value) == str(read.value)
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays, fields
 from tests.support.objects.memory import Memory, chunk_of
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import conform as conform_module
 from tidegate.readers.arrow.conform import conform, conform_each, surplus_of
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
@@ -98,7 +99,8 @@ ROWS = [
 
 def test_a_changed_type_ends_the_query_by_default():
     with pytest.raises(
-        CorruptDataError, match=r"^the column 'c' is of the type string, and not every value of it is a int64$"
+        BadRecordError,
+        match=r"^the column 'c' is of the type string, and not every value of it is a int64" + TO_CONTINUE + "$",
     ):
         fit(GIVEN, WANTED, FAIL)
 
@@ -134,7 +136,7 @@ def test_surplus_is_rescued_also_of_nested_columns():
 def test_a_null_that_the_schema_does_not_allow_is_refused_by_every_policy():
     schema = pa.schema([pa.field("c", pa.int64(), nullable=False)])
     for policy in (FAIL, PERMISSIVE):
-        with pytest.raises(CorruptDataError, match="the column 'c'"):
+        with pytest.raises(BadRecordError, match="the column 'c'"):
             fit(GIVEN, schema, policy)
 
 

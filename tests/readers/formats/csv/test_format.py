@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, timed, values
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.formats.bad_records import FAIL
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import records as csv_records
@@ -85,7 +85,7 @@ def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkey
     rows = read(text, schema, multi_line=True, bad_records=KEPT, columns=columns)
     assert rows == [("é", "b", None), ("x\ny", "2", None), ("3", "4", None), ("5", None, "5")]
     place = len(text) - 1
-    with pytest.raises(CorruptDataError, match=f"the record at byte {place} does not have 2 values"):
+    with pytest.raises(BadRecordError, match=f"the record at byte {place} does not have 2 values"):
         read(text, texts("ab"), multi_line=True)
     # A line feed ends a line, too, if the first line end is another one.
     mixed = f'a,b{line_end}"c\n",d\ne,f'.encode()

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.csv.texts import KEPT, read, texts
-from tidegate.errors import CorruptDataError, OptionError
+from tests.readers.formats.refusals import TO_CONTINUE
+from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv.columns import GivenColumns
@@ -40,9 +41,9 @@ def test_a_value_that_does_not_fit_is_named_by_its_place_and_never_shown(kind, t
     place = content.index(b"b,")
     sentence = re.escape(f" at byte {place} has no {kind} in 'v'")
     for chunk_bytes in (1, 100):
-        with pytest.raises(CorruptDataError, match=f"^x.csv: the line{sentence}$"):
+        with pytest.raises(BadRecordError, match=f"^x.csv: the line{sentence}{TO_CONTINUE}$"):
             read(content, schema, chunk_bytes=chunk_bytes)
-    with pytest.raises(CorruptDataError, match=f"^x.csv: the record{sentence}$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the record{sentence}{TO_CONTINUE}$"):
         read(content, schema, multi_line=True, ignore_leading_white_space=True)
 
 
@@ -71,7 +72,7 @@ def test_a_type_that_csv_has_not_is_refused():
 
 
 def test_a_null_where_the_schema_allows_none_is_refused():
-    with pytest.raises(CorruptDataError, match="has 1 nulls, and the schema allows none"):
+    with pytest.raises(BadRecordError, match="has 1 nulls, and the schema allows none"):
         read(b"1,\n", pa.schema([("a", pa.string()), pa.field("b", pa.string(), nullable=False)]))
 
 
@@ -143,10 +144,13 @@ BAD = b'1,a\n2\nx,b\n3,c,"d"\n4,e\n'
 NUMBERED = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
+ODD = f"does not have 2 values, but 1{TO_CONTINUE}"
+
+
 def test_a_record_with_another_number_of_values_is_named_by_its_place():
-    with pytest.raises(CorruptDataError, match=r"^x.csv: the line at byte 4 does not have 2 values, but 1$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
         read(BAD, NUMBERED)
-    with pytest.raises(CorruptDataError, match=r"^x.csv: the record at byte 4 does not have 2 values, but 1$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the record at byte 4 {ODD}$"):
         read(BAD, NUMBERED, multi_line=True)
 
 
@@ -175,7 +179,7 @@ def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_le
     content = "\xe9,\xe9\r\nzzz\r\n".encode("latin-1")
     rows = read(content, kept, bad_records=KEPT, columns=columns, encoding="iso8859-1")
     assert rows == [("\xe9", "\xe9", None), ("zzz", None, "zzz")]
-    with pytest.raises(CorruptDataError, match=r"^x.csv: the line at byte 5 does not have 2 values, but 1$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 5 {ODD}$"):
         read(content, texts("ab"), encoding="iso8859-1")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
 from tidegate.readers.formats.guarded.channel import Channel, MalformedMessageError
 from tidegate.readers.formats.guarded.messages import FETCH, RAISES, RETURNS, error_of, packed, packed_error, unpacked
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
@@ -27,7 +27,8 @@ def test_results_arrive_as_they_are(results):
 
 
 @pytest.mark.parametrize(
-    "problem", [CorruptDataError("bad"), OptionError("worse"), ConnectorError("é\n"), MemoryError()]
+    "problem",
+    [BadRecordError("odd"), CorruptDataError("bad"), OptionError("worse"), ConnectorError("é\n"), MemoryError()],
 )
 def test_errors_arrive_as_they_are(problem):
     _, *values = unpacked(packed(RAISES, *packed_error(problem)))

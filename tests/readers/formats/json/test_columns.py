@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import records_of
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BadRecordError
 from tidegate.readers.formats.json import lines as json_lines
 from tidegate.readers.formats.json.columns import FlatLines
 from tidegate.readers.formats.json.lines import JsonLines
@@ -35,7 +35,7 @@ def carefully(data: bytes) -> pa.Table | None:
     """Return the rows as Python's json reads them, line by line; None: a line is malformed or does not fit."""
     try:
         return pa.Table.from_batches([CAREFUL._careful(records_of(SCHEMA), LineBlock(0, data))])
-    except CorruptDataError:
+    except BadRecordError:
         return None
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, SCHEMA, expected, lines, read_text, records, records_of, timed
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
-from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.formats.json import format as json_format
 from tidegate.readers.formats.json import lines as json_lines
 from tidegate.readers.formats.json.format import JsonFormat
@@ -125,7 +125,7 @@ def test_a_malformed_line_is_named_by_its_place_and_never_shown(bad, before, aft
     if not before and bad.startswith(BOM):
         return
     with pytest.raises(
-        CorruptDataError, match=rf"^a/b\.json: the line at byte {len(before)} is no JSON object"
+        BadRecordError, match=rf"^a/b\.json: the line at byte {len(before)} is no JSON object"
     ) as raised:
         read_text(before + bad + after, SCHEMA)
     assert "secret" not in str(raised.value)
@@ -139,7 +139,7 @@ def test_values_that_go_on_in_the_next_line_are_not_joined():
         b'{"whole":\n1}\n',
         b'{"inner":{"x":"1"}\n}{}\n',
     ):
-        with pytest.raises(CorruptDataError, match="is no JSON object"):
+        with pytest.raises(BadRecordError, match="is no JSON object"):
             read_text(text, SCHEMA)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, lines, read_text, records, timed
 from tests.support.objects.memory import BOM, COMPRESSED, Memory
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time import seen as seen_times
 from tidegate.readers.formats import line_objects
 from tidegate.readers.formats.json import format as json_format
@@ -153,7 +153,7 @@ def test_a_survey_refuses_what_is_no_json():
     for bad in BAD:
         memory = Memory(b'{"at":"secret"}\n' + bad + b"\n")
         if bad == b'{"text":"a\tb"}' or not bad.startswith(BOM):
-            with pytest.raises(CorruptDataError, match="the line at byte 16 is no JSON object"):
+            with pytest.raises(BadRecordError, match="the line at byte 16 is no JSON object"):
                 JsonFormat(memory).survey(memory.object, "at")
 
 
@@ -216,5 +216,7 @@ def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
         assert JsonFormat(memory).infer([memory.object]).names == ["a"]
         assert sum(memory.requests) <= 2**20 + 2**15
     memory = Memory(b'{"a":1}\n{"secret"\n')
-    with pytest.raises(CorruptDataError, match=r"^a/b\.json: the line at byte 8 is no JSON object: [^{]*$"):
+    with pytest.raises(
+        BadRecordError, match=r"^a/b\.json: the line at byte 8 is no JSON object: [^{]*; to continue, set mode [^{]*$"
+    ):
         JsonFormat(memory).infer([memory.object])

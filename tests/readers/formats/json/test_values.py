@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import EPOCH, INNER, UTC, read_text, records_of
-from tidegate.errors import CorruptDataError, OptionError
+from tests.readers.formats.refusals import TO_CONTINUE
+from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.formats.json import lines
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.line_ranges import LineBlock
@@ -55,9 +56,9 @@ from tidegate.readers.formats.line_ranges import LineBlock
 )
 def test_a_value_that_does_not_fit_is_named_by_column_and_place(kind, bad):
     schema = pa.schema([("c", kind)])
-    with pytest.raises(CorruptDataError) as raised:
+    with pytest.raises(BadRecordError) as raised:
         read_text(b'{"c":null}\n{"c":' + bad.encode() + b"}\n", schema)
-    assert str(raised.value) == f"a/b.json: the line at byte 11 has no {kind} in 'c'"
+    assert str(raised.value) == f"a/b.json: the line at byte 11 has no {kind} in 'c'{TO_CONTINUE}"
 
 
 @pytest.mark.parametrize("kind", [pa.duration("us"), pa.float16()])
@@ -221,7 +222,7 @@ def test_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_path, sql):
         line = f'{{"n":{number},"c":{text}}}\n'.encode()
         try:
             mine = read_text(line, arrow)[0]["c"]
-        except CorruptDataError:
+        except BadRecordError:
             mine = None
             assert text != "null"
         assert repr(mine) == repr(theirs[number]), text
