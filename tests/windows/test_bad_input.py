@@ -50,6 +50,10 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
             lambda: TumblingEventTimeWindows.of(5),
             r"size is 5, but must be a .*timedelta, such as timedelta\(minutes=5\)",
         ),
+        (
+            lambda: TumblingProcessingTimeWindows.of(ONE, NONE, "natural"),
+            "window_stagger='natural' of .* must be one of WindowStagger.ALIGNED, WindowStagger.RANDOM, Window",
+        ),
         (lambda: SlidingEventTimeWindows.of(ONE, NONE), "slide=0:00:00 of SlidingEventTimeWindows must be positive."),
         (lambda: SlidingProcessingTimeWindows.of(NONE, ONE), "size=0:00:00 of SlidingProc.* must be positive."),
         (lambda: SlidingEventTimeWindows.of(TWO, ONE, ONE), "offset=0:00:01 of .* must be smaller than slide=0:00:01."),

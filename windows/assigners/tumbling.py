@@ -38,13 +38,19 @@ class _Tumbling(WindowAssigner):
         """Return windows of a size.
 
         offset: shifts their starts, which otherwise are multiples of the size since 1970 UTC.
-        Raises OptionError if the size is not positive, or if the offset is not smaller than the size.
+        Raises OptionError if the size is not positive, if the offset is not smaller than the size, or if
+        ``window_stagger`` is none.
         """
         size_ms, offset_ms = duration_ms("size", size), duration_ms("offset", offset)
         if size_ms <= 0:
             raise OptionError(f"size={size} of {cls.__name__} must be positive.")
         if abs(offset_ms) >= size_ms:
             raise OptionError(f"offset={offset} of {cls.__name__} must be smaller than size={size}.")
+        if not isinstance(window_stagger, WindowStagger):
+            raise OptionError(
+                f"window_stagger={window_stagger!r} of {cls.__name__} must be one of "
+                f"{', '.join(map(str, WindowStagger))}."
+            )
         return cls(size_ms, offset_ms, window_stagger)
 
     def shift(self, context: WindowAssignerContext) -> int:
