@@ -1,4 +1,4 @@
-"""Writes JSON orders of the last 6 hours to a topic, and only those of 1 hour to its last partition: SERVERS TOPIC."""
+"""Writes JSON orders of 6 hours to a topic, and 1 hour to its last partition: produce_orders.py SERVERS TOPIC."""
 
 import json
 import sys

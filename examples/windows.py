@@ -1,4 +1,4 @@
-"""Counts each partition's rows of half an hour, late rows included, and keeps later ones apart: SERVERS TOPIC."""
+"""Counts rows by half an hour and partition, and keeps rows apart that come too late: windows.py SERVERS TOPIC."""
 
 import sys
 from datetime import timedelta

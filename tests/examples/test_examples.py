@@ -46,6 +46,20 @@ def run(spark, kafka, topic, monkeypatch, capsys):
             spark.conf.set(name, before[name])
 
 
+WITH_ARGUMENTS = sorted(path.name for path in EXAMPLES.glob("*.py") if "sys.exit(__doc__)" in path.read_text())
+
+
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_without_arguments_an_example_says_how_it_is_called(name, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [name])
+    with pytest.raises(SystemExit, match=rf": {name} \S+ [A-Z]"):
+        runpy.run_path(str(EXAMPLES / name))
+
+
+def test_every_example_but_the_one_without_a_server_takes_arguments():
+    assert {path.name for path in EXAMPLES.glob("*.py")} - {*WITH_ARGUMENTS} == {"typed.py"}
+
+
 def cells(shown):
     """Return the numbers of the tables that Spark has shown, row by row."""
     rows = [line.strip("|").split("|") for line in shown.splitlines() if line.startswith("|")]
