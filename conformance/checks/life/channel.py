@@ -25,13 +25,13 @@ def _disordered() -> BoundedOutOfOrdernessWatermarks:
 @rule(
     "LIFE-20",
     "source events reach the coordinator, nobody else is heard, and nothing is left",
-    purpose="Events that do not arrive cost a second reading.  A stranger's event could close windows too early.  A "
+    purpose="Events that do not arrive cost a second reading. A stranger's event could close windows too early. A "
     "port that stays open is one more for each query.",
-    tested="A stream with watermark generators is planned and read in another process, as Spark does it.  Then "
-    "somebody without the token sends an event, and the stream is stopped.",
-    passes="Readers report all rows, so that the planner reads none.  The event without the token is refused.  After "
-    "the stop the port is closed, and the channel's threads have ended.",
-    look_at=("read_timed() that does not end", "a reader that ends its worker's threads or sockets"),
+    tested="Another process plans and reads a stream with watermark generators, as Spark does. Then somebody without "
+    "the token sends an event, and the stream is stopped.",
+    passes="Readers report all rows, so that the planner reads none. The event without the token is refused. After "
+    "the stop, the port is closed, and the channel's threads have ended.",
+    look_at=("a read_timed() that does not end", "a reader that ends threads or sockets of its worker"),
     source="docs/watermarks.md: How it works; FLIP-27: SourceEvent",
 )
 def check_source_events_reach_the_coordinator_and_end_with_the_query(lab: Lab) -> None:

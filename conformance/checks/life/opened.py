@@ -36,15 +36,16 @@ _CYCLES = 3
 @rule(
     "LIFE-1",
     "constructors open nothing",
-    purpose="Spark makes sources and readers in many processes, copies them, and does not close them. So resources "
-    "that they open stay open, and a server that is away breaks code that needs no server.",
-    tested="A source, enumerators with and without a state, and readers are made, and what the process holds and does "
-    "meanwhile is watched.",
-    passes="No connection is made, no host is looked up, and no thread, process, socket or file is there that was not.",
+    purpose="Spark makes sources and readers in many processes, copies them, and drops them without closing. What "
+    "they open stays open. A server that is away breaks steps that need no server.",
+    tested="The kit makes a source, and enumerators and readers with and without a state. It watches what the "
+    "process holds and does.",
+    passes="A constructor makes no connection, looks up no host, starts no process and writes no file. It adds no "
+    "thread, process, socket or file.",
     look_at=(
         "clients that connect when they are made: make them for the first request",
         "pools and executors in __init__",
-        "arrow_schema, where enumerator() or reader() ask for it after with_schema()",
+        "an enumerator() or reader() that asks for arrow_schema again after with_schema()",
     ),
     source="Source: it opens nothing itself; SplitEnumerator: the constructor opens nothing; SplitReader",
 )
@@ -67,14 +68,15 @@ def check_constructors_open_nothing(lab: Lab) -> None:
 @rule(
     "LIFE-2",
     "a run leaves nothing open",
-    purpose="Drivers live for months and start many queries: open resources of each add up until none are left.",
+    purpose="A driver lives for months and starts many queries. What each query leaves open adds up until nothing is "
+    "left.",
     tested=f"A query is started, read and stopped {_WARM_UP} times, and then {_CYCLES} times more.",
-    passes="After the last stop there are no more threads, processes, sockets and files than after the first ones. "
-    "Those that a pool keeps for the process may stay.",
+    passes="The last runs add no threads, processes, sockets or files. A pool of the process may keep what the first "
+    "runs opened.",
     look_at=(
-        "close() of the enumerator: every client, pool and thread that it made",
+        "close() of the enumerator: close every client, pool and thread that it made",
         "resources that are opened again after close()",
-        "clients that are thrown away after an error",
+        "clients that are dropped after an error and never closed",
     ),
     source="SplitEnumerator.close: release all resources",
 )
@@ -93,13 +95,13 @@ def check_a_run_leaves_nothing_open(lab: Lab) -> None:
 @rule(
     "LIFE-3",
     "a reader leaves nothing open",
-    purpose="Executors run thousands of tasks in one process, and Spark abandons many of them.",
-    tested=f"A range is read {_WARM_UP + _CYCLES} times, each time to its end by one reader, and by another one only "
-    "up to the first batch.",
-    passes="There are no more threads, processes, sockets and files at the end than after the first times.",
+    purpose="An executor runs thousands of tasks in one process, and Spark abandons many of them.",
+    tested=f"A range is read {_WARM_UP + _CYCLES} times. Each time, one reader reads it to its end, and another only "
+    "its first batch.",
+    passes=f"The last {_CYCLES} times add no threads, processes, sockets or files.",
     look_at=(
-        "resources that are closed after a loop that yields: they need a with or a finally",
-        "files and clients of a batch that was not requested",
+        "resources that are closed after a loop with yield: use a with or a finally",
+        "files and clients of a batch that nobody requested",
     ),
     witness=("a reader that is given up",),
     source="SplitReader: connections that outlive the task belong to the worker process",
@@ -127,9 +129,9 @@ def check_a_reader_leaves_nothing_open(lab: Lab) -> None:
     "LIFE-4",
     "close() may come at any time",
     level=Level.SHOULD,
-    purpose="close() is called after other errors: an error of its own hides them.",
-    tested="Enumerators are closed before their first call, after it, and twice.",
-    passes="Nothing is raised.",
+    purpose="close() is called after other errors. An error of its own hides them.",
+    tested="Enumerators are closed before their first call and after discovery, each of them twice.",
+    passes="close() raises nothing.",
     look_at=("attributes that only the first discover() sets", "clients that cannot be closed twice"),
     source="SplitEnumerator.close: perhaps twice",
     waits=False,
@@ -149,14 +151,14 @@ def check_close_may_come_at_any_time(lab: Lab) -> None:
 @rule(
     "LIFE-5",
     "a source travels to other processes",
-    purpose="Spark pickles it for the planner and for every executor; with a client in it that ends in an error which "
+    purpose="Spark pickles a source for the planner and for every executor. A client in it leads to an error that "
     "names nothing.",
-    tested="A source is pickled by PySpark's cloudpickle, before it was used and after it; the copy reads.",
-    passes="The copies are equal to the source, and read the same rows.",
+    tested="PySpark's cloudpickle pickles a source before its use and after it. The first copy reads.",
+    passes="Both copies are equal to the source. The first copy reads the same rows.",
     look_at=(
         "clients, locks and caches that a source keeps after its first use",
-        "private attributes, which pickling leaves out or chokes on",
-        "__eq__ of what fields hold",
+        "private attributes, which pickling leaves out or rejects",
+        "__eq__ of the values of fields",
     ),
     source="Source: immutable and picklable",
 )
@@ -176,10 +178,11 @@ def check_a_source_travels(lab: Lab) -> None:
 @rule(
     "LIFE-6",
     "a task travels to other processes",
-    purpose="A task is pickled on the driver and unpickled on an executor, with details and snapshot.",
-    tested="The details of ranges, the snapshot and the Arrow batches that are read are pickled and unpickled.",
-    passes="The copies are equal.",
-    look_at=("open files, clients and functions in details", "classes of details without __eq__: use a NamedTuple"),
+    purpose="The driver pickles a task with its details and snapshot. An executor unpickles it.",
+    tested="A task with its details is pickled and unpickled, and so is a snapshot. A reader reads the copy of the "
+    "task.",
+    passes="The copies are equal to the originals. The reader gives every row once and in order.",
+    look_at=("open files, clients and functions in details", "details of a class without __eq__: use a NamedTuple"),
     source="SupportsDetails.details: picklable",
 )
 def check_a_task_travels(lab: Lab) -> None:
@@ -199,9 +202,9 @@ def check_a_task_travels(lab: Lab) -> None:
     "a source cannot be changed",
     level=Level.SHOULD,
     purpose="A source that changes during use differs from its earlier copies.",
-    tested="Each field of a source is set; a source is used.",
-    passes="Setting a field raises, and after its use the source is equal to one that was just made.",
-    look_at=("model_config of the subclass: frozen must stay True", "fields that are set in enumerator() or reader()"),
+    tested="The kit sets each field of a source. Then it uses the source.",
+    passes="Setting a field raises an error. After its use, the source is equal to a new one.",
+    look_at=("model_config of the subclass: keep frozen True", "fields that enumerator() or reader() sets"),
     source="Source: immutable",
 )
 def check_a_source_cannot_be_changed(lab: Lab) -> None:

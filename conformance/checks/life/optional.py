@@ -45,10 +45,11 @@ _AT_ONCE_S = 0.5
     "LIFE-14",
     "metrics are few numbers with the names of Spark",
     level=Level.SHOULD,
-    purpose="They are in every progress of the query; dashboards do not find other names and types.",
-    tested="metrics() is called before and after splits were looked at.",
-    passes=f"At most {_MOST_METRICS} names in camelCase, each with an int; the source is not asked for them.",
-    look_at=("numbers of NumPy, floats and truths", "names with underscores", "a figure for each split: sum them up"),
+    purpose="Metrics are in every progress of the query. Dashboards do not find other names and types.",
+    tested="metrics() is called before and after discovery.",
+    passes=f"There are at most {_MOST_METRICS} metrics. Each has a name in camelCase and an int. metrics() does not "
+    "ask the source.",
+    look_at=("NumPy numbers, floats and booleans", "names with underscores", "a metric for each split: add them up"),
     source="SupportsMetrics.metrics",
 )
 def check_metrics_have_names_of_spark(lab: Lab) -> None:
@@ -70,9 +71,11 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     "LIFE-15",
     "the other side's clock tells this time",
     level=Level.SHOULD,
-    purpose="It decides which rows are in the future: milliseconds taken for seconds hold or drop every row.",
+    purpose="The clock decides which rows are in the future. Milliseconds that are taken for seconds hold or drop "
+    "every row.",
     tested="wall_clock() is called until it has gone on.",
-    passes="It returns seconds since 1970, within a day of this machine's, and never goes back; it makes no request.",
+    passes="It returns seconds since 1970, within a day of this machine's time. It never goes back, and makes no "
+    "request.",
     look_at=(
         "milliseconds instead of seconds",
         "a time in another zone",
@@ -100,12 +103,13 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
 @rule(
     "LIFE-16",
     "commit() may be repeated and may be missing",
-    purpose="It is called before every plan, often with the same positions, and never for the last batch of a run.",
-    tested="commit() is called again and again, at first with the positions before all rows, and at last with those "
-    "behind them. A run without any call is followed by another one.",
-    passes="Rows that are not committed can still be found and read; repeated calls change nothing.",
+    purpose="commit() is called before every plan, often with the same positions. It is never called for the last "
+    "batch of a run.",
+    tested="A run repeats commit() while nothing is read. Two more runs begin at the same positions. The last one "
+    "repeats commit() when all is read.",
+    passes="Every run finds and reads the rows that are not committed. Repeated calls change nothing.",
     look_at=(
-        "resources released before the positions cover them",
+        "resources that are released before the positions cover them",
         "counters that add what was committed before",
     ),
     witness=("rows that are not committed",),
@@ -146,9 +150,9 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
     "LIFE-17",
     "details lead to the same rows",
     purpose="A batch is planned once and read often, also with the details of another planner.",
-    tested="Every part of every split is read with the details of three enumerators: the first one, the same one "
-    "later, and a restored one. Details are pickled, as on their way to a task.",
-    passes="The rows are the same.",
+    tested="Every split and its halves are read three times with pickled details. The details come from an "
+    "enumerator, from the same one later, and from a restored one.",
+    passes="All readings give the same rows.",
     look_at=("a clock or a random id in details", "facts that only the run that discovered a split knows"),
     source="SupportsDetails.details: the same rows for the same range",
 )
@@ -181,11 +185,17 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
     "LIFE-18",
     "costs add up",
     level=Level.SHOULD,
-    purpose="Batches are cut by bisecting costs: if a part costs more than the whole, limits are not kept.",
-    tested="cost() is asked for nothing, for splits alone and together, and for parts of them.",
-    passes="Nothing costs nothing.  Splits together cost what they cost alone, up to rounding.  A part costs no more "
-    "than the whole, and its parts together no less.  With positions_are_rows, rows are positions.  There is no I/O.",
-    look_at=("rounding for each range instead of once", "costs of what is shared by ranges", "end exclusive"),
+    purpose="The planner cuts batches by bisecting costs. If a part costs more than the whole, a batch exceeds its "
+    "budget.",
+    tested="cost() is called for no ranges, for splits alone and together, and for halves of them.",
+    passes="Without ranges, the cost is zero. Splits together cost what they cost alone, up to rounding. A half "
+    "costs no more than the whole, and both halves no less. With positions_are_rows, the rows are the positions. "
+    "cost() does no I/O.",
+    look_at=(
+        "rounding for each range instead of once",
+        "a shared cost that several ranges count",
+        "the end of a range: it is exclusive",
+    ),
     source="SupportsCost.cost: no I/O",
 )
 def check_costs_add_up(lab: Lab) -> None:

@@ -49,14 +49,15 @@ _QUIET_LOGGERS = ("numba",)  # logs megabytes while it compiles, and knows nothi
     "LIFE-8",
     "unknown options are refused",
     level=Level.SHOULD,
-    purpose="An ignored misspelled option is found in production, if ever.",
+    purpose="People find an ignored misspelled option in production, if ever.",
     tested="Every option of the source is given with its last letter doubled.",
-    passes="OptionError, in one sentence, names the option as it was given, and the one that was meant.",
+    passes="The source raises OptionError in one sentence. It names the option as it was given, and the one that was "
+    "meant.",
     look_at=(
-        "fields_from_options(): it must pass on unknown options",
-        "model_config of the subclass: extra must stay 'forbid'",
-        "valid_options(): all that fields_from_options() takes",
-        "source() of the harness: it must pass on the options that it is given",
+        "fields_from_options(): pass on unknown options",
+        "model_config of the subclass: keep extra='forbid'",
+        "valid_options(): list all that fields_from_options() takes",
+        "source() of the harness: pass on the options that it is given",
     ),
     source="Source.from_options",
     waits=False,
@@ -77,13 +78,11 @@ def check_unknown_options_are_refused(lab: Lab) -> None:
     "LIFE-9",
     "malformed values are refused",
     level=Level.SHOULD,
-    purpose="A misread value, or one that ends in a stack trace, costs an afternoon.",
-    tested=f"Malformed values are given to options that all sources have, and {_NONSENSE!r} to all others.",
-    passes="OptionError, in one sentence, names the option, and the value where all sources have it.",
-    look_at=(
-        "validators that raise other errors than ValueError",
-        "types of fields: an int is not a text",
-    ),
+    purpose="A value that is misread, or that ends in a stack trace, costs an afternoon.",
+    tested=f"Options that all sources have get malformed values. All others get {_NONSENSE!r}.",
+    passes="An option of all sources raises OptionError in one sentence that names the option and the value. Another "
+    "option may take any text, or raises an OptionError that names it.",
+    look_at=("validators that raise other errors than ValueError", "types of fields: an int is not a text"),
     source="Source.from_options",
     waits=False,
 )
@@ -106,10 +105,10 @@ def check_malformed_values_are_refused(lab: Lab) -> None:
     "LIFE-10",
     "options may be written in any case",
     level=Level.SHOULD,
-    purpose="Spark's options are case-insensitive, and SQL lowers them: they must mean the same.",
-    tested="A source is made from its options as documented, in upper case and in lower case.",
+    purpose="Spark's options are case-insensitive, and SQL lowers them. They must mean the same in any case.",
+    tested="The kit makes a source from its options as documented, in upper case and in lower case.",
     passes="The sources are equal.",
-    look_at=("from_options() of the subclass, and the harness, must not look for names as they are documented",),
+    look_at=("a case-sensitive look-up in from_options() of the subclass, or in the harness",),
     source="Source.from_options: names are case-insensitive",
     waits=False,
 )
@@ -126,11 +125,11 @@ def check_options_have_any_case(lab: Lab) -> None:
     "LIFE-11",
     "an error is one sentence",
     level=Level.SHOULD,
-    purpose="People read errors at night: a KeyError of some library does not help them.",
-    tested="A reader is to read a split that never was and, where there can be such, rows that were deleted.",
-    passes="It yields no rows, or raises an error of tidegate in one sentence; of deleted rows it raises one that "
-    "names the split.",
-    look_at=("errors of the client that are not mapped: raise ... from", "ids that are parsed without a check"),
+    purpose="People read errors at night. A KeyError of some library does not help them.",
+    tested="A reader reads a split that never existed. Where possible, it also reads deleted rows and a deleted split.",
+    passes="Every error is one of tidegate, in one sentence. Deleted rows and a deleted split must raise one. For "
+    "deleted rows, it names the split.",
+    look_at=("errors of the client that are not mapped: use raise ... from", "ids that are parsed without a check"),
     source="SplitReader.read: raises; errors.py",
 )
 def check_an_error_is_one_sentence(lab: Lab) -> None:
@@ -155,12 +154,13 @@ def check_an_error_is_one_sentence(lab: Lab) -> None:
 @rule(
     "LIFE-12",
     "secrets stay hidden",
-    purpose="Offsets, logs and errors are shared, copied and kept for years: everybody knows a password in them.",
-    tested="A query runs and fails. All its texts are kept: those of source, enumerator and reader, logs at DEBUG, "
-    "offsets, reports, and errors with their causes.",
-    passes="None of the harness's secrets is in any of it.",
+    purpose="Offsets, logs and errors are shared, copied and kept for years. Everybody who sees them knows a "
+    "password in them.",
+    tested="A query runs, and other calls fail. The kit keeps all texts: of source, enumerator and reader, logs at "
+    "DEBUG, offsets, progress, and errors with their causes.",
+    passes="None of these texts contains a secret of the harness.",
     look_at=(
-        "fields that hold secrets: repr=False, which also hides them in errors",
+        "fields that hold secrets: set repr=False, which also hides them in errors",
         "addresses with a password in logs and errors",
         "options in the snapshot",
     ),
@@ -184,9 +184,11 @@ def check_secrets_stay_hidden(lab: Lab) -> None:
     "LIFE-13",
     "what is read has a name",
     level=Level.SHOULD,
-    purpose="`tidegate watch` and the progress show it; the name of the connector is its format in Spark.",
-    tested="The connector's name and `reads` are looked at.",
-    passes="The name is of lower-case letters, digits and underscores; `reads` is one line of at most 500 characters.",
+    purpose="`tidegate watch` and the progress show what a source reads. The name of the connector is its format in "
+    "Spark.",
+    tested="The kit looks at the connector's name and at `reads`.",
+    passes="The name begins with a letter. It has only lower-case letters, digits and underscores. `reads` is one "
+    "line of at most 500 characters, and not empty.",
     look_at=("the class attribute connector", "the property reads"),
     source="Source.connector; Source.reads: it must hold no secret",
     waits=False,
@@ -204,10 +206,11 @@ def check_the_name_of_what_is_read(lab: Lab) -> None:
     "LIFE-19",
     "a place that is gone is an error of tidegate",
     level=Level.SHOULD,
-    purpose="Users know tidegate's errors, but not those of the client that a connector is built on.",
-    tested="A harness fills a place and closes it; then its splits are discovered, and its rows are read.",
-    passes="Each look and each reading raises an error of tidegate in one sentence, or goes well if the place is still "
-    "there.",
+    purpose="Users know tidegate's errors, but not those of the client on which a connector is built.",
+    tested="A harness fills a place and closes it. Then an enumerator discovers its splits, and a reader reads its "
+    "rows.",
+    passes="Discovery and reading each raise an error of tidegate in one sentence. If the place is still there, they "
+    "may succeed.",
     look_at=("an error of the client that is not mapped, such as one at the first connection",),
     source="errors.py",
 )

@@ -31,14 +31,15 @@ _REPEATED = "SplitReader.read: the same range must yield the same rows every tim
 @rule(
     "READ-9",
     "a range gives the same rows every time, also when more have come",
-    purpose="Spark reads a batch again for every action, after failures and for speculation; rows that differ are "
-    "doubled or lost.",
-    tested="Ranges are read three times each; rows are appended, splits come, and they are read again.",
+    purpose="Spark reads a batch again for every action, after failures and under speculation. If the rows differ, "
+    "some are doubled or lost.",
+    tested="Ranges are read three times. Then rows are appended, a split appears where possible, and the same ranges "
+    "are read again.",
     passes="Every reading gives the same rows with the same values in the same order.",
     look_at=(
-        "a cursor or a group offset on the other side that moves by reading",
-        "an end that is ignored when there are more rows",
-        "a query without a total order, or one from the end",
+        "a cursor or a group offset on the other side that moves with every read",
+        "an end that the reader ignores when there are more rows",
+        "a request without a total order, or one that counts from the end",
         "a value such as the time of reading",
     ),
     source=_REPEATED,
@@ -65,11 +66,15 @@ def check_a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
 @rule(
     "READ-10",
     "a range gives the same rows after a restart",
-    purpose="A batch that was logged and not committed is read again by the next run, which knows only its offsets.",
-    tested="Ranges are read; the enumerator is restarted from its snapshot, the source is pickled, more rows come; the "
-    "ranges are read again.",
-    passes="Both readings give the same rows with the same values.",
-    look_at=("what a reader takes from the enumerator of its own process", "details() for a batch of an earlier run"),
+    purpose="After a crash, the next run reads the last logged batch again. It knows nothing but the offsets of that "
+    "batch.",
+    tested="Ranges are read. The enumerator is restarted from its snapshot, the source is pickled, and rows are "
+    "appended. Then the ranges are read again.",
+    passes="All readings give the same rows with the same values.",
+    look_at=(
+        "data that a reader takes from the enumerator of its own process",
+        "details() for a batch of an earlier run",
+    ),
     source=f"{_REPEATED}, also when the process that planned it is gone",
 )
 def check_a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
@@ -92,15 +97,14 @@ def check_a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
 @rule(
     "READ-11",
     "another process reads the same rows",
-    purpose="Executors are other processes, on other machines: they only have pickled objects.",
-    tested="A task is read here; then, in a fresh Python process in another time zone, a reader of the pickled source "
-    "reads it.",
-    passes="Both give the same rows with the same values.",
+    purpose="Executors are other processes, on other machines. They have only pickled objects.",
+    tested="A task is read here. Then a new Python process in another time zone reads it with the pickled source.",
+    passes="Both readings give the same rows with the same values.",
     look_at=(
         "a cache or a registry in a module",
         "an address that only this process knows",
         "hash()",
-        "a time in the zone of the machine",
+        "a time in the time zone of the machine",
     ),
     source=f"{_REPEATED}; Source.reader: on an executor",
 )
@@ -125,10 +129,11 @@ def read_all(source: Source, state: Json | None, task: ReadTask) -> list[pa.Reco
 @rule(
     "READ-12",
     "a reading that is abandoned harms no later one",
-    purpose="A limit or a failure ends a task early, and the worker process continues with the next.",
-    tested="Readings are abandoned after their first batch, closed or not; then new readers read everything in turn.",
+    purpose="A limit or a failure ends a task early. The worker process then runs the next task.",
+    tested="A reading is abandoned after its first batch, once with close() and once without. After each, new "
+    "readers read everything.",
     passes="Every row comes once and in order.",
-    look_at=("a connection that goes back to a pool with an answer unread", "an iterator that readers share"),
+    look_at=("a connection that returns to a pool with an unread answer", "an iterator that readers share"),
     source="SplitReader: one instance is made per Spark task",
 )
 def check_an_abandoned_reading_harms_no_later_one(lab: Lab) -> None:

@@ -39,14 +39,16 @@ _WHOLE = 0.9  # of the time of a reading: a later batch was ready before
 @rule(
     "READ-21",
     "every batch has the source's schema",
-    purpose="Spark takes columns by place and type.  A batch with another schema is misread, or ends the query, "
-    "perhaps once in a thousand batches.",
-    tested="Splits are read whose last rows differ from the others: empty, null, alone; and empty ranges.",
-    passes="Every batch has exactly arrow_schema: names, order, types, nullability and metadata.",
+    purpose="Spark takes columns by place and type. A batch with another schema is misread or ends the query. That "
+    "may happen only once in a thousand batches.",
+    tested="The last rows of a split differ from the others: they are empty or null. The split is read whole, in "
+    "parts, by position and in empty ranges.",
+    passes="arrow_schema never changes. It has columns, no name twice, and no column of tidegate. Every batch has "
+    "exactly this schema: names, order, types, nullability and metadata.",
     look_at=(
-        "the last batch, and one without rows",
+        "the last batch, and a batch without rows",
         "a column of nulls alone, whose type is guessed",
-        "large_string or a time zone that a library puts in",
+        "large_string or a time zone that a library adds",
     ),
     source="SplitReader.read: every batch has the source's schema exactly",
 )
@@ -69,10 +71,15 @@ def check_every_batch_has_the_schema(lab: Lab) -> None:
 @rule(
     "READ-22",
     "batches are valid Arrow",
-    purpose="Spark trusts the buffers of a batch: a wrong one is garbage, or the end of the JVM.",
-    tested="Every batch, also of empty texts, nulls and other alphabets, is validated in full.",
-    passes="Arrow finds nothing, and no column that is not nullable holds a null.",
-    look_at=("buffers made by hand", "bytes put into a text column without a check", "a null where nullable is False"),
+    purpose="Spark trusts the buffers of a batch. A wrong buffer gives garbage or crashes the JVM.",
+    tested="The ranges of READ-21 are read, with empty texts, nulls and other alphabets. Every batch is validated in "
+    "full.",
+    passes="Arrow finds no fault. A column that is not nullable holds no null.",
+    look_at=(
+        "buffers that are made by hand",
+        "bytes that are put into a text column without a check",
+        "a null where nullable is False",
+    ),
     source="pyarrow.RecordBatch.validate(full=True)",
 )
 def check_batches_are_valid(lab: Lab) -> None:
@@ -92,10 +99,10 @@ def check_batches_are_valid(lab: Lab) -> None:
 @rule(
     "READ-23",
     "a source that is told its columns gives the same",
-    purpose="Spark passes the columns back to every query: this must not change them.",
-    tested="The source gets its own columns back, in Spark's form, and is read.",
-    passes="Columns and rows are the same as before.",
-    look_at=("with_schema()", "a type that Spark has no equal of"),
+    purpose="Spark passes the columns back to every query. That must not change them.",
+    tested="The source gets its own columns back, as a Spark schema, and is read.",
+    passes="The columns and the rows are the same as before.",
+    look_at=("with_schema()", "a type that has no equal in Spark"),
     source="Source.with_schema",
 )
 def check_told_columns_change_nothing(lab: Lab) -> None:
@@ -121,10 +128,10 @@ def check_told_columns_change_nothing(lab: Lab) -> None:
 @rule(
     "READ-24",
     "batches are bounded",
-    purpose="A range may hold a whole day: a task that makes one batch of it dies of its memory.",
-    tested=f"{_LARGE_ROWS} values of {_LARGE // 1_000_000} MB are read by one range.",
-    passes="No batch holds more than half of them.",
-    look_at=("a batch for each range", "a bound of rows without one of bytes", "to_arrow() of a whole result"),
+    purpose="A range may hold a whole day. A task that makes one batch of it runs out of memory.",
+    tested=f"One range of {_LARGE_ROWS} values of {_LARGE // 1_000_000} MB is read.",
+    passes="All rows come, and no batch holds more than half of them.",
+    look_at=("one batch for each range", "a limit on rows without one on bytes", "to_arrow() of a whole result"),
     source="SplitReader.read: a bounded number of bytes, whatever the size of the range",
 )
 def check_batches_are_bounded(lab: Lab) -> None:
@@ -144,9 +151,10 @@ def check_batches_are_bounded(lab: Lab) -> None:
 @rule(
     "READ-25",
     "the first batch does not wait for the last",
-    purpose="A reader that gathers everything first needs memory for everything, and Spark waits.",
-    tested=f"A range of {_LARGE_ROWS * _LARGE // 1_000_000} MB is read {_READINGS} times, and its batches are timed.",
-    passes=f"In one of them the first batch comes before {_WHOLE:.0%} of the time is over.",
+    purpose="A reader that first gathers everything needs memory for everything, and Spark waits.",
+    tested=f"A range of {_LARGE_ROWS * _LARGE // 1_000_000} MB is read up to {_READINGS} times, and its batches are "
+    "timed.",
+    passes=f"In one of these readings, the first batch comes before {_WHOLE:.0%} of the time is over.",
     look_at=("a list of batches that is returned instead of yielded", "a result that is fetched whole"),
     level=Level.SHOULD,
     witness=("several batches",),
@@ -172,10 +180,10 @@ def check_the_first_batch_does_not_wait_for_the_last(lab: Lab) -> None:
     "READ-29",
     "small rows come together",
     level=Level.SHOULD,
-    purpose="Each batch costs Spark the same time: one row per batch is a hundred times slower.",
-    tested=f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes are read by one range.",
-    passes=f"They come in no more than {_MOST_BATCHES} batches.",
-    look_at=("a count of bytes or rows that is not set back when a batch is yielded", "a batch for each row"),
+    purpose="Each batch costs Spark the same time. One row per batch is a hundred times slower.",
+    tested=f"One range of {_SMALL_ROWS:,} rows of {_SMALL:,} bytes is read.",
+    passes=f"Every row comes once and in order, in at most {_MOST_BATCHES} batches.",
+    look_at=("a count of bytes or rows that is not reset after a batch", "one batch for each row"),
     source="SplitReader.read: Arrow batches",
 )
 def check_small_rows_come_together(lab: Lab) -> None:

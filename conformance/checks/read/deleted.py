@@ -31,10 +31,10 @@ _LARGE_ROWS = 12
 @rule(
     "READ-13",
     "deleted rows are data loss",
-    purpose="Planned rows that are gone must not be skipped silently.",
-    tested=f"Ranges are planned; the first {_TRIMMED} rows are deleted; the ranges are read.",
+    purpose="A reader must not silently skip planned rows that are gone.",
+    tested=f"Ranges are planned. The first {_TRIMMED} rows are deleted, and the ranges are read twice.",
     passes="The reader raises DataLossError, every time.",
-    look_at=("a reader that begins at the first row that is left", "an error of the client that is not mapped"),
+    look_at=("a reader that begins at the first remaining row", "an error of the client that is not mapped"),
     needs=(Ability.RETENTION,),
     source=_RAISES,
 )
@@ -53,9 +53,9 @@ def check_deleted_rows_are_data_loss(lab: Lab) -> None:
     "READ-14",
     "without failOnDataLoss the rest is read",
     purpose="A user who accepts the loss wants all remaining rows, and no others.",
-    tested="As READ-13, with failOnDataLoss=false, and once more when all rows are deleted.",
-    passes="The remaining rows come once and in order, and then none.",
-    look_at=("reading that continues at the wrong row after the gap", "waiting for rows that are gone"),
+    tested="As in READ-13, with failOnDataLoss=false. Then all rows are deleted, and the ranges are read again.",
+    passes="The first reading gives the remaining rows once and in order. The second gives none.",
+    look_at=("a reading that continues at the wrong row after the gap", "a reading that waits for deleted rows"),
     needs=(Ability.RETENTION,),
     source="Source.fail_on_data_loss",
 )
@@ -80,14 +80,14 @@ def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | No
 @rule(
     "READ-27",
     "the loss of one row is noticed, whichever range it is in",
-    purpose="Retention deletes row by row: mostly only the first rows of one range are gone.",
-    tested="Two splits are read; of one of them one row is deleted, then a third one. Ranges that begin at, before and "
-    "behind the last row that is gone are read, alone and in one task with the other split.",
-    passes="The reader raises DataLossError exactly where a row of the task is gone, and gives all rows otherwise.",
+    purpose="Retention deletes row by row. Often only the first rows of one range are gone.",
+    tested="One of two splits loses its first row, then its first three, then all five. Ranges before, at and after "
+    "the last deleted row are read. They are read alone, and in one task with the other split.",
+    passes="The reader raises DataLossError exactly if a row of the task is gone. Otherwise it gives all rows.",
     look_at=(
-        "an off-by-one where the start of a range is compared with the first row that is left",
+        "an off-by-one error between the start of a range and the first remaining row",
         "a check of only the first range of a task, or of the first rows of all splits",
-        "a check that needs a remaining row: ranges and splits without any",
+        "a check that needs a remaining row, although a range or a split may have none",
     ),
     needs=(Ability.RETENTION, Ability.ROW_POSITIONS),
     witness=("a range that lost its first row only", "a range that lost nothing", "a range that lost everything"),
@@ -112,10 +112,11 @@ def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
 @rule(
     "READ-28",
     "rows that are deleted while they are read are not passed over",
-    purpose="A task may read for minutes: rows that retention deletes before it reads them are lost silently.",
-    tested=f"A range of {_LARGE_ROWS} values of {_LARGE // 1_000} KB is read; after its first batch all are deleted.",
+    purpose="A task may read for minutes. Rows that retention deletes before the task reads them are lost silently.",
+    tested=f"A range of {_LARGE_ROWS} values of {_LARGE // 1_000} KB is read. After its first batch, all rows are "
+    "deleted.",
     passes="The reader gives all rows, or raises DataLossError.",
-    look_at=("a range that is checked once, and fetched in pages", "an empty page that is taken for the end"),
+    look_at=("a range that is checked once and then fetched in pages", "an empty page that is taken for the end"),
     needs=(Ability.RETENTION,),
     source=_RAISES,
 )

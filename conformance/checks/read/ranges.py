@@ -28,10 +28,10 @@ _PAGE = 2_100
 @rule(
     "READ-1",
     "rows come once and in order",
-    purpose="A row that is missing or comes twice is wrong data that stays unnoticed.",
-    tested="Two splits of several rows are read from begin to end by one task.",
-    passes="Every row comes once, and those of a split in the order of their positions.",
-    look_at=("the end of a range, which is exclusive", "the order of the query that fetches rows", "paging"),
+    purpose="If a row is missing or comes twice, the data is wrong, and nobody notices.",
+    tested="One task reads two splits with several rows each, from begin to end.",
+    passes="Every row comes once. The rows of a split come in the order of their positions.",
+    look_at=("the end of a range: it is exclusive", "the order of the request that fetches rows", "paging"),
     source=_CONTRACT,
 )
 def check_rows_come_once_and_in_order(lab: Lab) -> None:
@@ -46,10 +46,10 @@ def check_rows_come_once_and_in_order(lab: Lab) -> None:
 @rule(
     "READ-2",
     "every cut of a range gives the same rows",
-    purpose="Batches are cut anywhere, by budget and by time: a row at a cut must come once.",
-    tested="A split is read whole, and again cut in two at every position.",
+    purpose="The budget and the event time may cut a batch anywhere. A row at a cut must come once.",
+    tested="A split is read whole. Then it is cut in two at every position, and both ranges are read.",
     passes="Both readings give the same rows in the same order.",
-    look_at=("whether start is inclusive and end exclusive", "whether reading begins at start or after it"),
+    look_at=("the start of a range: it is inclusive", "the end of a range: it is exclusive"),
     witness=("a cut between two rows",),
     source=_CONTRACT,
 )
@@ -73,12 +73,12 @@ def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
 @rule(
     "READ-3",
     "a range gives no row of its neighbours",
-    purpose="A row that comes with its neighbour's range comes twice, or past the bound.",
-    tested="Every position of a split is read by itself, and then every range from one position to another.",
-    passes="A position gives the row that was appended there, and a range gives the rows of its positions.",
+    purpose="A row that comes with its neighbour's range comes twice, or passes the bound.",
+    tested="Every position of a split is read alone. Then every range from one position to another is read.",
+    passes="A position gives at most one row. A range gives the rows of its positions, in order.",
     look_at=(
-        "a limit that is the end, and not the end less the start",
-        "a start of 0 or a count of 0 that is taken for a missing one",
+        "a limit of `end` instead of `end - start`",
+        "a start of 0 or a count of 0 that counts as missing",
         "pages, blocks or row groups that are not cut at start and end",
     ),
     witness=("a row at each side of a range",),
@@ -109,10 +109,14 @@ def check_a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
 @rule(
     "READ-4",
     "a task reads all its ranges, whatever their order",
-    purpose="Spark gets fewer tasks than there are splits, so that a task has many ranges.",
-    tested="Tasks have several ranges: of two splits, of one split with gaps between them, and the last one first.",
-    passes="Every row of every range comes once, in order within its range, and no row of a gap.",
-    look_at=("ranges that are kept by their split", "ranges that are joined to one from first start to last end"),
+    purpose="Spark gets fewer tasks than there are splits, so a task has many ranges.",
+    tested="One task reads the ranges of two splits, with a gap between the ranges of each. It reads them in order, "
+    "and with the last one first.",
+    passes="Every row of every range comes once, in order within its range. No row of a gap comes.",
+    look_at=(
+        "ranges that are stored by split, so that one replaces another",
+        "ranges that are merged into one, from the first start to the last end",
+    ),
     witness=("a gap",),
     source=f"{_CONTRACT}; ReadTask",
 )
@@ -143,13 +147,13 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
 @rule(
     "READ-5",
     "many rows come as one",
-    purpose="Fetching in pages may lose or double rows where two pages meet.",
-    tested=f"A split of {_MANY:,} rows is read by one range.",
+    purpose="A reader that fetches pages may lose or double rows where two pages meet.",
+    tested=f"One task reads a split of {_MANY:,} rows.",
     passes="Every row comes once and in order.",
     look_at=(
-        "only the first page is fetched",
-        "the next page begins at the last row of this one",
-        "a limit of a client",
+        "a reader that fetches only the first page",
+        "a page that begins at the last row of the page before",
+        "a limit in the client",
     ),
     source=_CONTRACT,
 )
@@ -166,10 +170,11 @@ def check_many_rows_come_as_one(lab: Lab) -> None:
 @rule(
     "READ-6",
     "empty ranges give nothing, and no ranges give nothing",
-    purpose="A task may have no rows; if it reads everything instead, rows are doubled.",
-    tested="Ranges that end where they start are read, at begin, middle and end; so is a task without ranges.",
-    passes="No row comes, and no error.",
-    look_at=("a limit of 0 that means no limit", "the first or last of no batches"),
+    purpose="A task may have no rows. If the reader then reads everything, rows are doubled.",
+    tested="Ranges that end where they start are read, at the begin, the middle and the end of a split. A task "
+    "without ranges is read, too.",
+    passes="The reader gives no row and raises no error.",
+    look_at=("a limit of 0 that means no limit", "code that takes the first or last batch when there is none"),
     source=_CONTRACT,
 )
 def check_empty_ranges_give_nothing(lab: Lab) -> None:
@@ -190,13 +195,15 @@ def check_empty_ranges_give_nothing(lab: Lab) -> None:
 @rule(
     "READ-7",
     "holes cost no rows",
-    purpose="Positions are compared, never counted: counting loses the rows after a hole.",
-    tested="A split has holes before, between and after its rows, also several in a row; it is cut everywhere.",
-    passes="Every row comes once and in order, wherever the range is cut.",
+    purpose="Positions may be compared, but not counted. Code that counts them loses the rows after a hole.",
+    tested="A split has holes before, between and after its rows, also several in a row. It is read whole, by "
+    "position, and cut at every position.",
+    passes="Every row comes once and in order, wherever the split is cut. A position gives a row exactly where "
+    "peek() finds one.",
     look_at=(
         "a number of rows that is taken for a number of positions",
-        "reading that ends at the first empty answer",
-        "waiting for a row at the last position",
+        "a reading that ends at the first empty answer",
+        "a reading that waits for a row at the last position",
     ),
     needs=(Ability.HOLES,),
     witness=("a hole",),
@@ -239,10 +246,10 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
 @rule(
     "READ-8",
     "nothing but holes gives nothing",
-    purpose="A task that waits for rows that will never come hangs the query.",
-    tested="The positions between two rows are read, which are all holes.",
-    passes="No row comes, and reading ends.",
-    look_at=("an empty answer that is asked for again until a row comes", "a null row in place of a hole"),
+    purpose="A task that waits for rows that will never come makes the query hang.",
+    tested="All positions between two rows are holes. They are read as one range.",
+    passes="The reader gives no row and ends.",
+    look_at=("a request that is repeated until a row comes", "a null row in place of a hole"),
     needs=(Ability.HOLES,),
     witness=("a hole",),
     source=f"{_CONTRACT}: a position at which there is no record is skipped",

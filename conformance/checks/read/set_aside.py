@@ -21,16 +21,16 @@ __all__ = ["check_bad_records_are_no_rows_and_are_counted_in_their_range"]
 @rule(
     "READ-30",
     "bad records are no rows, and are counted in their range",
-    purpose="Only the number in the progress says that records were set aside. A task may be repeated, so each record "
-    "must be counted in its own range, every time.",
-    tested="With the options bad_records, bad records stand between rows. All ranges are read as one task, twice, then "
-    "each position by itself, and all again by a reader that writes nothing.",
-    passes="Each reading gives all rows and no bad record. Each counts every bad record once, in the range that holds "
-    "it. The reader that writes nothing gives the same rows.",
+    purpose="Only the number in the progress says that records were set aside. A task may be repeated. So each "
+    "record must be counted in its own range, every time.",
+    tested="With the options in bad_records, bad records lie between rows. One task reads all ranges, twice. Then "
+    "each position is read alone. Last, a reader that writes nothing reads all ranges.",
+    passes="Each reading counts every bad record once, in the range that holds it. The task gives all rows and no "
+    "bad record. The reader that writes nothing gives the same rows.",
     look_at=(
-        "a count of the whole task that stands at its first range",
-        "a count that begins before the task, such as that of the worker process",
-        "without_writing() that delivers the bad records, or ends at them",
+        "a count of the whole task that is given to its first range",
+        "a count that begins before the task, such as one of the worker process",
+        "a reader of without_writing() that delivers the bad records, or ends at them",
     ),
     witness=("bad records",),
     source="SupportsBadRecords; Source.sets_bad_records_aside",

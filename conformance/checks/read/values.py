@@ -50,11 +50,15 @@ _HUGE = 2_000_000
 @rule(
     "READ-15",
     "values come as they were written",
-    purpose="A changed value is wrong data that stays unnoticed.",
-    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, of other alphabets, and words "
-    "that look like something else.",
-    passes="Every value is, character by character, what was written.",
-    look_at=("texts that are stripped, normalised or parsed", "an encoding other than UTF-8", "an empty text as null"),
+    purpose="A changed value is wrong data, and nobody notices.",
+    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, and of other alphabets. Some "
+    "words look like something else.",
+    passes="Every value is, character by character, the one that was written.",
+    look_at=(
+        "texts that are stripped, normalised or parsed",
+        "an encoding other than UTF-8",
+        "an empty text that becomes null",
+    ),
     source="SplitReader.read",
 )
 def check_values_come_as_they_were_written(lab: Lab) -> None:
@@ -65,13 +69,13 @@ def check_values_come_as_they_were_written(lab: Lab) -> None:
 @rule(
     "READ-16",
     "null is neither empty nor a word",
-    purpose="Null and empty mean different things to the readers of rows.",
-    tested="Values are null, empty, and the word null, next to each other.",
-    passes="Each comes unchanged.",
+    purpose="Null and empty mean different things to those who use the rows.",
+    tested="Neighbouring rows have null, an empty text and the word null as values.",
+    passes="Every value comes unchanged.",
     look_at=(
         "a default for null in a client",
-        "a format that has one sign for both",
-        "a row left out for a null",
+        "a format that writes both in the same way",
+        "a row that is left out because of a null",
     ),
     needs=(Ability.NULL_VALUES,),
     source="SplitReader.read",
@@ -88,8 +92,8 @@ def check_null_is_neither_empty_nor_a_word(lab: Lab) -> None:
     "huge values come whole",
     purpose="An unknown limit cuts values, or ends the query, on the day when a large one comes.",
     tested=f"A value of {_HUGE // 1_000_000} MB lies between small ones.",
-    passes="All come whole and in order.",
-    look_at=("a limit on what one answer holds", "a row that does not fit, and is left out", "offsets of 16 bits"),
+    passes="All values come whole and in order.",
+    look_at=("a limit on the size of one answer", "a row that does not fit and is left out", "offsets of 16 bits"),
     source="SplitReader.read; Row.value",
 )
 def check_huge_values_come_whole(lab: Lab) -> None:
@@ -100,10 +104,10 @@ def check_huge_values_come_whole(lab: Lab) -> None:
 @rule(
     "READ-18",
     "event times do not change what is read",
-    purpose="A range is defined by positions. Sorting or filtering by time gives other rows for every cut.",
-    tested="Rows of a split are out of event-time order, some at the same time, and a few years apart.",
-    passes="All come once, and in the order of their positions.",
-    look_at=("a query that is ordered by time", "rows that are left out because planning leaves them out"),
+    purpose="A range is defined by positions. If a reader sorts or filters by time, every cut gives other rows.",
+    tested="The rows of a split are out of event-time order. Some have the same event time, and one is years older.",
+    passes="Every row comes once and, if rows have positions, in their order.",
+    look_at=("a request that is ordered by time", "a filter that leaves out the rows that planning leaves out"),
     needs=(Ability.DISORDER,),
     source="SplitReader.read: in position order",
 )
@@ -119,9 +123,9 @@ def check_event_times_do_not_change_what_is_read(lab: Lab) -> None:
 @rule(
     "READ-19",
     "rows without event time are read",
-    purpose="With badEventTime=ignore they are left out of planning, and must still be delivered.",
-    tested="Rows without event time lie before, between and behind others; badEventTime is ignore.",
-    passes="All come once and in order.",
+    purpose="With badEventTime=ignore, planning leaves these rows out, but the query must still deliver them.",
+    tested="badEventTime is ignore. Rows without event time lie before, between and after others.",
+    passes="Every row comes once and, if rows have positions, in their order.",
     look_at=("a filter by time in the reader", "a comparison with null, which is neither true nor false"),
     needs=(Ability.MISSING_TIMES,),
     source="Source.bad_event_time: the row is delivered",
@@ -135,9 +139,9 @@ def check_rows_without_event_time_are_read(lab: Lab) -> None:
 @rule(
     "READ-20",
     "rows before 1970 are read",
-    purpose="With badEventTime=ignore they are left out of planning, and must still be delivered.",
-    tested="Rows before 1970 lie between others; badEventTime is ignore.",
-    passes="All come once and in order.",
+    purpose="With badEventTime=ignore, planning leaves these rows out, but the query must still deliver them.",
+    tested="badEventTime is ignore. Rows before 1970 lie between others.",
+    passes="Every row comes once and, if rows have positions, in their order.",
     look_at=("a time that is taken for unsigned", "a filter by time in the reader"),
     needs=(Ability.NEGATIVE_TIMES,),
     source="Source.bad_event_time: the row is delivered",
@@ -151,15 +155,15 @@ def check_rows_before_1970_are_read(lab: Lab) -> None:
 @rule(
     "READ-26",
     "event times come as they were written",
-    purpose="Spark's windows and watermark go by the column. Rows whose times shift on their way are late, or in "
-    "another window, however well they were planned.",
-    tested="Rows have event times of all kinds: at a full second and at a millisecond, on a leap day, when clocks "
-    "change, and years apart.",
-    passes="Every row has the event time that it was written with, to the millisecond.",
+    purpose="Spark's windows and watermark use the event-time column. A row whose time shifts is late or in another "
+    "window, however well it was planned.",
+    tested="Rows have event times of all kinds: full seconds, milliseconds, a leap day, and years apart. Some lie "
+    "around the hours at which clocks change.",
+    passes="Every row has the event time with which it was written, to the millisecond.",
     look_at=(
-        "a time that is read in the zone of the machine",
-        "seconds, milliseconds and microseconds that are taken for each other",
-        "the time of another column, such as when the row was written",
+        "a time that is read in the time zone of the machine",
+        "seconds, milliseconds and microseconds that are mistaken for each other",
+        "the time of another column, such as the time of writing",
     ),
     needs=(Ability.EVENT_TIME_COLUMN,),
     source="Harness.event_time_column",

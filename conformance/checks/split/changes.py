@@ -31,10 +31,11 @@ __all__ = [
 @rule(
     "SPLIT-11",
     "an end never goes back",
-    purpose="A position past the end is taken for data loss, or its rows are skipped when they come again.",
-    tested="A split is empty, then grows row by row; extents() is asked several times after each.",
-    passes="Begin and end are ints, the begin is not past the end, and neither ever goes back.",
-    look_at=("an end from a replica that lags behind", "an extent of an empty split", "numbers of NumPy"),
+    purpose="If an end goes back, the query's position lies past it. That looks like data loss, or rows are skipped "
+    "when they come again.",
+    tested="extents() is called for an empty split. Then the split grows row by row, with three calls after each row.",
+    passes="Begin and end are ints. The begin is never past the end, and neither goes back.",
+    look_at=("an end from a replica that lags behind", "the extent of an empty split", "NumPy numbers instead of ints"),
     source="SplitEnumerator.extents",
 )
 def check_an_end_never_goes_back(lab: Lab) -> None:
@@ -55,10 +56,12 @@ def check_an_end_never_goes_back(lab: Lab) -> None:
 @rule(
     "SPLIT-12",
     "starts and stops are there for every split",
-    purpose="A split without a start is never read; one with a wrong start loses its first rows.",
-    tested="starts() and stops() are asked for splits with rows and without; all rows are read from the starts on.",
-    passes="There is one answer for every split, an int, or None for a stop, and no row is before a start.",
-    look_at=("splits that are empty", "a start that is the last row instead of the next"),
+    purpose="A split without a start is never read. A split with a wrong start loses its first rows.",
+    tested="starts() and stops() are called for splits with rows and, where possible, for an empty one. Then all "
+    "rows are read from the starts on.",
+    passes="Both methods answer for exactly these splits. Each start is an int, not before the begin, and no row "
+    "lies before it.",
+    look_at=("splits without rows", "a start at the last row that was read instead of the next one"),
     source="SplitEnumerator.starts and stops",
 )
 def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
@@ -88,10 +91,10 @@ def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
 @rule(
     "SPLIT-13",
     "what is appended later is read, too",
-    purpose="A query that has come to the end must continue when rows come.",
-    tested="A query reads all rows; three times, a row is appended and the query continues.",
-    passes="Every row is delivered, once.",
-    look_at=("stops(), which must be None unless an end is configured", "extents() from a cache", "Extent.complete"),
+    purpose="A query that has reached the end must continue when new rows come.",
+    tested="A query reads all rows. Three times, a row is appended and the query continues.",
+    passes="The query delivers every row once.",
+    look_at=("stops(): return None unless an end is configured", "extents() from a cache", "Extent.complete"),
     source="SplitEnumerator.extents: called before every plan",
 )
 def check_what_is_appended_later_is_read(lab: Lab) -> None:
@@ -110,14 +113,16 @@ def check_what_is_appended_later_is_read(lab: Lab) -> None:
 @rule(
     "SPLIT-14",
     "a split is complete only once nothing can come",
-    purpose="A complete split holds back no other, so its later rows are late; one that never completes holds back "
-    "all others.",
-    tested="A split is looked at while it is empty and while it grows; it is finished, and looked at again.",
-    passes="A split is complete after the finish, not before; a complete one never grows, and has all rows.",
+    purpose="A complete split holds back no other split, so rows that come later are late. A split that never "
+    "completes holds back all others.",
+    tested="extents() is called for an empty split, and again while it grows. Then the split is finished, and "
+    "extents() is called again.",
+    passes="Every split is complete after the finish and, if splits can grow, not before. A complete split never "
+    "grows, and the splits hold all rows.",
     look_at=(
-        "the order in which end and completeness are asked: completeness first",
-        "a finish that is never looked for",
-        "a split without rows, which is not complete for that reason",
+        "the order of requests: ask for completeness first, then for the end",
+        "a finish that the enumerator never looks for",
+        "a split without rows: that alone does not make it complete",
     ),
     needs=(Ability.FINITE_SPLITS,),
     witness=("a split that is complete",),
@@ -157,10 +162,11 @@ def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
 @rule(
     "SPLIT-15",
     "an empty split waits for its first row",
-    purpose="A split that is found before its first row begins where that row will be.",
-    tested="A query looks at a split without rows; then its first rows come.",
-    passes="They are delivered, also the very first.",
-    look_at=("starts() of an empty split", "extents() of an empty split: begin and end are the next position"),
+    purpose="A split may be discovered before its first row. If it does not begin where that row will be, the row is "
+    "lost.",
+    tested="A query plans while a split has no rows. Then its first rows are appended.",
+    passes="The query delivers all rows once and in order, including the very first.",
+    look_at=("starts() of an empty split", "extents() of an empty split: return the next position as begin and end"),
     source="SplitEnumerator.starts",
 )
 def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
@@ -175,9 +181,11 @@ def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
 @rule(
     "SPLIT-16",
     "a removed split is missing from the answer, and harms no other",
-    purpose="A planner that fails because a split vanished fails for all other splits, too.",
-    tested="One of two splits is deleted; discover() and extents() of both are called; the remaining rows are read.",
-    passes="The deleted split is no longer discovered, extents() does not fail, and all rows of the other are read.",
+    purpose="If a split that vanished makes the planner fail, all other splits stop, too.",
+    tested="One of two splits is deleted. extents() is called for both, and discover() is called. Then the remaining "
+    "rows are read.",
+    passes="discover() no longer returns the deleted split, and extents() does not fail. The reader gives all rows "
+    "of the other split.",
     look_at=("extents() of a split that has just vanished: leave it out", "discover() from a cache"),
     needs=(Ability.REMOVABLE_SPLITS,),
     source="SplitEnumerator.discover and extents",
@@ -207,13 +215,12 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
 @rule(
     "SPLIT-17",
     "rows that go with a removed split are data loss",
-    purpose="Otherwise the loss of unread rows goes unnoticed.",
-    tested="One of two splits is deleted before it was read; forget() and lost() are called, and a query continues.",
-    passes="forget() does not name it, lost() does, and the query ends with a DataLossError that names it.",
-    look_at=(
-        "forget(), which may name only splits that are read to their ends",
-        "lost(), which must ask whether the split exists",
-    ),
+    purpose="Otherwise nobody notices the loss of unread rows.",
+    tested="A query reads two splits and is stopped. One split gets another row and is deleted. forget() and lost() "
+    "are called, and the query continues.",
+    passes="forget() does not name the deleted split, but lost() does. The query ends with a DataLossError that "
+    "names the split.",
+    look_at=("forget(): name only splits that are read to their ends", "lost(): check whether the split exists"),
     needs=(Ability.REMOVABLE_SPLITS,),
     source="SplitEnumerator.forget and lost",
 )
@@ -253,9 +260,10 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
 @rule(
     "SPLIT-18",
     "without failOnDataLoss the others go on when a split is removed",
-    purpose="A user who accepts the loss wants the rest, and a deleted split must not hold the others.",
-    tested="The older of two splits is deleted while the younger waits for it; failOnDataLoss is false.",
-    passes="All rows of the other are delivered.",
+    purpose="A user who accepts the loss wants the remaining rows. A deleted split must not hold back the others.",
+    tested="failOnDataLoss is false. A split is behind in event time and holds back another split. The split that is "
+    "behind is deleted.",
+    passes="The query delivers all rows of the other split, and no row twice.",
     look_at=("a reader or an enumerator that raises despite the option", "a cache that still has the split"),
     needs=(Ability.REMOVABLE_SPLITS,),
     witness=("a split that waits",),
@@ -281,10 +289,10 @@ def check_without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
 @rule(
     "SPLIT-19",
     "a split begins where its rows do",
-    purpose="By the begin a planner learns that rows are gone, before a reader tries to read them.",
+    purpose="From the begin, a planner learns that rows are gone before a reader tries to read them.",
     tested="The first rows of a split are deleted, then all of them.",
-    passes="The begin moves past the deleted rows, not past the first remaining row, and never past the end.",
-    look_at=("a begin that is always 0", "a begin of a split whose rows are all deleted: it is the end"),
+    passes="The begin moves past the deleted rows, but not past the first remaining row. It is never past the end.",
+    look_at=("a begin that is always 0", "the begin of a split whose rows are all deleted: return the end"),
     needs=(Ability.RETENTION,),
     source="Extent.begin",
 )

@@ -19,11 +19,12 @@ __all__ = [
 @rule(
     "SPLIT-20",
     "a begin moves with every row that is deleted, and for its own split alone",
-    purpose="A begin that lags by one row hides the loss of a row; the begin of another split invents a loss.",
+    purpose="A begin that lags by one row hides the loss of that row. A begin that belongs to another split reports "
+    "a loss that did not happen.",
     tested="The rows of one of two splits are deleted one by one, up to the last.",
-    passes="The begin lies behind the last row that is gone, and not behind the first that is left. The other split "
-    "begins where it began.",
-    look_at=("an off-by-one in the begin", "a query for the first row of all splits, and not of one"),
+    passes="The begin lies after the last deleted row, but not after the first remaining row. The begin of the other "
+    "split does not move.",
+    look_at=("an off-by-one error in the begin", "a request for the first row of all splits instead of one split"),
     needs=(Ability.RETENTION,),
     source="Extent.begin",
 )
@@ -59,10 +60,11 @@ def check_a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
 @rule(
     "SPLIT-21",
     "a query begins with the rows that are left",
-    purpose="First rows that are gone before a query begins are no data loss, and nothing to wait for.",
-    tested="The first rows of a split are deleted; a query begins; another split with a deleted first row comes.",
-    passes="All remaining rows of both come, and failOnDataLoss does not complain.",
-    look_at=("starts(): the begin, and not 0", "starts() with first=False: likewise"),
+    purpose="Rows that are deleted before a query begins are not data loss. The query must not wait for them.",
+    tested="The first rows of a split are deleted, and a query begins. Where possible, another split with a deleted "
+    "first row appears.",
+    passes="The query delivers all remaining rows of both splits. It reports no data loss.",
+    look_at=("starts(): return the begin, not 0", "starts() with first=False: return the begin, too"),
     needs=(Ability.RETENTION,),
     source="SplitEnumerator.starts",
 )

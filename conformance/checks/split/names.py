@@ -34,10 +34,10 @@ _SPLIT_ID = "SplitId: the permanent name of a split"
 @rule(
     "SPLIT-1",
     "a late split is read from its beginning",
-    purpose="Otherwise the first rows of a split that comes during a run are lost.",
-    tested="A query reads one split; a second split with rows appears; the query continues.",
-    passes="All rows of the second split are delivered, the first one included.",
-    look_at=("starts() with first=False", "discover(), which must look again each time"),
+    purpose="Otherwise the query loses the first rows of a split that appears during the run.",
+    tested="A query reads one split. A second split with rows appears, and the query continues.",
+    passes="The query delivers every row once and in order, including the first row of the second split.",
+    look_at=("starts() with first=False", "a discover() that searches only once"),
     needs=(Ability.LATE_SPLITS,),
     witness=("a split that came late",),
     source="SplitEnumerator.starts; FLINK-29319",
@@ -57,9 +57,9 @@ def check_a_late_split_is_read_from_its_beginning(lab: Lab) -> None:
     "SPLIT-2",
     "a late split is read from its beginning, though the stream begins at the end",
     purpose="A user who skips existing rows does not want to lose later ones.",
-    tested="A query begins at the end, and looks once; then a split with rows appears.",
-    passes="All rows of the late split are delivered, and no earlier row.",
-    look_at=("starts() with first=False, which must ignore the option", "a start that is looked up again later"),
+    tested="A query that begins at the end runs until it has nothing to do. Then a split with rows appears.",
+    passes="The query delivers all rows of the new split, and no row that existed before.",
+    look_at=("starts() with first=False: ignore the option", "a start that is looked up a second time"),
     needs=(Ability.LATE_SPLITS, Ability.START_AT_END),
     source="SplitEnumerator.starts",
 )
@@ -78,13 +78,14 @@ def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> 
 @rule(
     "SPLIT-3",
     "the first look finds every split",
-    purpose="A bounded run (Trigger.AvailableNow) reads only the splits of its first look.",
-    tested="Five splits are made, each with a row; a new enumerator looks once, and its splits are read.",
-    passes="The rows of all five are read.",
+    purpose="A bounded run (Trigger.AvailableNow) reads only the splits that its first discovery finds.",
+    tested="There are five splits with one row each. A new enumerator discovers once, and a reader reads the splits "
+    "that it found.",
+    passes="The reader gives the rows of all five splits.",
     look_at=(
-        "a list that comes in pages",
-        "a look in the background that is not waited for",
-        "an extent that ends at its last row, and not after it",
+        "a listing that comes in pages",
+        "discovery in the background that discover() does not await",
+        "an extent that ends at its last row instead of after it",
     ),
     needs=(Ability.MANY_SPLITS,),
     source="SplitEnumerator.discover: all splits that exist now",
@@ -102,10 +103,10 @@ def check_the_first_look_finds_every_split(lab: Lab) -> None:
 @rule(
     "SPLIT-4",
     "names are text that a checkpoint keeps",
-    purpose="Positions are stored by name, as JSON: a number would come back as a text, which is another split.",
-    tested="Every name that discover() returns is written to JSON and read again.",
-    passes="Each is a text that is not empty, and comes back unchanged.",
-    look_at=("names that are numbers or tuples", "names made of bytes that are no UTF-8"),
+    purpose="Spark stores positions by name, as JSON. A number would come back as text, which names another split.",
+    tested="Every name that discover() returns is written to JSON and read back.",
+    passes="Every name is a text, is not empty, and comes back unchanged. UTF-8 can encode it.",
+    look_at=("numbers or tuples as names", "names made of bytes that are not UTF-8"),
     source="SplitId",
 )
 def check_names_outlive_a_checkpoint(lab: Lab) -> None:
@@ -127,10 +128,11 @@ def check_names_outlive_a_checkpoint(lab: Lab) -> None:
 @rule(
     "SPLIT-5",
     "a split keeps its name while it grows and others come",
-    purpose="A split with another name is a new split: its rows are read again.",
-    tested="A split is looked at; then rows are appended and others come, again and again, with a look each time.",
-    passes="Every name stays, with the same begin, and its first range holds the same rows.",
-    look_at=("names that hold a size, a time or a number in a list", "a cache that is renewed with other names"),
+    purpose="A split with another name is a new split, so the query reads its rows again.",
+    tested="A split is discovered and read. Three times, it gets a row, another split appears where possible, and "
+    "discovery runs again. At the end, the first range is read again.",
+    passes="Every name from the first discovery stays, with the same begin. Its first range gives the same rows.",
+    look_at=("names that contain a size, a time or an index", "a cache that is renewed with other names"),
     source=_SPLIT_ID,
 )
 def check_a_split_keeps_its_name(lab: Lab) -> None:
@@ -161,10 +163,12 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
 @rule(
     "SPLIT-6",
     "a restart finds the same splits by the same names",
-    purpose="Positions are stored by name: a split with another name after a restart is read from its beginning again.",
-    tested="An enumerator looks and is closed; the next one gets its snapshot and positions, and looks.",
-    passes="Both name the same splits, with the same extents.",
-    look_at=("names that an enumerator makes up", "a snapshot without the parts that names are made from"),
+    purpose="Positions are stored by name. A split that has another name after a restart is read again from its "
+    "beginning.",
+    tested="An enumerator discovers splits and is closed. The next enumerator gets its snapshot and positions, and "
+    "discovers again.",
+    passes="Both find the same names, with the same extents.",
+    look_at=("names that each enumerator makes up", "a snapshot that lacks parts of the names"),
     source=_SPLIT_ID,
 )
 def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
@@ -187,9 +191,9 @@ def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
 @rule(
     "SPLIT-7",
     "another process finds the same splits by the same names",
-    purpose="A query that is restarted on another machine knows its splits only by their names.",
-    tested="As SPLIT-6, but the second enumerator is in a fresh Python process, from the pickled source.",
-    passes="Both name the same splits.",
+    purpose="After a restart on another machine, a query knows its splits only by their names.",
+    tested="As in SPLIT-6, but the second enumerator runs in a new Python process. It is made from the pickled source.",
+    passes="Both processes find the same names.",
     look_at=("hash(), which differs in every process", "id() or the order of a set in a name", "a cache in a module"),
     source=f"{_SPLIT_ID}; Source: picklable",
 )
@@ -218,10 +222,10 @@ def splits_of(source: Source, state: Json | None, positions: Positions) -> list[
 @rule(
     "SPLIT-8",
     "each row is in one split",
-    purpose="A row in two splits is delivered twice, and nothing else notices.",
-    tested="Splits come and grow, with a look after each step; at the end all splits are read whole.",
+    purpose="A row in two splits is delivered twice, and nothing else notices it.",
+    tested="Splits appear and grow, and discovery runs after each step. At the end, one task reads all splits.",
     passes="Every row comes once.",
-    look_at=("two names for one thing, such as with and without a slash", "a split that every look creates again"),
+    look_at=("two names for one split, such as with and without a slash", "a split that every discovery creates again"),
     source="alignment.splits: the unit of discovery",
 )
 def check_each_row_is_in_one_split(lab: Lab) -> None:
@@ -242,10 +246,10 @@ def check_each_row_is_in_one_split(lab: Lab) -> None:
 @rule(
     "SPLIT-9",
     "no row is assigned twice, and none is forgotten",
-    purpose="Between discovery and tasks a split may be lost, or given to two tasks.",
-    tested="A query reads splits that come and grow while it runs, some rows at a time.",
+    purpose="Between discovery and tasks, a split may be lost or given to two tasks.",
+    tested="Splits appear and grow while a query reads them.",
     passes="Every row is in one task of one batch.",
-    look_at=("SPLIT-8 and READ-2 first", "discover(), which must return all splits, not only new ones"),
+    look_at=("SPLIT-8 and READ-2: check them first", "discover(): return all splits, not only new ones"),
     source="Coordinator.tasks; FLIP-27: SplitEnumerator",
 )
 def check_no_row_is_assigned_twice(lab: Lab) -> None:
@@ -266,14 +270,11 @@ def check_no_row_is_assigned_twice(lab: Lab) -> None:
 @rule(
     "SPLIT-10",
     "looking again changes nothing",
-    purpose="A difference without a reason is a new offset, so that a query makes empty batches forever.",
-    tested="An enumerator looks several times while nothing comes; so does a query that has read everything.",
-    passes="Splits, extents, stops and snapshot stay the same, and the query has nothing to do.",
-    look_at=(
-        "a time or a counter in snapshot()",
-        "an extent that is estimated",
-        "discover() that returns only new splits",
-    ),
+    purpose="A difference without a reason becomes a new offset, so the query makes empty batches forever.",
+    tested="Nothing is added. An enumerator discovers four times. A query that has read everything plans three more "
+    "times.",
+    passes="Splits, extents, stops and snapshot stay the same. The query makes no new offset.",
+    look_at=("a time or a counter in snapshot()", "an estimated extent", "a discover() that returns only new splits"),
     source="SplitEnumerator.snapshot: equal as long as nothing changed",
 )
 def check_looking_again_changes_nothing(lab: Lab) -> None:

@@ -32,14 +32,14 @@ __all__ = [
 @rule(
     "STATE-1",
     "a restart goes on with the rest",
-    purpose="Every deployment is a restart: rows that it loses or doubles are wrong data each time.",
-    tested="Two splits are read a few rows at a time. The query is stopped and started after every batch, and rows "
-    "are added while it is down.",
-    passes="Every row comes once.",
+    purpose="Every deployment is a restart. If a restart loses or doubles rows, every deployment makes the data wrong.",
+    tested="A query reads two splits, four rows at a time. It is stopped and started after every batch. While it is "
+    "down, rows are appended.",
+    passes="The query delivers every row once.",
     look_at=(
-        "discover() of an enumerator that was made with a state: the same splits, by the same names",
+        "discover() of an enumerator with a state: return the same splits by the same names",
         "extents(): positions mean the same in every run",
-        "the parts of the state that the constructor takes and snapshot() returns",
+        "the state: the constructor must take all that snapshot() returns",
     ),
     witness=("a restart between two rows of a split",),
     source="SplitEnumerator.snapshot; SplitId",
@@ -69,11 +69,11 @@ def check_a_restart_goes_on_with_the_rest(lab: Lab) -> None:
 @rule(
     "STATE-2",
     "a start is kept though the first batch fails",
-    purpose="A query that begins at the end, and whose first batch fails, otherwise begins at a later end: what came "
-    "in between is lost.",
-    tested="A query that begins at the end plans its first batch and is killed before the batch is read. Rows come, "
-    "and it is started again.",
-    passes="The rows that came after the first plan are delivered, and those before it are not.",
+    purpose="A query begins at the end, and its first batch fails. If it then begins at a later end, it loses the "
+    "rows in between.",
+    tested="A query that begins at the end plans its first batch. The planner is killed before the batch is read. "
+    "Rows are appended, and the query is started again.",
+    passes="The query delivers the rows that came after the first plan, and no earlier row.",
     look_at=("extents() and starts() in a run with a state: only the first run looks for the end",),
     needs=(Ability.START_AT_END,),
     source="SplitEnumerator.starts: called once in the life of a checkpoint",
@@ -91,13 +91,12 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
 @rule(
     "STATE-3",
     "a start is kept though there is nothing yet",
-    purpose="A query that is started before its first rows are written loses those that come while it is down.",
-    tested="A query that begins at the end of a split without rows is started and stopped; rows come; it continues.",
-    passes="All rows are delivered.",
-    look_at=(
-        "starts() must answer for empty splits, too",
-        "the memory of a first look that finds nothing",
-    ),
+    purpose="A query may start before its first rows are written. If the start is not stored, rows that come while "
+    "it is down are lost.",
+    tested="A query that begins at the end of an empty split is started and stopped. Rows are appended, and the "
+    "query continues.",
+    passes="The query delivers every row once.",
+    look_at=("starts(): answer for empty splits, too", "a first discovery that finds nothing: remember it"),
     needs=(Ability.START_AT_END,),
     source="SplitEnumerator.starts; docs/guarantees.md: latest is fixed once, also without any data",
 )
@@ -113,10 +112,12 @@ def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
 @rule(
     "STATE-4",
     "a split that comes while the query is down is read from its beginning",
-    purpose="Splits are added during deployments, too: otherwise their first rows are lost.",
-    tested="A query, also one that begins at the end, is stopped; a split with rows appears; it is started again.",
-    passes="All rows of the new split are delivered, the first one included.",
-    look_at=("starts() with first=False", "whether a run with a state takes its first look for that of a new query"),
+    purpose="A deployment may add splits. Their first rows must not be lost.",
+    tested="A query is stopped, a split with rows appears, and the query is started again. Where possible, a query "
+    "that begins at the end does the same.",
+    passes="Each query delivers every row of the new split once. A query that begins at the end delivers no earlier "
+    "row.",
+    look_at=("starts() with first=False", "a run with a state that takes its first discovery for that of a new query"),
     needs=(Ability.LATE_SPLITS,),
     source="SplitEnumerator.starts: they appeared later and must be read from their beginning",
 )
@@ -144,13 +145,13 @@ def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> 
 @rule(
     "STATE-5",
     "a split that goes while the query is down takes nothing along",
-    purpose="Retention and tenants that leave remove splits at any time: the other splits must continue.",
-    tested="Two splits are read and the query is stopped; one is deleted, the other gets rows; the query is started "
-    "with failOnDataLoss=false.",
-    passes="The rows of the other split are delivered, and none twice.",
+    purpose="Retention and tenants that leave remove splits at any time. The other splits must continue.",
+    tested="failOnDataLoss is false. A query reads two splits and is stopped. One split is deleted, the other gets a "
+    "row, and the query is started again.",
+    passes="The query delivers all rows of the other split, and no row twice.",
     look_at=(
-        "extents(), peek() and lookup() of splits that are gone: they are left out, or None",
-        "state that names a split which is gone",
+        "extents(), peek() and lookup() of removed splits: leave them out, or return None",
+        "a state that names a removed split",
     ),
     needs=(Ability.REMOVABLE_SPLITS,),
     source="SplitEnumerator.discover: a split that is missing from the answer is removed",
@@ -169,14 +170,15 @@ def check_a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
 @rule(
     "STATE-6",
     "a batch that was logged gives the same rows after a crash",
-    purpose="Spark reads the last batch again after a crash; a sink with a part of it would get another part.",
-    tested="A batch is planned and read, and the planner is killed before the batch is committed. Rows are added, "
-    "and a split where that is possible. The next run reads the batch again.",
-    passes="Both readings give the same rows.",
+    purpose="After a crash, Spark reads the last batch again. A sink that has a part of the batch would get another "
+    "part.",
+    tested="A batch is planned and read. The planner is killed before the batch is committed. Rows and, where "
+    "possible, a split are added. The next run reads the batch again.",
+    passes="Both readings give the same rows. In the end, the query has delivered every row once.",
     look_at=(
-        "the reader must read to the end of its range, not to the present end",
-        "details() must follow from the range and the state alone",
-        "reading must not use up rows",
+        "the end of a range: read up to it, not up to the present end",
+        "details(): derive them from the range and the state alone",
+        "a read that uses up rows",
     ),
     source="SplitReader.read: the same range must yield the same rows every time; SupportsDetails.details",
 )
@@ -201,13 +203,14 @@ def check_a_batch_that_was_logged_comes_again(lab: Lab) -> None:
 @rule(
     "STATE-7",
     "a crash at any point of a batch loses nothing and doubles nothing",
-    purpose="Machines fail at any point: rows that are noted too early are lost, those noted too late come twice.",
-    tested="The planner is killed in four batches: before the offset is stored, after it, after the rows were read, "
-    "and after the commit. Rows are added each time.",
-    passes="Every row comes once.",
+    purpose="Machines fail at any point. Rows that are noted too early are lost, and rows that are noted too late "
+    "come twice.",
+    tested="The planner is killed at four points: before the offset is stored, after it, after reading, and after "
+    "the commit. Rows are appended each time.",
+    passes="The query delivers every row once.",
     look_at=(
-        "rows that are acknowledged, deleted or noted when they are found, and not after commit()",
-        "commit(), which comes only for offsets that are stored",
+        "rows that are acknowledged, deleted or noted at discovery instead of after commit()",
+        "commit(), which comes only for stored offsets",
         "state outside of snapshot(), which may be ahead of the offset",
     ),
     witness=("a crash before the offset was stored", "a crash after it", "a crash after reading"),
@@ -247,9 +250,10 @@ def _get_to(query: Query, point: str) -> bool | None:
 @rule(
     "STATE-8",
     "a batch can be read in another process from its offsets alone",
-    purpose="Executors are other processes, and after a restart the planner is, too: memory is gone.",
-    tested="A batch is planned and read here; a new process makes its tasks from the two offsets, and reads them.",
-    passes="Both give the same rows.",
+    purpose="Executors are other processes. After a restart, so is the planner, and its memory is gone.",
+    tested="A batch is planned and read here. A new process makes the tasks of the batch from its two offsets, and "
+    "reads them.",
+    passes="Both processes read the same rows.",
     look_at=(
         "caches and globals that the enumerator fills and the reader needs",
         "details() for a batch that an earlier run planned",
@@ -275,14 +279,11 @@ def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
 @rule(
     "STATE-9",
     "a planner that was killed is succeeded by the next",
-    purpose="A killed planner closes nothing. A lock that it leaves stops the query until somebody deletes it.",
-    tested="A planner in a process of its own plans the first batch and is killed (SIGKILL) before the offset is "
+    purpose="A killed planner closes nothing. A lock that it leaves stops the query until somebody deletes the lock.",
+    tested="A planner in a process of its own plans the first batch. It is killed (SIGKILL) before the offset is "
     "stored. Then the query is started here.",
     passes="The query delivers every row once.",
-    look_at=(
-        "locks, leases and sessions that only close() releases",
-        "files and marks that the first run left behind",
-    ),
+    look_at=("locks, leases and sessions that only close() releases", "files and flags that the first run left behind"),
     tier=Tier.FAULTS,
     witness=("a planner that was killed",),
     source="SplitEnumerator.close: perhaps never (SIGKILL)",

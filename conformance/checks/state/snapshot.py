@@ -45,13 +45,15 @@ _MOST_VARIANTS = 24
 @rule(
     "STATE-10",
     "a snapshot survives JSON",
-    purpose="Spark stores an offset as JSON: a value that changes there is another state after a restart.",
-    tested="Snapshots before the first look, and after it, are written as JSON and read, and pickled for tasks.",
-    passes="A snapshot is None, or a dict of texts, ints, bools, lists and dicts that is equal after both ways.",
+    purpose="Spark stores an offset as JSON. A value that JSON changes is another state after a restart.",
+    tested="Snapshots are taken before and after the first discovery. Each is written as JSON and read back, and "
+    "pickled and unpickled.",
+    passes="A snapshot is None or a dict of JSON values. It comes back unchanged both ways.",
     look_at=(
-        "tuples, which become lists, and keys that are no texts",
-        "sets, bytes, datetimes, numbers of NumPy",
-        "NaN and infinity, which are no JSON",
+        "tuples, which become lists",
+        "keys that are not texts",
+        "sets, bytes, datetimes and NumPy numbers",
+        "NaN and infinity, which JSON does not have",
     ),
     source="SplitEnumerator.snapshot",
 )
@@ -67,10 +69,14 @@ def check_a_snapshot_survives_json(lab: Lab) -> None:
 @rule(
     "STATE-11",
     "a snapshot stays the same while nothing changes",
-    purpose="It is a part of the offset, and for Spark another offset is another batch.",
-    tested="An enumerator looks at splits to which nothing comes, again and again, until the second has changed.",
-    passes="Every snapshot is the same text.",
-    look_at=("a clock or a counter in it", "sets, whose order changes", "ids that each look makes again"),
+    purpose="A snapshot is a part of the offset. For Spark, another offset is another batch.",
+    tested="Nothing is added. An enumerator discovers again and again, until the clock shows another second.",
+    passes="Every discovery finds the same splits, and every snapshot is the same text.",
+    look_at=(
+        "a clock or a counter in the snapshot",
+        "sets, whose order changes",
+        "ids that each discovery makes again",
+    ),
     source="SplitEnumerator.snapshot: equal as long as nothing changed",
 )
 def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
@@ -105,10 +111,10 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
 @rule(
     "STATE-12",
     "the same state is the same text",
-    purpose="If a restart writes its state differently, every start costs a batch that reads nothing.  And states "
-    "that cannot be compared hide real changes.",
-    tested="A snapshot is given to a new enumerator here, and to one in another process, where sets have another "
-    "order. Both look at splits without new rows.",
+    purpose="If a restart writes its state differently, every start costs a batch that reads nothing. States that "
+    "cannot be compared hide real changes.",
+    tested="A new enumerator here gets a snapshot. So does one in another process, where sets have another order. "
+    "Nothing is added, and both discover.",
     passes="All three snapshots are the same text.",
     look_at=(
         "the order of sets: sort them",
@@ -135,11 +141,11 @@ def check_the_same_state_is_the_same_text(lab: Lab) -> None:
     "a snapshot is small",
     level=Level.SHOULD,
     purpose="Spark keeps the last 100 offsets, writes one for every batch, and shows them in every progress.",
-    tested=f"{_SPLITS} splits are made, where there can be so many; then one gets {_ROWS} rows.",
+    tested=f"There are {_SPLITS} splits, or one where there cannot be more. Then one split gets {_ROWS} rows.",
     passes=f"The snapshot has at most {_MOST_BYTES:,} bytes, and {_ROWS} rows add at most {_MOST_GROWTH:,}.",
     look_at=(
-        "lists of rows or objects: keep them in files beside the source, and name these",
-        "positions, which need not be in it: the offset has them",
+        "lists of rows or objects: keep them in files beside the source, and name the files",
+        "positions: leave them out, because the offset has them",
     ),
     source="SplitEnumerator.snapshot: small",
 )
@@ -163,10 +169,10 @@ def check_a_snapshot_is_small(lab: Lab) -> None:
     "STATE-14",
     "a snapshot of another version is used or refused",
     purpose="A user who downgrades, or skips a version, must not silently read other rows.",
-    tested="An enumerator gets a snapshot with an unknown field, and snapshots that each lack a field.",
-    passes="It continues with the same splits and rows, or raises CheckpointError.",
+    tested="One enumerator gets a snapshot with an unknown field. Others get snapshots that each lack a field.",
+    passes="Each continues with the same splits and rows, or raises CheckpointError in one sentence.",
     look_at=(
-        "the constructor and the first discover(): the parts of the state that they read must be checked",
+        "the constructor and the first discover(): check the parts of the state that they read",
         "a version number in the snapshot",
     ),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
@@ -185,9 +191,9 @@ def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     "STATE-15",
     "a broken snapshot is refused in one sentence",
     level=Level.SHOULD,
-    purpose="A damaged checkpoint is found at three in the morning: a KeyError does not explain it.",
-    tested="An enumerator gets several snapshots in turn; in each, one value has another type or is cut in half.",
-    passes="It raises CheckpointError, in one sentence, or continues with the same splits and rows.",
+    purpose="People find a damaged checkpoint at three in the morning. A KeyError does not explain it.",
+    tested="Enumerators get broken snapshots. In each, one value has another type or is cut in half.",
+    passes="Each raises CheckpointError in one sentence, or continues with the same splits and rows.",
     look_at=("trusted types: check the state as a whole where it comes in", "errors of other libraries"),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
 )
@@ -203,14 +209,12 @@ def check_a_broken_snapshot_is_refused(lab: Lab) -> None:
     "STATE-16",
     "a checkpoint of another place loses no rows",
     level=Level.SHOULD,
-    purpose="A user may change the address and keep the checkpoint.  If the splits of both places have the same "
-    "names, the query skips rows of the new place that it has never read.",
-    tested="A query reads a place and is stopped; it is started with the same checkpoint on another place, which has "
+    purpose="A user may change the address and keep the checkpoint. If the splits of both places have the same "
+    "names, the query skips unread rows of the new place.",
+    tested="A query reads a place and is stopped. It is started with the same checkpoint at another place, which has "
     "more rows.",
-    passes="It ends with an error of tidegate, or delivers all rows of the other place.",
-    look_at=(
-        "a name of the place in the snapshot, and in the constructor or discover() a look whether it is the same",
-    ),
+    passes="The query ends with an error of tidegate in one sentence, or delivers all rows of the other place.",
+    look_at=("the name of the place: put it in the snapshot, and compare it in the constructor or in discover()",),
     witness=("rows of the first place",),
     source="CheckpointError: a checkpoint of another source",
 )
