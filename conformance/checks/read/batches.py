@@ -98,7 +98,7 @@ def check_batches_are_valid(lab: Lab) -> None:
 
 @rule(
     "READ-23",
-    "a source that is told its columns gives the same",
+    "given columns change nothing",
     purpose="Spark passes the columns back to every query. That must not change them.",
     tested="The source gets its own columns back, as a Spark schema, and is read.",
     passes="The columns and the rows are the same as before.",

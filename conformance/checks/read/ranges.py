@@ -77,7 +77,7 @@ def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
     tested="Every position of a split is read alone. Then every range from one position to another is read.",
     passes="A position gives at most one row. A range gives the rows of its positions, in order.",
     look_at=(
-        "a limit of `end` instead of `end - start`",
+        "a limit that is the end instead of the end minus the start",
         "a start of 0 or a count of 0 that counts as missing",
         "pages, blocks or row groups that are not cut at start and end",
     ),
@@ -146,7 +146,7 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
 
 @rule(
     "READ-5",
-    "many rows come as one",
+    "many rows come once and in order",
     purpose="A reader that fetches pages may lose or double rows where two pages meet.",
     tested=f"One task reads a split of {_MANY:,} rows.",
     passes="Every row comes once and in order.",
