@@ -142,8 +142,9 @@ class LocalFolder(Folder):
     def _reason(self, problem: OSError) -> str:
         # The system names the path in the file, or says only that the file exists.
         if isinstance(problem, NotADirectoryError | FileExistsError):
-            files = (str(place) for place in (self._path, *self._path.parents) if place.is_file())
-            return f"{next(files, problem)} is a file, and a folder is needed"
+            for place in (self._path, *self._path.parents):
+                if os.path.lexists(place) and not place.is_dir():
+                    return f"{place} is not a folder"
         return str(problem)
 
 

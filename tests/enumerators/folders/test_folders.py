@@ -70,11 +70,16 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path, config):
     (tmp_path / "file").write_text("")
     folder = open_folder(f"{tmp_path}/file/x", config)
     for operation, use in (("read", lambda: folder.read("a")), ("write to", lambda: folder.write("a", b""))):
-        sentence = (
-            f"^cannot {operation} the state location {tmp_path}/file/x: {tmp_path}/file is a file, and a folder is"
-        )
+        sentence = f"^cannot {operation} the state location {tmp_path}/file/x: {tmp_path}/file is not a folder$"
         with pytest.raises(ConnectorError, match=sentence):
             use()
+
+
+@pytest.mark.parametrize("inner", ["", "/x"])
+def test_a_link_to_nothing_where_a_folder_is_needed_is_named(tmp_path, config, inner):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConnectorError, match=f"link{inner}: {tmp_path}/link is not a folder$"):
+        open_folder(f"{tmp_path}/link{inner}", config).write("a", b"")
 
 
 def test_a_refused_request_says_whether_it_was_to_read_or_to_write(config):
