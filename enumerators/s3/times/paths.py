@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import pairwise
+from string import digits
 from typing import Literal, TypeAlias
 
 from tidegate.errors import did_you_mean
@@ -153,10 +154,12 @@ def _finest(tokens: list[str]) -> _Token:
 
 
 def _require_apart(template: str, parts: list[tuple[str, bool]]) -> None:
-    """Raise ValueError for a part of one or two digits beside another part: nobody could tell where it ends."""
+    """Raise ValueError for a part of one or two digits beside other digits: nobody could tell where it ends."""
     for (text, is_token), (after, is_token_after) in pairwise(parts):
-        if is_token and is_token_after and not {text, after}.isdisjoint(_SHORT):
-            raise ValueError(f"the template {template!r} has {text!r} and {after!r} without a text between them")
+        last, first = text if is_token else text[-1], after if is_token_after else after[0]
+        has_short = (is_token and text in _SHORT) or (is_token_after and after in _SHORT)
+        if has_short and (is_token or last in digits) and (is_token_after or first in digits):
+            raise ValueError(f"the template {template!r} has {last!r} and {first!r} without a text between them")
 
 
 def _digits(token: str) -> str:

@@ -154,6 +154,8 @@ def test_keys_that_name_no_time(template, key):
         ("{yyyyM}", "has 'yyyy' and 'M' without a text between them"),
         ("{yyyy}{M}", "has 'yyyy' and 'M' without a text between them"),
         ("{yyyyMMddHHm}", "has 'HH' and 'm' without a text between them"),
+        ("{yyyy}-0{M}", "has '0' and 'M' without a text between them"),
+        ("{yyyy-M}0/x", "has 'M' and '0' without a text between them"),
         ("{yyyy-M-MM}", "the template has 'MM' twice"),
         ("{M}", "has 'MM' without 'yyyy'"),
         ("{yyyy-MM-dd hh}", "the unknown unit 'hh'; did you mean 'HH'"),
