@@ -6,20 +6,12 @@ from datetime import datetime, timedelta
 
 from tidegate.sources.progress.source import utc_time
 
-__all__ = ["clock_time", "count", "counted", "share", "span"]
+__all__ = ["clock_time", "count", "share", "span"]
 
 
 def count(number: float) -> str:
     """Return a whole number with separated thousands."""
     return f"{number:,.0f}"
-
-
-def counted(number: float, noun: str) -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
-    shown = count(number)
-    if shown == "1":
-        return f"{shown} {noun}"
-    return f"{shown} {noun}{'es' if noun.endswith('ch') else 's'}"
 
 
 def share(part: int, whole: int) -> str:

@@ -22,7 +22,8 @@ from tidegate.enumerators.notes.folder import NoteFolder, applications
 from tidegate.enumerators.notes.progress import PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.process_identity import runs
-from tidegate.jobs.figures import clock_time, count, counted, span
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, span
 from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["LiveSource", "live_sources", "live_table", "show_watch"]

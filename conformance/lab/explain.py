@@ -9,18 +9,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tidegate.conformance.errors import ConformanceError
+from tidegate.errors import counted
 
-__all__ = ["counted", "difference", "listed", "ordered_difference", "row_difference", "told"]
+__all__ = ["difference", "listed", "ordered_difference", "row_difference", "told"]
 
 _AROUND = 3
 _MOST_PARTS = 5
 _MOST_CHARACTERS = 60
 _FRAMES = 6
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number of things in words."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(items: Sequence[object]) -> str:

@@ -21,7 +21,7 @@ from tidegate.conformance.lab.elsewhere import Elsewhere
 from tidegate.conformance.lab.explain import difference
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, counted
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
@@ -76,7 +76,7 @@ class Split:
             Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])
             for n, at_ms in enumerate(event_times_ms)
         ]
-        self._tell(f"split {self.number}: append {_counted(rows)} at {_times(event_times_ms)}")
+        self._tell(f"split {self.number}: append {counted(len(rows), 'row')} at {_times(event_times_ms)}")
         self._append(rows)
         return rows
 
@@ -84,7 +84,7 @@ class Split:
         """Append one row for each event time, each by a call of its own."""
         first = len(self.rows)
         rows = [Row(self.number, first + n, at_ms, f"value {first + n}") for n, at_ms in enumerate(event_times_ms)]
-        self._tell(f"split {self.number}: append {_counted(rows)} at {_times(event_times_ms)}, one by one")
+        self._tell(f"split {self.number}: append {counted(len(rows), 'row')} at {_times(event_times_ms)}, one by one")
         for row in rows:
             self._append([row])
         return rows
@@ -400,10 +400,6 @@ def _made(kind: type, maker: str, value: _Found) -> _Found:
     if not isinstance(value, kind):
         raise ContractError(f"{maker} gives a {type(value).__name__}, which is no {kind.__name__}")
     return value
-
-
-def _counted(rows: Sequence[Row]) -> str:
-    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
 
 
 def _time_difference(wanted_ms: float | None, found_ms: float | None) -> str | None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tidegate.errors import counted
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.bar import EventTimeBar
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.figures import clock_time, count, counted
+from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.sources.progress.query import QueryProgress

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId
-from tidegate.jobs.figures import clock_time, count, counted, share, span
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.sources.progress.source import epoch_ms

@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.jobs.figures import clock_time, count, counted
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.ledger.query_ledger import KeptQuery, QueryLedger
 from tidegate.jobs.ledger.reread import Asked
 from tidegate.jobs.ledger.why import Why

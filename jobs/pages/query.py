@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from tidegate.jobs.figures import clock_time, count, counted, span
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.holding import holding

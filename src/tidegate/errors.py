@@ -136,3 +136,11 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
     nearest = nearest_name(name, valid)
     return "" if nearest is None else f"; did you mean {nearest!r}?"
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a whole number with its noun, in the plural unless the number is 1."""
+    shown = f"{number:,.0f}"
+    if shown == "1":
+        return f"1 {noun}"
+    return f"{shown} {noun}{'es' if noun.endswith('ch') else 's'}"

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tests.jobs.samples import HOUR
-from tidegate.jobs.figures import clock_time, count, counted, share, span
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, share, span
 
 
 @pytest.mark.parametrize(
@@ -48,5 +49,5 @@ def test_times_that_python_does_not_have_become_the_limits_of_those_that_it_has(
 
 
 def test_one_thing_is_not_told_in_the_plural():
-    assert [counted(number, "row") for number in (0, 1, 1_000)] == ["0 rows", "1 row", "1,000 rows"]
+    assert [counted(number, "row") for number in (0, 1, 2, 1_000)] == ["0 rows", "1 row", "2 rows", "1,000 rows"]
     assert [counted(number, "batch") for number in (0.6, 2)] == ["1 batch", "2 batches"]

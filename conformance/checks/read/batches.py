@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.declaring import rule
-from tidegate.conformance.lab.explain import counted
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import Json
+from tidegate.errors import counted
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.bridge import schema_of
 from tidegate.sources.contract import Source

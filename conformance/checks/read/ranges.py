@@ -5,8 +5,9 @@ from __future__ import annotations
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.declaring import rule
-from tidegate.conformance.lab.explain import counted, difference, listed, ordered_difference
+from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.errors import counted
 from tidegate.readers.contract import ReadTask
 
 __all__ = [
