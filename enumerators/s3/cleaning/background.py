@@ -19,7 +19,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.errors import CheckpointError, ConnectorError, DeadlineError
+from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, counted
 from tidegate.readers.objects.values import S3Object
 
 __all__ = ["SourceCleaning"]
@@ -166,7 +166,7 @@ class SourceCleaning:
             self._counts["cleaned"] += sum(outcome is True for outcome in outcomes.values())
         if problems:
             key, problem = next(iter(problems.items()))
-            _LOG.warning("%d objects could not be cleaned, and stay, such as %r: %s", len(problems), key, problem)
+            _LOG.warning("not cleaned: %s, such as %r: %s", counted(len(problems), "object"), key, problem)
 
     def _clean_one(self, obj: S3Object) -> bool | Exception:
         try:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tidegate.enumerators.s3.discovery.between_listings import AFTER, LISTED, BetweenListings
+from tidegate.errors import counted
 from tidegate.readers.objects.values import S3Object
 
 __all__ = ["LATE_S", "IncrementalListing"]
@@ -81,9 +82,9 @@ class IncrementalListing(BetweenListings):
         if self._late_count:
             self._late_total += self._late_count
             _LOG.warning(
-                "%d objects came out of the order of their keys, such as %r, and were found late; where that is the "
-                "rule, set useIncrementalListing to false, or backfillInterval to less",
-                self._late_count,
+                "found late, because out of the order of keys: %s, such as %r; where that is the rule, set "
+                "useIncrementalListing to false, or backfillInterval to less",
+                counted(self._late_count, "object"),
                 self._late_example,
             )
         return super().end_round(begun_ms)

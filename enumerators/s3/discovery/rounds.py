@@ -22,7 +22,7 @@ from tidegate.enumerators.s3.discovery.marked_folders import FolderRound, Marked
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
+from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, counted
 from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, ChunkSurvey, ObjectFormat, S3Object
 
 __all__ = ["ObjectDiscovery"]
@@ -163,9 +163,8 @@ class ObjectDiscovery:
                 left_out += [obj for obj in overwritten if self.left_out.add(obj, "overwritten", now_ms)]
         if left_out:
             _LOG.warning(
-                "%d objects were overwritten after they were found, such as %r; they are left out, because "
-                "allowOverwrites is false",
-                len(left_out),
+                "left out, because allowOverwrites is false: %s that changed after discovery, such as %r",
+                counted(len(left_out), "object"),
                 left_out[0].key,
             )
 

@@ -15,6 +15,7 @@ from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S, HeldMessages
 from tidegate.enumerators.s3.notifications.messages import created_objects
 from tidegate.enumerators.s3.notifications.queue import LONGEST_HIDDEN_S, Message, NotificationQueue, QueueState
+from tidegate.errors import counted
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import ObjectStore
 
@@ -160,8 +161,8 @@ class ObjectNotifications(BetweenListings):
         self._known.update(new)
         self._malformed_count += len(new)
         _LOG.warning(
-            "%d messages are left in the queue, where its redrive policy may put them aside, such as %s, which %s",
-            len(new),
+            "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
+            counted(len(new), "message"),
             new[0],
             self._malformed[new[0]],
         )

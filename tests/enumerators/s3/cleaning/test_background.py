@@ -127,7 +127,7 @@ def test_what_cannot_be_cleaned_is_named_and_counted_and_stays(ledger, bucket, c
     assert sorted(bucket.cleaned) == ["a", "c"]
     assert one.metrics() == {"numFilesCleaned": 2, "numFilesNotCleaned": 1}
     assert one.snapshot() == {}
-    assert "1 objects could not be cleaned, and stay, such as 'b': the endpoint refused: AccessDenied" in caplog.text
+    assert "not cleaned: 1 object, such as 'b': the endpoint refused: AccessDenied" in caplog.text
 
 
 def test_a_bug_ends_no_query(ledger, bucket, cleaning):

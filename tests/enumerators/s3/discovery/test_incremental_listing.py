@@ -188,7 +188,7 @@ def test_what_comes_out_of_order_is_found_by_the_next_full_listing_with_a_warnin
     assert finder.metrics()["numFilesOutOfOrder"] == 0
     assert rounds(bucket, finder) == ["a"]
     assert finder.metrics()["numFilesOutOfOrder"] == 1
-    assert caplog.text.count("1 objects came out of the order of their keys, such as 'a', and were found late") == 1
+    assert caplog.text.count("found late, because out of the order of keys: 1 object, such as 'a'; where") == 1
 
 
 def test_one_key_at_the_very_end_does_not_hide_all_that_comes_after_the_next_full_listing(bucket):

@@ -68,7 +68,7 @@ def test_an_overwritten_object_is_found_again_only_when_that_is_allowed(store, c
         assert keys(finder.round()) == ["a"] * allow
         assert keys(finder.round()) == []
         assert caplog.text.count("were overwritten") == (not allow)
-    assert "1 objects were overwritten after they were found, such as 'a'; they are left out" in caplog.text
+    assert "allowOverwrites is false: 1 object that changed after discovery, such as 'a'" in caplog.text
 
 
 def test_an_object_that_goes_before_it_is_looked_at_is_new_when_it_is_there_again(store, caplog):

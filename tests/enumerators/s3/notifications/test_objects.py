@@ -121,7 +121,7 @@ def test_what_is_malformed_stalls_nothing_and_is_left_in_the_queue(told_query, s
     assert queue.counts() == (0, 21)
     assert one.source.metrics().items() >= {("approximateQueueSize", 0), ("numMalformedMessages", 21)}
     (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert warning.startswith("21 messages are left in the queue")
+    assert warning.startswith("left in the queue, for its redrive policy to put aside: 21 messages, such as")
     assert "confidential" not in caplog.text
     assert bad in queue.hidden_s()
 
