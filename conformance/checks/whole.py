@@ -11,16 +11,16 @@ __all__ = ["check_whatever_happens_every_row_comes_once", "check_whatever_happen
 
 _SECONDS = 8.0
 _TESTED = (
-    "Hypothesis makes up lives of up to 25 steps, with a virtual clock. Rows and splits come, are completed and "
-    "deleted. Batches are planned, read and committed. The planner is killed before and after a commit, and "
-    "restarted from its JSON. Splits fall idle and wake, runs are bounded, and the cluster is resized. A judge that "
-    "shares no code with the planner looks at every row. "
+    "Hypothesis makes up lives of a query, of up to 25 steps each, on a virtual clock. Rows and splits come, and are "
+    "completed and deleted. Batches are planned, read and committed. The planner process is killed before and after a "
+    "commit, and restarts from its JSON. Splits become idle and wake. Some runs are bounded. The cluster is resized. A "
+    "judge that shares no code with the planner checks every row."
 )
 _LOOK_AT = (
     "starts() of a split that comes later",
-    "what enumerator(state) does with the state of an earlier run",
-    "whether extents() and peek() agree on what is there",
-    "whether a reader depends on anything but the range",
+    "enumerator(state) with the state of an earlier run",
+    "a row that only one of extents() and peek() sees",
+    "a reader that depends on anything but the range",
 )
 
 
@@ -28,15 +28,15 @@ _LOOK_AT = (
     "WHOLE-1",
     "whatever happens, every row comes once",
     tier=Tier.STATEFUL,
-    purpose="What breaks a connector is a restart at the wrong moment, which no single test thinks of.",
+    purpose="A restart at the wrong moment breaks a connector. No handwritten test thinks of every moment.",
     tested=_TESTED,
-    passes="Every row that was not deleted before it was read is delivered once, and in order.",
+    passes="Every row is delivered once, and in order, unless it was deleted before it was read.",
     look_at=_LOOK_AT,
     witness=("a batch read again", "a crash after a commit", "a bounded run"),
     source="docs/guarantees.md",
 )
 def check_whatever_happens_every_row_comes_once(lab: Lab) -> None:
-    """Live unaligned."""
+    """Make up lives without alignment."""
     _live(lab, (None,))
 
 
@@ -44,15 +44,15 @@ def check_whatever_happens_every_row_comes_once(lab: Lab) -> None:
     "WHOLE-2",
     "whatever happens, splits stay aligned",
     tier=Tier.STATEFUL,
-    purpose="Alignment that is lost in a restart, or by a split that wakes, makes the rows of all others late.",
-    tested=_TESTED + "With a max drift of 1 to 60 s.",
-    passes="No batch reads past the bound, no watermark goes back or passes a row that is there, none waits forever.",
-    look_at=("lookup(), peek() and latest()", "settled and complete of an extent", *_LOOK_AT),
+    purpose="If a restart or a split that wakes ends the alignment, the rows of all other splits are late.",
+    tested=_TESTED + " The max drift is 1 s, 10 s or 60 s.",
+    passes="No batch reads past the bound. No watermark goes back, or passes an unread row. No row waits forever.",
+    look_at=("lookup(), peek() and latest()", "extents(): settled and complete", *_LOOK_AT),
     witness=("a pause", "a batch read again"),
     source="FLIP-182; docs/guarantees.md",
 )
 def check_whatever_happens_splits_stay_aligned(lab: Lab) -> None:
-    """Live aligned."""
+    """Make up lives with alignment."""
     _live(lab, (10, 1, 60))
 
 

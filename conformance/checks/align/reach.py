@@ -1,4 +1,4 @@
-"""ALIGN: how far a batch reads, for any splits, budget and index."""
+"""ALIGN: how far a batch reads, with any splits, budget and time index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _DRIFT_MS = 10 * SECOND_MS
-# A split that is read to its end holds the others for the idle timeout, which these rules do not test.
+# A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
 _ALIGNMENT = "FLIP-182, FLIP-217"
 _RULES = "docs/planning.md: The rules of a plan"
@@ -36,10 +36,10 @@ _RULES = "docs/planning.md: The rules of a plan"
 @rule(
     "ALIGN-1",
     "no row past the bound is read",
-    purpose="A row that is read too early moves Spark's watermark, and makes all others late.",
-    tested="Two splits, one 60 s behind the other, are read with a max drift of 10 s.",
-    passes="In each batch every row is less than 10 s later than the oldest row that was unread before it. The split "
-    "that is ahead waits, and then continues.",
+    purpose="A row that is read too early moves Spark's watermark, and makes the rows of all other splits late.",
+    tested="One split is 60 s behind another. A query reads both with a max drift of 10 s.",
+    passes="In each batch, every row lies less than 10 s past the oldest row that was unread before the batch. The "
+    "split that is ahead waits, and then continues.",
     look_at=("lookup(): the first row at or after the time", "peek(): the first row at or after the position"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a resumption"),
@@ -59,10 +59,14 @@ def check_no_row_past_the_bound_is_read(lab: Lab) -> None:
 @rule(
     "ALIGN-2",
     "a gap in time stops nobody",
-    purpose="A night without rows is longer than any drift: a query that waits for rows in it hangs forever.",
-    tested="All splits have a gap of an hour, and are read with a max drift of 10 s.",
-    passes="All rows come, and none past the bound.",
-    look_at=("peek(): the first row at or after the position, however far in time", "lookup(): likewise"),
+    purpose="A night without rows is longer than any max drift. A query that waits for rows of the night hangs "
+    "forever.",
+    tested="All splits have a gap of an hour. A query reads them with a max drift of 10 s.",
+    passes="All rows are delivered, and none is read past the bound.",
+    look_at=(
+        "peek(): the first row at or after the position, however much later its time is",
+        "lookup(): the first row at or after the time, however much later its time is",
+    ),
     witness=("a row after the gap",),
     source=_RULES,
 )
@@ -81,10 +85,10 @@ def check_a_gap_in_time_stops_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-3",
     "many splits are kept together",
-    purpose="Answers for many splits often come in pages: pages after the first are easily forgotten.",
-    tested="20 splits, each some seconds later than the one before, are read with a max drift of 10 s.",
-    passes="All rows of all splits come, and none past the bound.",
-    look_at=("limits of one request: of splits, of keys, of rows of the answer",),
+    purpose="The answer for many splits often comes in pages. It is easy to forget the pages after the first.",
+    tested="Each of 20 splits begins 1.5 s later than the one before. A query reads them with a max drift of 10 s.",
+    passes="All rows of all splits are delivered, and none is read past the bound.",
+    look_at=("limits of one request: splits, keys, or rows of the answer",),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause",),
     source="SupportsPeek.peek: for many splits at once",
@@ -104,10 +108,11 @@ def check_many_splits_are_kept_together(lab: Lab) -> None:
 @rule(
     "ALIGN-4",
     "a split in disorder is cut at the bound",
-    purpose="Rows after one that is past the bound may wait; rows past the bound must not come.",
-    tested="Splits whose rows lie up to 4 s behind others before them are read with a max drift of 10 s.",
-    passes="All rows come; none past the bound by an index, and none further past it than the disorder without one.",
-    look_at=("lookup(): the first row by position, of all at or after the time",),
+    purpose="Rows that follow a row past the bound may wait. Rows past the bound must not be read.",
+    tested="Rows lie up to 4 s behind earlier rows of their split. A query reads them with a max drift of 10 s.",
+    passes="All rows are delivered. With a time index, no row is read past the bound. Without one, no row is read 4 s "
+    "or more past it.",
+    look_at=("lookup(): the first row by position of all rows at or after the time",),
     needs=(Ability.DISORDER,),
     witness=("a batch that leaves rows",),
     source=_RULES,
@@ -127,10 +132,10 @@ def check_a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
 @rule(
     "ALIGN-5",
     "peek alone is enough to align",
-    purpose="Where an index is blind, the planner searches by peeks, as it does without an index.",
-    tested="Splits in order are read with a max drift of 10 s, by an enumerator whose lookup() is hidden.",
-    passes="All rows come, and none past the bound.",
-    look_at=("peek(): from any position that there is, not only from where the last batch ended",),
+    purpose="Where a split is blind, the planner searches by peeks, as it does without a time index.",
+    tested="The kit hides the enumerator's lookup(). A query reads splits in order with a max drift of 10 s.",
+    passes="All rows are delivered, and none is read past the bound.",
+    look_at=("peek(): any position, not only the end of the last batch",),
     witness=("a batch that leaves rows",),
     source="enumerators.probing",
 )
@@ -150,10 +155,11 @@ def check_peek_alone_is_enough_to_align(lab: Lab) -> None:
 @rule(
     "ALIGN-6",
     "a restart stays aligned",
-    purpose="After a restart a paused split would run ahead, and make the rows of all others late.",
-    tested="Two splits are read, and the planner is killed after every plan, while one of them is paused, too.",
-    passes="No batch reads a row past the bound, the watermark never goes back, and every row comes once.",
-    look_at=("snapshot() and what is made of it", "an answer that depends on what was asked before"),
+    purpose="After a restart, a paused split could run ahead, and make the rows of all others late.",
+    tested="A query reads two splits, one of which pauses. The planner process is killed after every plan, also "
+    "during the pause.",
+    passes="No batch reads a row past the bound. The watermark never goes back. Every row is delivered once.",
+    look_at=("snapshot(), and the enumerator that is made from it", "an answer that depends on earlier questions"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a restart"),
     source="enumerators.planning.offset",
@@ -183,13 +189,10 @@ def check_a_restart_stays_aligned(lab: Lab) -> None:
 @rule(
     "ALIGN-7",
     "a row limit is held",
-    purpose="Users limit a batch because more does not fit into memory, or into their time.",
-    tested="Splits with rows of different times, and of one time, are read with at most 4 rows a batch.",
-    passes="No batch has more than 4 rows, and all rows come.",
-    look_at=(
-        "cost(): of the ranges that it is given, in rows",
-        "positions that hold several rows: opt out of ROW_POSITIONS",
-    ),
+    purpose="Users limit a batch because a greater one does not fit into memory, or takes too long.",
+    tested="Splits have rows of different times, and of one time. A query reads them with at most 4 rows a batch.",
+    passes="No batch has more than 4 rows, and all rows are delivered.",
+    look_at=("cost(): the rows of the given ranges", "positions that hold several rows: opt out of ROW_POSITIONS"),
     needs=(Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
     witness=("a batch that leaves rows",),
     source="SupportsCost",
@@ -210,10 +213,12 @@ def check_a_row_limit_is_held(lab: Lab) -> None:
 @rule(
     "ALIGN-8",
     "no split is starved by a row limit",
-    purpose="A small split beside large ones would wait until these are read, which may be never.",
-    tested="A split with many rows of one time and two with a few are read with at most 6 rows a batch.",
-    passes="No split gives nothing to 3 batches in a row while its next row is no younger than what they read.",
-    look_at=("cost(): more for a small range than for a large one",),
+    purpose="A small split beside a large one would wait until the large one is read, which may be never.",
+    tested="One split has many rows of one time, and two others have a few. A query reads them with at most 6 rows a "
+    "batch.",
+    passes="A split can give its next row to any batch that reads a row of that time or a later one. No split is left "
+    "out of 3 such batches in a row. All rows are delivered, none of them late.",
+    look_at=("a cost() that is greater for a small range than for a large one",),
     needs=(Ability.MANY_SPLITS, Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
     witness=("a batch that leaves rows",),
     source=_RULES,
@@ -227,10 +232,11 @@ def check_no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
 @rule(
     "ALIGN-9",
     "without alignment everything is read",
-    purpose="A user who turns alignment off wants all rows, with a share for every split.",
-    tested="With alignment=none, splits that are far apart in time are read, with a row limit if rows have positions.",
-    passes="All rows come, none of them late by the source's watermark, and no split is starved.",
-    look_at=("peek(): it is asked for the watermark still",),
+    purpose="A user who turns alignment off wants all rows, and a share of the batches for every split.",
+    tested="With alignment=none, a query reads one large split and two small ones with at most 6 rows a batch. "
+    "Without MANY_SPLITS or ROW_POSITIONS, it reads one split without a row limit, over a gap of minutes.",
+    passes="All rows are delivered, none of them late. No split is starved, as in ALIGN-8.",
+    look_at=("peek(), which the watermark still needs",),
     needs=(Ability.COUNTED_POSITIONS,),
     witness=("a batch that leaves rows",),
     source="sources.contract.Source: alignment",

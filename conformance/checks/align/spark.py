@@ -1,4 +1,4 @@
-"""ALIGN: batches under Spark's own watermark, the greatest event time of all splits less a delay."""
+"""ALIGN: batches under Spark's own watermark: the greatest event time of all splits, less a delay."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ _DISORDER_S = 1
 _LIMITS = ((), (12,), (40, 3))  # rows of batches, in turn
 _BACKFILL = "docs/guarantees.md: a Spark watermark whose delay is the out-of-orderness loses no row in a back-fill"
 _TESTED = (
-    "Three splits are read from their beginning with a max drift of 64 s. One has many rows in a few seconds, one "
-    "begins 40 s later, and all are in order but for 1 s. They are read without a row limit, with a limit of 12, and "
-    "with limits of 40 and 3 in turn"
+    "A query reads three splits from their beginning, with a max drift of 64 s and an out-of-orderness of 1 s. One "
+    "split has many rows in a few seconds, and one begins 40 s later. The query runs without a row limit, with a limit "
+    "of 12, and with limits of 40 and 3 in turn."
 )
-_PASSES = "No row in order lies at or before the greatest event time that earlier batches have delivered, less 1 s."
+_PASSES = (
+    "A row is in order if it lies at most 1 s behind the greatest event time before it in its split. No row in order "
+    "lies at or before Spark's watermark: the greatest event time of earlier batches, less 1 s. All rows are delivered."
+)
 _ALIGNED = {
     "maxDrift": "64 seconds",
     "maxOutOfOrderness": f"{_DISORDER_S} second",
@@ -41,8 +44,8 @@ _ALIGNED = {
     "ALIGN-27",
     "Spark's watermark drops no row in order",
     purpose="Spark knows nothing of splits. A split that is read further than the others makes their rows late, and "
-    "Spark drops late rows in silence.",
-    tested=f"{_TESTED}.",
+    "Spark drops late rows silently.",
+    tested=_TESTED,
     passes=_PASSES,
     look_at=("lookup(): the first row at or after the time, in every split", "peek(): the first row by position"),
     needs=(Ability.MANY_SPLITS,),
@@ -58,10 +61,11 @@ def check_sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
 @rule(
     "ALIGN-28",
     "Spark's watermark drops no row in order, without an index",
-    purpose="A cut by peeks may fall short of the cuts of other splits: Spark then drops the rows that it leaves.",
-    tested=f"{_TESTED}. The enumerator's lookup() is hidden.",
+    purpose="A cut found by peeks may fall short of the cuts of other splits. Spark would then drop the rows that it "
+    "leaves.",
+    tested=f"{_TESTED} The kit hides the enumerator's lookup().",
     passes=_PASSES,
-    look_at=("ALIGN-5 and ALIGN-27 first", "peek(): from any position that there is"),
+    look_at=("ALIGN-5 and ALIGN-27 first", "peek(): any position, not only the end of the last batch"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a batch that leaves rows",),
     source=f"{_BACKFILL}; enumerators.probing",
@@ -75,10 +79,11 @@ def check_sparks_watermark_drops_no_row_in_order_without_an_index(lab: Lab) -> N
 @rule(
     "ALIGN-29",
     "rows that are left out move no cut of others",
-    purpose="Ignored rows have no time. If they moved the cuts of others, Spark would drop rows of slower splits.",
-    tested=f"{_TESTED}. A fourth split holds only rows of the year 2200, with futureEventTime=ignore.",
-    passes=f"{_PASSES} All rows come, also those of the year 2200.",
-    look_at=("ALIGN-27 first", "peek(): None for a split that holds nothing to align by"),
+    purpose="Ignored rows have no usable event time. If they moved the cuts of others, Spark would drop rows of "
+    "slower splits.",
+    tested=f"{_TESTED} A fourth split holds only rows of the year 2200, which futureEventTime=ignore leaves out.",
+    passes=f"{_PASSES} The rows of the year 2200 are delivered, too.",
+    look_at=("ALIGN-27 first", "peek(): None for a split without a row to align by"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a batch that leaves rows",),
     source=_BACKFILL,

@@ -1,4 +1,4 @@
-"""ALIGN: splits that lose rows, vanish, come late, or hold times that cannot be right."""
+"""ALIGN: splits that lose rows, disappear, come late, or have event times that cannot be right."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ _LOSS = "sources.contract.Source: fail_on_data_loss"
 @rule(
     "ALIGN-19",
     "lost rows stop nobody",
-    purpose="With failOnDataLoss=false the user wants the rest: a split that waits for deleted rows hangs the query.",
-    tested="Two of three rows of the slower split are deleted before they are read; the other split is a minute ahead.",
-    passes="All rows that are left come.",
-    look_at=("extents(): begin, which moves when rows are deleted", "peek(): from a position that is gone"),
+    purpose="With failOnDataLoss=false the user wants the remaining rows. A split that waits for deleted rows hangs "
+    "the query.",
+    tested="Two of the three unread rows of the slower split are deleted. The other split is a minute ahead.",
+    passes="All remaining rows are delivered.",
+    look_at=("extents(): begin, which moves when rows are deleted", "peek(): a position that is gone"),
     needs=(Ability.MANY_SPLITS, Ability.RETENTION),
     witness=("a loss",),
     source=_LOSS,
@@ -59,10 +60,11 @@ def check_lost_rows_stop_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-20",
     "a split that is gone stops nobody",
-    purpose="With failOnDataLoss=false the user wants the rest: no split should wait for a deleted one.",
-    tested="The slower of two splits is deleted before it is read; the other split is a minute ahead.",
-    passes="All rows of the other split come.",
-    look_at=("discover(): without what is gone", "extents(): without what is gone, and no error"),
+    purpose="With failOnDataLoss=false the user wants the remaining rows. No split should wait for a deleted one.",
+    tested="A query reads the first row of the slower of two splits. Then this split is deleted. The other is a "
+    "minute ahead.",
+    passes="All rows of the other split are delivered.",
+    look_at=("discover(): leave out the deleted split", "extents(): leave out the deleted split, and raise no error"),
     needs=(Ability.REMOVABLE_SPLITS,),
     witness=("a loss",),
     source=_LOSS,
@@ -81,10 +83,10 @@ def check_a_split_that_is_gone_stops_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-21",
     "a late split is read at once and counted under admit",
-    purpose="Spark drops late rows: the progress must show them, and no other split may wait.",
-    tested="A split with rows behind the watermark appears, and one with rows ahead.",
-    passes="All rows come, the watermark does not go back, and the progress counts the late ones.",
-    look_at=("starts() with first=False", "peek() of a split that has just been found"),
+    purpose="Spark drops late rows, so the progress must show them. No other split may wait for a late one.",
+    tested="With lateSplits=admit, a split with rows behind the watermark appears, and a split with rows ahead of it.",
+    passes="All rows are delivered. The watermark does not go back. The progress counts the late rows.",
+    look_at=("starts() with first=False", "peek() of a split that was just discovered"),
     needs=(Ability.LATE_SPLITS, Ability.COUNTED_POSITIONS),
     witness=("a late split",),
     source=_LATE,
@@ -107,23 +109,25 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
     expected = 3 if lab.can(Ability.ROW_POSITIONS) else max(1, min(counted, 3))
     lab.expect(
         counted == expected,
-        f"the report counts {counted} late rows, but {', '.join(late.keys[:3])} lie behind the watermark",
+        f"the progress counts {counted} late rows, but {', '.join(late.keys[:3])} lie behind the watermark",
     )
 
 
 @rule(
     "ALIGN-22",
     "the others wait for a late split under catch-up",
-    purpose="The user wants as few late rows as possible, so no split may run ahead meanwhile.",
-    tested="With lateSplits=catch-up, a split with rows behind the watermark appears, and one with rows ahead.",
-    passes="No row is read 10 s or more past the oldest unread one, the late ones included; all rows come.",
-    look_at=("peek() of a split that has just been found", "lookup(): likewise"),
+    purpose="The user wants as few late rows as possible, so no split may run ahead of a late one.",
+    tested="With lateSplits=catch-up, a split with rows behind the watermark appears, and a split with rows ahead of "
+    "it.",
+    passes="No row is read 10 s or more past the oldest unread row, late rows included. All rows are delivered. The "
+    "watermark does not go back.",
+    look_at=("peek() of a split that was just discovered", "lookup() of such a split"),
     needs=(Ability.LATE_SPLITS,),
     witness=("a late split",),
     source=_LATE,
 )
 def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
-    """Let a split with old rows appear, and others wait for it."""
+    """Let a split with old rows appear, and the others wait for it."""
     query, _ = _with_late_split(lab, lateSplits="catch-up")
     first_batch = len(query.batches)
     since = {key: first_batch for key in lab.times if key not in query.delivered}
@@ -138,16 +142,16 @@ def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
     "ALIGN-23",
     "a late split ends the query under fail",
     level=Level.SHOULD,
-    purpose="The user wants no late rows at all: a query that continues has lost some.",
+    purpose="The user wants no late rows at all. A query that continues has lost some.",
     tested="With lateSplits=fail, a split with rows behind the watermark appears.",
-    passes="The query ends with a TidegateError, and none of the late rows is delivered.",
-    look_at=("peek() of a split that has just been found",),
+    passes="The query ends with a TidegateError before it has delivered all rows of the split.",
+    look_at=("peek() of a split that was just discovered",),
     needs=(Ability.LATE_SPLITS,),
     witness=("a late split",),
     source=_LATE,
 )
 def check_a_late_split_ends_the_query_under_fail(lab: Lab) -> None:
-    """Let a split with old rows appear, and the query end."""
+    """Let a split with old rows appear, which must end the query."""
     query, late = _with_late_split(lab, lateSplits="fail")
     try:
         query.run_until_read(late.rows)
@@ -161,10 +165,16 @@ def check_a_late_split_ends_the_query_under_fail(lab: Lab) -> None:
 @rule(
     "ALIGN-24",
     "a row from the future stops nobody under ignore",
-    purpose="One wrong clock would stop its split, and move the watermark so far that all other rows are late.",
-    tested="With futureEventTime=ignore, a row of the year 2200 stands between others.",
-    passes="All rows come; the other rows are within the bound, and none of them is late.",
-    look_at=("peek(): it steps over such rows", "latest(): it does not count them", "figures of a file or a page"),
+    purpose="The row of one wrong clock would stop its split. It would also move the watermark so far that all other "
+    "rows are late.",
+    tested="With futureEventTime=ignore, rows of the year 2200 stand between and after others.",
+    passes="All rows are delivered. No other row is late, or read past the bound. The watermark stays among their "
+    "event times.",
+    look_at=(
+        "peek(): step over rows from the future",
+        "latest(): do not count them",
+        "figures of a file or page that count them",
+    ),
     witness=("a row from the future",),
     source=_FUTURE,
 )
@@ -185,10 +195,11 @@ def check_a_row_from_the_future_stops_nobody_under_ignore(lab: Lab) -> None:
 @rule(
     "ALIGN-25",
     "a row from the future is held alone",
-    purpose="It must wait until its time has come; the rows of other splits must not.",
+    purpose="A row from the future must wait until its time has come. The rows of other splits must not wait for it.",
     tested="With futureEventTime=hold, a split ends with a row of the year 2200, and other splits continue.",
-    passes="All other rows come, and the row from the future does not; the watermark stays behind the others' last.",
-    look_at=("peek(): under hold such a row counts by its time", "latest(): it is not read, so it does not count"),
+    passes="All other rows are delivered, and the row from the future is not. No other row is late, or read past the "
+    "bound.",
+    look_at=("peek(): count the row by its time under hold", "latest(): do not count the row, because it is unread"),
     witness=("a row that is held",),
     source=_FUTURE,
 )
@@ -209,10 +220,10 @@ def check_a_row_from_the_future_is_held_alone(lab: Lab) -> None:
     "ALIGN-26",
     "a row that is held comes once its time has come",
     level=Level.SHOULD,
-    purpose="A row that is held for too long becomes late; one that is held for less was not held.",
-    tested="With futureEventTime=hold and no skew allowed, a row is a second and a half ahead of the clock.",
-    passes="It is delivered then, and not before.",
-    look_at=("wall_clock(): seconds since the epoch, and on the move", "the unit of event times"),
+    purpose="A row that is held for too long becomes late. A row that is held too briefly was not held at all.",
+    tested="With futureEventTime=hold and maxFutureSkew=0 ms, a row is 1.5 s ahead of the clock.",
+    passes="The row is delivered, and not more than 0.2 s before its time.",
+    look_at=("wall_clock(): the present time, in seconds since 1970", "the unit of event times"),
     witness=("a row that came",),
     source=f"{_FUTURE}; enumerators.contract.SupportsClock",
 )
@@ -229,7 +240,7 @@ def check_a_row_that_is_held_comes_once_its_time_has_come(lab: Lab) -> None:
 
 
 class _OfToday(Clock):
-    """A clock by which it is as late as it is."""
+    """A clock with the real time of day."""
 
     @property
     def clocks(self) -> Clocks:
@@ -237,15 +248,15 @@ class _OfToday(Clock):
 
 
 def _with_late_split(lab: Lab, **options: str) -> tuple[Query, Split]:
-    """Return a query that has read up to +61 s and is stopped, and a split with older rows that it does not know.
+    """Return a stopped query that has read up to +61 s, and a new split with older rows.
 
-    Another split, as new, continues from there.
+    Another new split continues from there.
     """
     first = lab.split(*after(60, 61))
     query = Query(lab, lab.source(**_DRIFT, **options))
     query.run_until_read(first.rows)
     query.rest()
-    query.stop()  # so that one look finds all rows that are written now
+    query.stop()  # so that one discovery finds all rows that are written now
     late = lab.split(*after(1, 20, 40, 61.5))
     lab.split(*after(62, 69, 90))
     return query, late

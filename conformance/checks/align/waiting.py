@@ -1,4 +1,4 @@
-"""ALIGN: splits that hold others, and for how long."""
+"""ALIGN: splits that hold back others, and for how long."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ _GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
 @rule(
     "ALIGN-10",
     "a finished split lets the others go on",
-    purpose="A finished split would stop all others forever.",
-    tested="One split is read and finished; another one has rows minutes later, with a max drift of 10 s.",
-    passes="The rows of the other split wait until the first is finished, and then come without any timeout.",
-    look_at=("extents(): complete, once nothing more can come",),
+    purpose="A finished split would hold back all others forever.",
+    tested="A query reads one split, which is then finished. Another split has rows minutes later. The max drift is "
+    "10 s.",
+    passes="Once the first split is finished, all rows of the other are delivered, without any timeout.",
+    look_at=("extents(): complete, once no more rows can come",),
     needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
     witness=("a finished split",),
     source="alignment.splits.Extent; FLINK-28357",
@@ -54,10 +55,10 @@ def check_a_finished_split_lets_the_others_go_on(lab: Lab) -> None:
 @rule(
     "ALIGN-11",
     "a split at its end holds nobody in a bounded run",
-    purpose="A bounded run that waits for rows it will not read never ends, or ends with rows left.",
-    tested="Two splits are read by Trigger.AvailableNow, one of them minutes ahead, with a max drift of 10 s.",
-    passes="The run ends, and all rows have come.",
-    look_at=("extents(): an end that is never reached by reading", "peek(): a row behind the end"),
+    purpose="A bounded run must not wait for rows that it will not read. It would never end, or leave rows unread.",
+    tested="A query with Trigger.AvailableNow reads two splits, one of them minutes ahead. The max drift is 10 s.",
+    passes="The run ends, and all rows are delivered.",
+    look_at=("extents(): an end that reading never reaches", "peek(): a row at or after the end"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a bounded run",),
     source=_RULES,
@@ -75,11 +76,15 @@ def check_a_split_at_its_end_holds_nobody_in_a_bounded_run(lab: Lab) -> None:
 @rule(
     "ALIGN-12",
     "an idle split lets the others go on after the timeout, and not before",
-    purpose="One quiet split would stop all others forever; one that is released too early has late rows when it "
-    "continues.",
-    tested="One split is quiet; another one has rows a minute later, with a max drift of 10 s, idleTimeout of 30 s.",
-    passes="For 29 s the other split waits; after 31 s its rows come.",
-    look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
+    purpose="One quiet split would hold back all others forever. If it is released too early, its rows are late when "
+    "it continues.",
+    tested="One split is quiet, and another has rows a minute later. The max drift is 10 s, and the idleTimeout is 30 "
+    "s.",
+    passes="For 29 s the other split waits. After 31 s its rows are delivered.",
+    look_at=(
+        "extents(): settled, which must be true unless rows are hidden",
+        "extents(): an end that moves without new rows",
+    ),
     needs=_GROWING,
     witness=("a split that holds", "a split that is idle"),
     source="FLIP-126; FLIP-217",
@@ -92,7 +97,9 @@ def check_an_idle_split_lets_the_others_go_on_after_the_timeout(lab: Lab) -> Non
     query.run_until_read([*quiet.rows, ahead.rows[0]])
     query.rest()
     query.pass_time(29)
-    _expect_waiting(lab, query, ahead.keys[1], f"split {quiet.number} is quiet for 29 s only, of 30 s")
+    _expect_waiting(
+        lab, query, ahead.keys[1], f"split {quiet.number} is quiet for 29 s only, and the idle timeout is 30 s"
+    )
     lab.saw("a split that holds")
     query.clock.sleep(2)
     query.run_until_read(lab.rows)
@@ -103,10 +110,12 @@ def check_an_idle_split_lets_the_others_go_on_after_the_timeout(lab: Lab) -> Non
 @rule(
     "ALIGN-13",
     "a paused split never becomes idle",
-    purpose="It has rows, and only waits: if it became idle, the watermark would pass them, and they would be late.",
-    tested="A split is paused for 2 minutes, with an idleTimeout of 30 s, while rows trickle in another one.",
-    passes="No offset names it idle, the watermark does not pass it, and its rows come once the other split is idle.",
-    look_at=("extents(): the end of a split that is not read just now",),
+    purpose="A paused split has rows, and only waits. If it became idle, the watermark would pass its rows, and they "
+    "would be late.",
+    tested="A split is paused for 2 minutes, while rows trickle into another one. The idleTimeout is 30 s.",
+    passes="In these minutes, no offset names an idle split, and the paused rows wait. Once the other split is idle, "
+    "they are delivered.",
+    look_at=("extents(): the end of a split that is paused",),
     needs=_GROWING,
     witness=("a long pause",),
     source="FLINK-35886, FLINK-36751",
@@ -123,7 +132,7 @@ def check_a_paused_split_never_becomes_idle(lab: Lab) -> None:
         query.rest()
         idle = [split for batch in query.batches for split in unpack_names(batch.end.get("idle", ()))]
         lab.expect(
-            not idle, f"{', '.join(map(repr, sorted(set(idle))))} became idle, though it has rows or just had some"
+            not idle, f"{', '.join(map(repr, sorted(set(idle))))} became idle, although it has rows or just had some"
         )
         _expect_waiting(lab, query, paused.keys[1], f"split {slow.number} stands at +{second} s, and is not idle")
     lab.saw("a long pause")
@@ -136,10 +145,11 @@ def check_a_paused_split_never_becomes_idle(lab: Lab) -> None:
     "ALIGN-14",
     "an idle split is idle after a restart, too",
     level=Level.SHOULD,
-    purpose="After every restart all splits would wait again for the quiet one.",
-    tested="One of two splits becomes idle; the planner is killed, and the other split gets rows a minute later.",
-    passes="Its rows come before the idle timeout is over once more.",
-    look_at=("extents(): an end behind the position that was read up to",),
+    purpose="Otherwise all splits would wait for the quiet one again after every restart.",
+    tested="One of two splits becomes idle, and the planner process is killed. Then the other split gets rows minutes "
+    "later in event time.",
+    passes="The rows are delivered before the idle timeout is over again.",
+    look_at=("extents(): an end beyond the last position that was read",),
     needs=_GROWING,
     witness=("a restart",),
     source="alignment.plan.Progress: idle",
@@ -164,9 +174,9 @@ def check_an_idle_split_is_idle_after_a_restart(lab: Lab) -> None:
 @rule(
     "ALIGN-15",
     "a split that wakes holds the others again",
-    purpose="Its next rows would be late if the others ran ahead.",
-    tested="A split becomes idle, then gets rows that are in time; another one gets rows beyond the drift.",
-    passes="The other one waits until the split that woke is idle once more.",
+    purpose="If the others ran ahead, the next rows of the split that woke would be late.",
+    tested="A split becomes idle, and then gets rows that are in time. Another split gets rows beyond the max drift.",
+    passes="The other split waits until the split that woke is idle again.",
     look_at=("extents(): an end that does not move when rows come",),
     needs=_GROWING,
     witness=("a split that is idle", "a split that woke"),
@@ -195,9 +205,9 @@ def check_a_split_that_wakes_holds_the_others_again(lab: Lab) -> None:
 @rule(
     "ALIGN-16",
     "a split that never had a row holds nobody",
-    purpose="An empty split would stop all others before their first row.",
-    tested="One split is empty; another one has rows that are further apart than the max drift of 10 s.",
-    passes="All rows come without any timeout.",
+    purpose="An empty split would hold back all others before their first row.",
+    tested="One split is empty. Another has rows that are further apart than the max drift of 10 s.",
+    passes="All rows are delivered, without any timeout.",
     look_at=("latest() of an empty split: None, not 0 or -1",),
     needs=(Ability.MANY_SPLITS,),
     witness=("an empty split",),
@@ -216,10 +226,13 @@ def check_a_split_that_never_had_a_row_holds_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-17",
     "a split that ends in holes is read to its end",
-    purpose="A split that ends in an aborted transaction would never be at its end, and stop all others forever.",
-    tested="One split ends in holes; another one has rows a minute later, with a max drift of 10 s.",
-    passes="The rows of the other split wait for the idle timeout, then come, and then there is nothing to do.",
-    look_at=("peek(): None where no row is left up to the end", "latest(): the last row before the holes"),
+    purpose="A split that ends in an aborted transaction would never reach its end, and would hold back all others "
+    "forever.",
+    tested="One split ends in holes. Another has rows a minute later. The max drift is 10 s, and the idleTimeout is "
+    "30 s.",
+    passes="The later rows wait for the idle timeout, and are then delivered. After that, the query makes no more "
+    "batches.",
+    look_at=("peek(): None where no row is left before the end", "latest(): the last row before the holes"),
     needs=(Ability.MANY_SPLITS, Ability.HOLES),
     witness=("a hole at the end",),
     source=_RULES,
@@ -244,10 +257,11 @@ def check_a_split_that_ends_in_holes_is_read_to_its_end(lab: Lab) -> None:
 @rule(
     "ALIGN-18",
     "a bounded run reads all there was at its start, and no more",
-    purpose="A run that continues with new rows may never end; a run that reads less leaves rows out.",
-    tested="Trigger.AvailableNow reads aligned splits; after its first batch more rows come.",
-    passes="The run ends with all rows that were there, and none of the later ones; the next run reads these.",
-    look_at=("extents(): an end at the start of a run that leaves rows out",),
+    purpose="A run that continues with new rows may never end. A run that reads less leaves rows out.",
+    tested="A query with Trigger.AvailableNow reads aligned splits. After its first batch, more rows come.",
+    passes="The run delivers all rows that were there at its start, and none of the later ones. The next run delivers "
+    "the later ones.",
+    look_at=("extents(): an end that leaves rows out when a run starts",),
     witness=("a bounded run",),
     source=_RULES,
 )

@@ -1,4 +1,4 @@
-"""FAULT: the other side fails during plans and reads."""
+"""FAULT: the other side fails while a query plans and reads."""
 
 from __future__ import annotations
 
@@ -26,22 +26,25 @@ __all__ = [
 
 _CONTRACT = "SplitReader.read: raises DeadlineError; enumerators/contract.py: its own deadline and its own retries"
 _HINTS = (
-    "time-outs of the client, also for connecting: without them it waits forever",
-    "which errors of the client become ConnectorError, and which slip through",
+    "timeouts of the client, also for connecting: without them it waits forever",
+    "errors of the client that do not become ConnectorError",
     "a connection that broke and is used again",
 )
 _PASSES = (
-    "Both end within 90 s, without an error or with a ConnectorError, DeadlineError or CorruptDataError. Rows that "
-    "were read are right. A new run delivers every row once."
+    "The plan and the read each end within 90 s. They succeed, or raise a ConnectorError, DeadlineError or "
+    "CorruptDataError. A batch that was read holds the right rows. A new run delivers every row once."
 )
-_TESTED = "A batch is logged, and more rows come. Then {}. Meanwhile the next batch is planned, and this one is read."
+_TESTED = (
+    "A query logs the offset of a batch, and more rows come. Then {}. Meanwhile, the query plans the next batch and "
+    "reads the logged one."
+)
 
 
 @rule(
     "FAULT-1",
     "a broken connection costs no rows",
     tier=Tier.FAULTS,
-    purpose="A planner that waits forever hangs the query without a word; one that continues without an answer "
+    purpose="A planner that waits forever hangs the query without a word. A planner that continues without an answer "
     "loses rows.",
     tested=_TESTED.format("every connection breaks, and no new one is accepted"),
     passes=_PASSES,
@@ -61,10 +64,10 @@ def check_a_broken_connection_costs_no_rows(lab: Lab) -> None:
     "FAULT-2",
     "slow answers double nothing",
     tier=Tier.FAULTS,
-    purpose="A request that is repeated because its answer is late may be answered twice.",
-    tested=_TESTED.format("every answer takes a second"),
+    purpose="A client may repeat a request because the answer is late, and then get two answers.",
+    tested=_TESTED.format("every answer takes at least a second"),
     passes=_PASSES,
-    look_at=("an answer that belongs to an earlier request, after a time-out", *_HINTS),
+    look_at=("an answer that belongs to an earlier request, after a timeout", *_HINTS),
     needs=(Ability.FAULT_SLOW,),
     witness=("something that took a second",),
     source=_CONTRACT,
@@ -81,13 +84,14 @@ def check_slow_answers_double_nothing(lab: Lab) -> None:
     "damaged answers are never believed",
     tier=Tier.FAULTS,
     purpose="A row with a flipped bit is wrong data that may stay unnoticed for months.",
-    tested=_TESTED.format("some answers have a flipped bit, or end early") + "  All rows are read four times.",
-    passes="Every reading gives the rows and values that were written, or a CorruptDataError, ConnectorError or "
-    "DeadlineError; and a new run delivers every row once.",
+    tested=_TESTED.format("some answers have a flipped bit, or end early")
+    + " With such answers, the kit also reads all rows four times.",
+    passes="Each read gives the rows and values that were written, or raises a CorruptDataError, ConnectorError or "
+    "DeadlineError. A new run delivers every row once.",
     look_at=(
-        "checksums: whether the client checks them, and whether that is on by default",
+        "checksums that the client does not check, or not by default",
         "an answer that ends early and is taken for a whole one",
-        "an answer that cannot be decoded, and is skipped",
+        "an answer that cannot be decoded and is skipped",
     ),
     needs=(Ability.FAULT_CORRUPT,),
     witness=("rows that were read",),
@@ -116,10 +120,10 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     "FAULT-4",
     "a crash of the other side costs no rows",
     tier=Tier.FAULTS,
-    purpose="A broker that is killed and comes back must not end in lost or doubled rows.",
-    tested=_TESTED.format("the process of the other side is killed, and later comes back with all its data"),
+    purpose="A broker that is killed and comes back must not cost or double any rows.",
+    tested=_TESTED.format("the process of the other side is killed, and comes back with all its data"),
     passes=_PASSES,
-    look_at=("stale knowledge of the other side, such as sessions and leaders", *_HINTS),
+    look_at=("outdated knowledge of the other side, such as sessions and leaders", *_HINTS),
     needs=(Ability.FAULT_CRASH,),
     witness=("something that failed",),
     source=_CONTRACT,
@@ -135,11 +139,12 @@ def check_a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
     "FAULT-5",
     "a connection that breaks within a range doubles nothing",
     tier=Tier.FAULTS,
-    purpose="After a reconnect a reader must continue exactly after its last row: otherwise a row is doubled or lost.",
-    tested="The first Arrow batch of a range of some MB is read. Then, for a third of a second, every connection "
-    "breaks, or the other side is killed. Meanwhile the other batches are requested.",
-    passes="The reader gives every row once, in order, or an error; another one gives every row once.",
-    look_at=("the position of the reader after a time-out or a new connection", "pages that are asked for again"),
+    purpose="After a reconnect, a reader must continue exactly after its last row. Otherwise a row is lost or doubled.",
+    tested="A reader gives the first Arrow batch of a range of about 5 MB. Then, for a third of a second, every "
+    "connection breaks, or the other side is killed. Meanwhile the kit asks the reader for the other batches.",
+    passes="The reader gives every row once and in order, or raises a ConnectorError, DeadlineError or "
+    "CorruptDataError. Another reader then gives every row once.",
+    look_at=("the position of the reader after a timeout or a reconnect", "pages that the client asks for again"),
     witness=("rows that came after the break",),
     source="SplitReader.read: the records of every range, in position order",
 )
@@ -168,7 +173,7 @@ def check_a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> N
 
 
 def _during(lab: Lab, kind: Fault) -> tuple[Attempt[Json], Attempt[Batch]]:
-    """Return an attempt to plan and one to read during a fault, after which a new run delivered everything once."""
+    """Plan and read during a fault, expect a new run to deliver every row once, and return both attempts."""
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(3)))
     query = Query(lab, lab.source())
     query.run_until_read(split.rows)

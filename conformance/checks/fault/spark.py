@@ -1,4 +1,4 @@
-"""FAULT: streams of Spark whose other side fails, and drivers that are killed."""
+"""FAULT: streams whose other side fails, and drivers that are killed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _HELD = 1
     "FAULT-6",
     "a stream fails with a sentence, and goes on afterwards",
     tier=Tier.FAULTS,
-    purpose="People who are woken at night by a failed query need the reason, and a restart that just works.",
-    tested="A stream has read rows; more come; its next run starts while every connection breaks, or "
-    "the other side is killed, and one after that.",
-    passes="The run that fails says why in one sentence, without a traceback of Python and without a secret. The "
-    "next run delivers every row that is left, once.",
+    purpose="A failed query wakes people at night. They need the reason, and a restart that just works.",
+    tested="A stream has read rows, and more come. Its next run starts while every connection breaks, or the other "
+    "side is killed. One more run follows after that.",
+    passes="A run that fails says why in one sentence, without a Python traceback and without a secret. The next run "
+    "delivers every remaining row once.",
     look_at=(
-        "which errors of the client become ConnectorError: others come with a traceback",
-        "texts of the client that are passed on, and hold its configuration",
+        "errors of the client that do not become ConnectorError: they come with a traceback",
+        "messages of the client that hold its configuration",
     ),
     witness=("a run that failed",),
     source="tidegate/errors.py: a message is one sentence, and never holds a secret",
@@ -57,15 +57,16 @@ def check_a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> Non
     "FAULT-7",
     "a killed driver costs no rows",
     tier=Tier.FAULTS,
-    purpose="Clusters and broken machines kill drivers, at any moment.",
-    tested="A driver in a process of its own streams into a file for each batch. It is killed (SIGKILL, with all "
-    "that it started) when the second file is written and not committed. Another driver continues from its "
-    "checkpoint.",
-    passes="The second batch is read again with the same rows, and the files hold every row once.",
+    purpose="Clusters and broken machines kill drivers at any moment.",
+    tested="A driver in its own process runs a stream, which writes a file for each batch. After the second file, but "
+    "before the commit, the kit kills the driver and its child processes with SIGKILL. Another driver continues from "
+    "the checkpoint.",
+    passes="The second batch is read again with the same rows. Together, the drivers deliver every row once, if the "
+    "repeated batch counts once.",
     look_at=(
-        "resources that only close() releases, such as locks: a killed planner never calls it",
-        "state of the enumerator outside of its snapshot",
-        "batches that hold other rows when they are read again",
+        "locks and other resources that only close() releases: a killed planner never calls it",
+        "state of the enumerator outside its snapshot",
+        "a batch that gives other rows when it is read again",
     ),
     witness=("a batch that was read again",),
     source="SplitEnumerator.close: perhaps never (SIGKILL); SplitReader.read",

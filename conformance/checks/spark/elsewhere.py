@@ -1,4 +1,4 @@
-"""SPARK: drivers of Spark in processes of their own."""
+"""SPARK: Spark drivers in processes of their own."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def _written(lab: Lab) -> None:
     "SPARK-10",
     "a cluster reads it, also when tasks fail",
     tier=Tier.SPARK,
-    purpose="On a cluster tasks run in processes that the driver shares nothing with, and are tried again when they "
-    "fail, often elsewhere.",
-    tested="A new driver with two executors streams, and every task fails after its first rows and is tried again.",
-    passes="Every row comes once.",
+    purpose="On a cluster, tasks run in processes that share nothing with the driver. Spark tries failed tasks again, "
+    "often elsewhere.",
+    tested="A stream runs on a new driver with two executors. Every task fails after its first rows, and Spark tries "
+    "it again.",
+    passes="Every row is delivered once.",
     look_at=(
         "fields of the source: only values that can be pickled, such as options, and no open resources",
-        "parts of the planner's process that the reader needs: files, environment, module variables",
-        "a reader that takes away or marks what it reads",
+        "files, environment or module variables of the planner process that the reader needs",
+        "a reader that takes away or marks the rows that it reads",
     ),
     witness=("a task that was tried again",),
     source="Source: it travels to the planner process and to every executor; SplitReader.read: after a failure",
@@ -54,10 +55,14 @@ def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
     "Spark Connect reads it",
     level=Level.SHOULD,
     tier=Tier.SPARK,
-    purpose="Notebooks and managed Sparks are clients without Java, where no source works that needs SparkContext.",
-    tested="A client of Spark Connect, with a server of its own, streams with Trigger.AvailableNow.",
-    passes="Every row comes once.",
-    look_at=("fields of the source: pickle takes it from the client to the server", "any use of sparkContext"),
+    purpose="Notebooks and managed Spark services use clients without Java. A source that needs SparkContext does not "
+    "work there.",
+    tested="A Spark Connect client, with a server of its own, runs a stream with Trigger.AvailableNow.",
+    passes="Every row is delivered once.",
+    look_at=(
+        "fields of the source that pickle cannot take from the client to the server",
+        "any use of sparkContext",
+    ),
     source="Source: it travels to the planner process and to every executor",
 )
 def check_spark_connect_reads_it(lab: Lab) -> None:

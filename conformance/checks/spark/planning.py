@@ -1,4 +1,4 @@
-"""SPARK: calls of Spark's planner process, without a session of Spark."""
+"""SPARK: the calls of Spark's planner process, without a Spark session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_ROWS = 3
 
 
 def _written(lab: Lab) -> int:
-    """Write rows, and return how many; all can be discovered when it returns."""
+    """Write rows, wait until all can be discovered, and return their number."""
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(5)))
     lab.wait_until_discovered(lab.source())
@@ -40,15 +40,16 @@ def _written(lab: Lab) -> int:
     "SPARK-8",
     "every read limit of Spark is kept",
     tier=Tier.SPARK,
-    purpose="A batch that is greater than its limit does not fit into memory. A query whose limit is too small for "
-    "any row never reads anything.",
-    tested="A stream of ten rows is planned and read under each ReadLimit that Spark knows; those in bytes and files "
+    purpose="A batch above the user's limit does not fit into memory. A query that reads nothing because its limit is "
+    "small hangs.",
+    tested="The kit plans and reads a stream under each ReadLimit of Spark. It tries limits in bytes and files only "
     "where the enumerator has cost().",
-    passes="Under each limit all rows come once. With ReadMaxRows no batch has more rows, with ReadAllAvailable "
-    "there is one batch, and ReadMinRows holds nothing back once there are enough rows.",
+    passes="Under each limit, every row is delivered once. With ReadMaxRows, no batch has more rows, if each row has "
+    "a position of its own. With ReadAllAvailable, one batch holds all rows. ReadMinRows does not keep back rows once "
+    "there are enough.",
     look_at=(
-        "cost() of all ranges together: each range holds every row that begins in it, so round up for each",
-        "positions_are_rows, which must be true only where it is",
+        "cost() of several ranges: each holds every row that begins in it, so round up for each",
+        "positions_are_rows: false where a position may hold several rows",
     ),
     source="SupportsCost.cost; pyspark.sql.streaming.datasource",
 )
@@ -72,20 +73,21 @@ def check_every_read_limit_is_kept(lab: Lab) -> None:
                     most <= _MAX_ROWS, f"a batch has {most} rows, though no more than {_MAX_ROWS} were asked for"
                 )
             if isinstance(limit, ReadAllAvailable):
-                lab.expect(most == rows, f"ReadAllAvailable is to read {rows} rows in one batch, and reads {most}")
+                lab.expect(most == rows, f"ReadAllAvailable should read {rows} rows in one batch, but reads {most}")
 
 
 @rule(
     "SPARK-9",
     "partitions are the same whenever they are asked for",
     tier=Tier.SPARK,
-    purpose="Spark asks for the partitions of a batch again after a restart; others than before give other rows, which "
-    "are lost or doubled.",
-    tested="The partitions of each batch are requested twice, and again in another process that planned nothing. "
-    "They are pickled on the way, as Spark does.  The first process has ended when they are read again.",
-    passes="All three are equal, their rows come once, and a batch of nothing has no partitions.",
+    purpose="After a restart, Spark asks for the partitions of a batch again. If the partitions differ, rows are lost "
+    "or doubled.",
+    tested="One process plans batches, and gives the partitions of each batch twice, pickled as by Spark. When it has "
+    "ended, another process gives them a third time, and reads them.",
+    passes="All three answers have the same ranges. Both processes read the same rows, and each row once. There are "
+    "no partitions between an offset and itself. A task without ranges gives no rows.",
     look_at=(
-        "cost(): anything that depends on earlier calls, because it decides how a batch is divided",
+        "a cost() that depends on earlier calls: it decides how a batch is divided",
         "details() that cannot be pickled, or that mean something only in the process that made them",
     ),
     source="SupportsDetails.details; SplitReader.read: even after the process that planned it has ended",
@@ -107,13 +109,13 @@ def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
             state = batch.end.get("enumerator")
             read = [batch_read for task in now for batch_read in source.reader(state).read(task)]
             first, again = sorted(lab.keys(batch.read)), sorted(lab.keys(read))
-            lab.expect(first == again, f"batch {number} reads {first}, and when its planner has ended, {again}")
+            lab.expect(first == again, f"batch {number} reads {first}, but {again} after its planner has ended")
             nothing = lab.keys(source.reader(state).read(ReadTask(())))
             lab.expect(not nothing, f"a task without ranges gives the rows {nothing[:3]}")
 
 
 def _expect_same(lab: Lab, what: str, first: Sequence[ReadTask], second: Sequence[ReadTask]) -> None:
-    # What details lead to is seen by reading.
+    # Only a read shows whether the details are the same.
     ranges, other = ([task.ranges for task in tasks] for tasks in (first, second))
     if ranges == other:
         return

@@ -1,4 +1,4 @@
-"""SPARK: queries in one session of Spark."""
+"""SPARK: queries in one Spark session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _written(lab: Lab, rows: int = 4) -> list[Split]:
-    """Return splits with rows, two where there can be two."""
+    """Return splits with rows: two, where the connector can have two."""
     return [
         lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(rows)))
         for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1)
@@ -37,14 +37,15 @@ def _written(lab: Lab, rows: int = 4) -> list[Split]:
     "SPARK-1",
     "a batch query reads what was written",
     tier=Tier.SPARK,
-    purpose="People use spark.read to look at a source, and to fill a table for the first time.",
-    tested="spark.read over two splits, one row with text that is not ASCII, one empty, and one null.",
-    passes="The schema is that of the source, and every row comes once, with the value and event time that it was "
-    "written with.",
+    purpose="Users call spark.read to look at a source, and to fill a table for the first time.",
+    tested="A batch query reads two splits with spark.read. One value is text beyond ASCII, one is empty, and one is "
+    "null.",
+    passes="The schema is that of the source. Every row is delivered once, with the value and the event time that "
+    "were written.",
     look_at=(
-        "as_batch(): where a batch query begins and ends",
-        "whether the reader's batches have the source's arrow_schema",
-        "whether the source works in another process than the one that made it",
+        "as_batch(): the begin and the end of a batch query",
+        "a batch of the reader whose schema is not the source's arrow_schema",
+        "a source that works only in the process that made it",
     ),
     needs=(Ability.BATCH,),
     source="Source.read; SplitReader.read: every batch has the source's schema exactly",
@@ -58,7 +59,9 @@ def check_a_batch_query_reads_what_was_written(lab: Lab) -> None:
     wanted = schema_of(source.as_batch())
     try:
         frame = source.read(shared_session())
-        lab.expect(frame.schema == wanted, f"spark.read says {frame.schema}, and the source {wanted}")
+        lab.expect(
+            frame.schema == wanted, f"spark.read gives the schema {frame.schema}, but that of the source is {wanted}"
+        )
         batches = frame.toArrow().to_batches()
     except PySparkException as error:
         raise lab.fail(f"spark.read ends with an error: {gist(error)}") from None
@@ -75,15 +78,15 @@ def check_a_batch_query_reads_what_was_written(lab: Lab) -> None:
     "SPARK-2",
     "a stream reads everything once, run after run",
     tier=Tier.SPARK,
-    purpose="Trigger.AvailableNow by a scheduler is the cheapest way to run a stream; what a run leaves out or reads "
-    "again is wrong data.",
-    tested="Three runs with Trigger.AvailableNow share a checkpoint. The first has rows, the second has no new ones, "
-    "and the third has more rows in old splits and in a new one.  Spark never tells a run's last commit.",
-    passes="The first and the third run deliver what is new, each row once, and the second delivers nothing.",
+    purpose="A scheduler that starts Trigger.AvailableNow is the cheapest way to run a stream. If a run leaves rows "
+    "out or reads them again, the data is wrong.",
+    tested="Three runs with Trigger.AvailableNow share one checkpoint. The first has rows, and the second has no new "
+    "ones. The third has more rows in old splits and in a new one. Spark never reports the last commit of a run.",
+    passes="The first and the third run deliver the new rows, each row once. The second delivers nothing.",
     look_at=(
-        "enumerator(state): a run begins with only its snapshot",
+        "enumerator(state), which has only the snapshot when a run begins",
         "starts(), which is not called for splits in the checkpoint",
-        "whether the source works in another process than the one that made it",
+        "a source that works only in the process that made it",
     ),
     source="SplitEnumerator.snapshot; SupportsCommit.commit: not for a run's last batch",
 )
@@ -94,7 +97,7 @@ def check_a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     stream.run()
     lab.compare(stream.delivered, in_order=False)
     again = [key for batch in stream.run() for key in batch.keys]
-    lab.expect(not again, f"a second run, for which nothing is new, delivers {again[:3]}")
+    lab.expect(not again, f"a second run without new rows delivers {again[:3]}")
     if lab.can(Ability.GROWING_SPLITS):
         first.append_each(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
     if lab.can(Ability.LATE_SPLITS):
@@ -107,15 +110,15 @@ def check_a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     "SPARK-3",
     "a batch is the same whenever it is read",
     tier=Tier.SPARK,
-    purpose="Spark reads a batch again for every action in foreachBatch, for a task that failed, and after a restart "
-    "before its commit. If the rows differ, the sink loses or doubles some.",
-    tested="Each batch is read by two actions.  Then the last commit is taken out of the checkpoint, as after "
-    "a kill of the driver, and the stream is started again.",
-    passes="All readings of a batch give the same rows, and the stream continues behind it.",
+    purpose="Spark reads a batch again for every action in foreachBatch, and for a failed task. It also does so after "
+    "a restart, if the batch was not committed. If the rows differ, the sink loses or doubles some.",
+    tested="Two actions read each batch. Then the kit removes the last commit from the checkpoint, as if the driver "
+    "had been killed. The stream starts again.",
+    passes="All reads of a batch give the same rows, and the stream continues after it.",
     look_at=(
-        "a reader that takes away or marks what it reads, as queues do",
+        "a reader that takes away or marks the rows that it reads, as queues do",
         "a reader that reads the present rows instead of its range",
-        "what the reader needs of the planner: only the snapshot and details() are there after a restart",
+        "a reader that needs more than the snapshot and details(), which alone outlive a restart",
     ),
     witness=("a batch that was read again after a restart",),
     source="SplitReader.read: the same range must yield the same rows every time",
@@ -145,13 +148,13 @@ def _expect_same(lab: Lab, what: str, first: list[str], second: list[str]) -> No
     "SPARK-4",
     "a running stream takes what comes",
     tier=Tier.SPARK,
-    purpose="A stream that looks only once reads nothing more until someone restarts it.",
-    tested="A stream runs with Spark's own trigger; rows are appended, and a split is added, while it runs.",
-    passes="All of them are delivered once, without a restart.",
+    purpose="A stream that looks for rows only once reads nothing more until someone restarts it.",
+    tested="A stream runs with Spark's default trigger. While it runs, rows are appended and a split is added.",
+    passes="All rows are delivered once, without a restart.",
     look_at=(
-        "extents(), which must look again each time",
-        "discover(), which must look again each time",
-        "a planner that waits for rows inside extents() or discover()",
+        "extents(): look again at each call",
+        "discover(): look again at each call",
+        "a wait for rows inside extents() or discover()",
     ),
     source="SplitEnumerator.extents, SplitEnumerator.discover",
 )
@@ -174,21 +177,21 @@ def check_a_running_stream_takes_what_comes(lab: Lab) -> None:
     "SPARK-5",
     "nothing is left of a stopped stream",
     tier=Tier.SPARK,
-    purpose="What every query leaves behind adds up on a driver that runs for months, until it has no sockets, "
+    purpose="The leftovers of each query add up on a driver that runs for months. In the end it has no sockets, "
     "threads or memory left.",
-    tested="A stream reads and is stopped. Then the rule looks for the planner process and its children, the threads "
-    "of the driver, and the connections of the Python workers.",
-    passes="stop() returns within 30 s, and soon after it nothing is there that was not there before.",
+    tested="A stream reads rows and stops. Then the kit looks for the planner process and its children, threads of "
+    "the driver, and connections of the Python workers.",
+    passes="Soon after stop(), nothing is there that was not there before.",
     look_at=(
         "close() of the enumerator: threads and processes that it leaves running",
-        "threads that are not daemons, for which Python waits at its end",
-        "unused connections of the reader that are kept and never closed",
+        "threads that are not daemons, for which Python waits when it exits",
+        "unused connections that the reader never closes",
     ),
     witness=("a planner process",),
     source="SplitEnumerator.close; FLINK-28185",
 )
 def check_nothing_is_left_of_a_stopped_stream(lab: Lab) -> None:
-    """Stop a stream, and look for what is left."""
+    """Stop a stream, and look for leftovers."""
     _written(lab)
     spark = shared_session()
     stream = SparkStream(lab, lab.source())
@@ -208,18 +211,19 @@ def check_nothing_is_left_of_a_stopped_stream(lab: Lab) -> None:
     try:
         lab.until(look, "")
     except AssertionError:
-        raise lab.fail(f"{lab.patience_s:g} s after stop() there still is {', '.join(left)}") from None
+        raise lab.fail(f"{lab.patience_s:g} s after stop() there is still {', '.join(left)}") from None
 
 
 @rule(
     "SPARK-6",
     "batches of an aligned stream keep the bound",
     tier=Tier.SPARK,
-    purpose="A row that is read too early moves Spark's watermark, and then rows of slower splits are dropped as late.",
-    tested="Two splits, one 60 s behind the other, with a max drift of 20 s and the column source_watermark.",
-    passes="In each batch every row is less than 20 s later than the oldest row that was unread before it. No row is "
-    "older than the watermark before the batch. The column has the watermark of the offset.",
-    look_at=("lookup(): the first row at or after the time", "peek() and latest(), from which the watermark comes"),
+    purpose="A row that is read too early moves Spark's watermark. Spark then drops rows of slower splits as late.",
+    tested="One split is 60 s behind another. A stream reads both with a max drift of 20 s and the column "
+    "source_watermark.",
+    passes="In each batch, every row lies less than 20 s past the oldest row that was unread before the batch. No row "
+    "lies at or before the watermark of the previous batch. The column holds the watermark that the offset stores.",
+    look_at=("lookup(): the first row at or after the time", "peek() and latest(), which give the watermark"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a watermark"),
     source="docs/guarantees.md; FLIP-182, FLIP-217",
@@ -245,8 +249,8 @@ def check_batches_of_an_aligned_stream_keep_the_bound(lab: Lab) -> None:
             lab.saw("a watermark")
             lab.expect(
                 batch.watermarks_ms == {watermark_ms},
-                f"batch {batch.number} says {sorted(map(str, batch.watermarks_ms))} in source_watermark, and its "
-                f"offset {watermark_ms}",
+                f"batch {batch.number} says {sorted(map(str, batch.watermarks_ms))} in source_watermark, but its "
+                f"offset has {watermark_ms}",
             )
     lab.compare(stream.delivered, in_order=False)
 
@@ -256,13 +260,10 @@ def check_batches_of_an_aligned_stream_keep_the_bound(lab: Lab) -> None:
     "a wrong option is one sentence",
     level=Level.SHOULD,
     tier=Tier.SPARK,
-    purpose="People who mistype an option see a hundred lines of Java and Python, and not what to do.",
-    tested="A batch query and a stream are loaded with an unknown option.",
+    purpose="A user who mistypes an option would see a hundred lines of Java and Python, and no advice.",
+    tested="A batch query and a stream load the source with an unknown option.",
     passes="load() fails with one sentence that names the option, without a traceback.",
-    look_at=(
-        "fields_from_options(): it must pass on unknown options",
-        "a constructor that raises other errors",
-    ),
+    look_at=("fields_from_options(): pass on unknown options", "a constructor that raises other errors"),
     source="Source.from_options: one sentence, for the first option that is unknown or malformed",
 )
 def check_a_wrong_option_is_one_sentence(lab: Lab) -> None:
@@ -278,6 +279,6 @@ def check_a_wrong_option_is_one_sentence(lab: Lab) -> None:
         except PySparkException as error:
             said, shown = str(error), gist(error)
         else:
-            raise lab.fail(f"a {what} takes the option 'discoveryIntervall', which there is not")
+            raise lab.fail(f"a {what} takes the option 'discoveryIntervall', which does not exist")
         lab.expect("discoveryintervall" in said.lower(), f"a {what} does not name the wrong option: {shown}")
         lab.expect("Traceback" not in said, f"a {what} shows a traceback for a wrong option: {shown}")

@@ -30,10 +30,10 @@ _OPTIONS = "sources.contract.Source: bad_event_time, future_event_time"
 @rule(
     "TIME-18",
     "a row without a time ends the query under fail",
-    purpose="The user wants an error; a row that is silently skipped or misplaced is wrong data.",
-    tested="With badEventTime=fail, a split has a row without event time between others.",
-    passes="The query ends with a TidegateError, and the row is not delivered.",
-    look_at=("the default of badEventTime, which is fail", "a time that stands in for a missing one, such as 0"),
+    purpose="The user wants an error. A row that is silently skipped or misplaced is wrong data.",
+    tested="With badEventTime=fail, a row without event time stands between others.",
+    passes="The query ends with a TidegateError, and does not deliver the row.",
+    look_at=("the default of badEventTime, which is fail", "a placeholder for a missing time, such as 0"),
     needs=(Ability.MISSING_TIMES,),
     witness=("a refusal",),
     source=_OPTIONS,
@@ -46,10 +46,11 @@ def check_a_row_without_a_time_ends_the_query_under_fail(lab: Lab) -> None:
 @rule(
     "TIME-19",
     "a row without a time is delivered, and left out of planning, under ignore",
-    purpose="One such row would stop its split or all others, or move the watermark anywhere.",
-    tested="With badEventTime=ignore, rows without event time stand before, between and behind others.",
-    passes="All rows come; the other rows are within the bound, and none of them is late.",
-    look_at=("peek(): it steps over such rows", "latest(): it does not count them", "lookup(): it does not find them"),
+    purpose="A row without event time could stop its split or all others, or move the watermark to an arbitrary time.",
+    tested="With badEventTime=ignore, rows without event time stand before, between and after others.",
+    passes="All rows are delivered. No other row is late, or read past the bound. The watermark stays among their "
+    "event times.",
+    look_at=("peek(): step over rows without a time", "latest(): do not count them", "lookup(): do not find them"),
     needs=(Ability.MISSING_TIMES,),
     witness=("rows that are left out",),
     source=_OPTIONS,
@@ -62,10 +63,12 @@ def check_a_row_without_a_time_is_delivered_and_left_out_under_ignore(lab: Lab) 
 @rule(
     "TIME-20",
     "a row without a time takes its own timestamp under record-timestamp",
-    purpose="The user asked for all rows to take part; one that is lost, or moves the others' watermark, is wrong.",
+    purpose="The user wants every row to take part in planning. A row that is lost, or that moves the watermark past "
+    "other rows, is wrong.",
     tested="With badEventTime=record-timestamp, a row without event time comes last in its split.",
-    passes="All rows come and no other is late; or the query ends with a TidegateError, where a row has no timestamp.",
-    look_at=("the same time in peek(), lookup() and latest()",),
+    passes="All rows are delivered. No other row is late, or read past the bound. Where a row has no timestamp of its "
+    "own, the query may end with a TidegateError instead.",
+    look_at=("one and the same time in peek(), lookup() and latest()",),
     needs=(Ability.MISSING_TIMES,),
     witness=("a row that counts by its own timestamp, or is refused",),
     source=_OPTIONS,
@@ -78,10 +81,11 @@ def check_a_row_without_a_time_takes_its_own_timestamp(lab: Lab) -> None:
 @rule(
     "TIME-21",
     "a row before 1970 is refused, or counts like any other, under fail",
-    purpose="The user wants an error for bad times; a row that is silently left out is wrong data.",
-    tested="With badEventTime=fail, a split begins with a row before 1970; the max drift is 10 s.",
-    passes="The query ends with a TidegateError, or the row holds the others, as its time says, and all rows come.",
-    look_at=("the sign of the time, in peek and in the reader alike",),
+    purpose="The user wants an error for bad times. A row that is silently left out is wrong data.",
+    tested="With badEventTime=fail, a split begins with a row before 1970. The max drift is 10 s.",
+    passes="The query ends with a TidegateError. Or it delivers all rows, none of them late, and the row before 1970 "
+    "holds back the others by its time.",
+    look_at=("the sign of event times, in peek() and in the reader",),
     needs=(Ability.NEGATIVE_TIMES,),
     witness=("a row that is refused, or counts",),
     source=f"{_OPTIONS}; alignment.splits.Head",
@@ -106,10 +110,11 @@ def check_a_row_before_1970_is_refused_or_counts_under_fail(lab: Lab) -> None:
 @rule(
     "TIME-22",
     "a row before 1970 is delivered, and left out of planning, under ignore",
-    purpose="One such row would hold back all other splits, or count as late forever.",
-    tested="With badEventTime=ignore, rows with a time before 1970 stand before, between and behind others.",
-    passes="All rows come; the other rows are within the bound, and none of them is late.",
-    look_at=("peek(): it steps over such rows", "figures of a file or a page, where they count such rows"),
+    purpose="A row before 1970 would hold back all other splits, or count as late forever.",
+    tested="With badEventTime=ignore, rows with a time before 1970 stand before, between and after others.",
+    passes="All rows are delivered. No other row is late, or read past the bound. The watermark stays among their "
+    "event times.",
+    look_at=("peek(): step over rows before 1970", "figures of a file or page that count such rows"),
     needs=(Ability.NEGATIVE_TIMES,),
     witness=("rows that are left out",),
     source=_OPTIONS,
@@ -122,10 +127,12 @@ def check_a_row_before_1970_is_delivered_and_left_out_under_ignore(lab: Lab) -> 
 @rule(
     "TIME-23",
     "a row before 1970 takes its own timestamp under record-timestamp",
-    purpose="The user asked for all rows to take part; one that is lost, or moves the others' watermark, is wrong.",
+    purpose="The user wants every row to take part in planning. A row that is lost, or that moves the watermark past "
+    "other rows, is wrong.",
     tested="With badEventTime=record-timestamp, a row with a time before 1970 comes last in its split.",
-    passes="All rows come and no other is late; or the query ends with a TidegateError, where a row has no timestamp.",
-    look_at=("the same time in peek(), lookup() and latest()",),
+    passes="All rows are delivered. No other row is late, or read past the bound. Where a row has no timestamp of its "
+    "own, the query may end with a TidegateError instead.",
+    look_at=("one and the same time in peek(), lookup() and latest()",),
     needs=(Ability.NEGATIVE_TIMES,),
     witness=("a row that counts by its own timestamp, or is refused",),
     source=_OPTIONS,
@@ -139,9 +146,9 @@ def check_a_row_before_1970_takes_its_own_timestamp(lab: Lab) -> None:
     "TIME-24",
     "a row from the future ends the query under fail",
     purpose="The user wants an error for times that cannot be right.",
-    tested="With futureEventTime=fail, a split has a row of the year 2200 between others.",
-    passes="The query ends with a TidegateError, and the row is not delivered.",
-    look_at=("maxFutureSkew, in peek and in the reader alike",),
+    tested="With futureEventTime=fail, a row of the year 2200 stands between others.",
+    passes="The query ends with a TidegateError, and does not deliver the row.",
+    look_at=("maxFutureSkew, in peek() and in the reader",),
     witness=("a refusal",),
     source=_OPTIONS,
 )
@@ -151,12 +158,14 @@ def check_a_row_from_the_future_ends_the_query_under_fail(lab: Lab) -> None:
 
 
 def _refuse(lab: Lab, bad_ms: int | None, **options: str) -> None:
-    """Expect a query to end at a row."""
+    """Expect a bad row to end the query."""
     split = lab.split(*after(0, 1), bad_ms, *after(2))
     bad = split.keys[2]
     try:
         query = Query(lab, lab.source(**options))
-        query.run_until(lambda: bad in query.delivered, f"neither is the row {bad} delivered, nor does the query end")
+        query.run_until(
+            lambda: bad in query.delivered, f"the row {bad} is not delivered, but the query does not end either"
+        )
     except TidegateError as refusal:
         lab.tell(f"the query ends: {type(refusal).__name__}")
         lab.saw("a refusal")
@@ -166,7 +175,7 @@ def _refuse(lab: Lab, bad_ms: int | None, **options: str) -> None:
 
 
 def _leave_out(lab: Lab, bad_ms: int | None) -> None:
-    """Expect rows to be delivered, and to change nothing for others."""
+    """Expect bad rows to be delivered, and to change nothing for the others."""
     lab.split(bad_ms, *after(0), bad_ms, *after(12, 30), bad_ms)
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(5, 14, 34), bad_ms)
@@ -181,7 +190,7 @@ def _leave_out(lab: Lab, bad_ms: int | None) -> None:
 
 
 def _stand_in(lab: Lab, bad_ms: int | None) -> None:
-    """Expect a row to be delivered by another time, or to be refused."""
+    """Expect a bad row to be delivered by another time, or to be refused."""
     lab.split(*after(0, 12, 30), bad_ms)
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(5, 14, 34))
@@ -197,17 +206,16 @@ def _stand_in(lab: Lab, bad_ms: int | None) -> None:
 
 
 def expect_as_if_without(lab: Lab, query: Query, bad_ms: int | None) -> None:
-    """Expect the rows of other times to be read within a drift of 10 s, and none of them late."""
+    """Expect all other rows to be read within a max drift of 10 s, and none of them late."""
     good = {key: at_ms for key, at_ms in lab.times.items() if at_ms != bad_ms}
     lab.refuse(past_the_bound(lab.written, good, query.batches, 10 * SECOND_MS))
     lab.refuse(late(good, query.batches))
 
 
 def expect_watermark_within(lab: Lab, query: Query, first_ms: int, last_ms: int) -> None:
-    """Expect the watermark to be where the rows to align by stand, from the first to the last of them."""
+    """Expect the watermark to be among the rows to align by, from the first to the last of them."""
     watermark_ms = query.batches[-1].watermark_ms
     lab.expect(
         watermark_ms is not None and first_ms - 1 <= watermark_ms < last_ms,
-        f"the watermark is {said(watermark_ms)}, where no row to align by stands: they are from {said(first_ms)} to "
-        f"{said(last_ms)}",
+        f"the watermark is {said(watermark_ms)}, but the rows to align by are from {said(first_ms)} to {said(last_ms)}",
     )

@@ -1,4 +1,4 @@
-"""TIME: rows for watermark generators, which see each with its event time."""
+"""TIME: rows for watermark generators, which see each row with its event time."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ _SOURCE = "SupportsEventTimes.read_timed"
 @rule(
     "TIME-27",
     "rows with event times are the rows",
-    purpose="A source with watermark generators is read with event times: rows that come otherwise then are lost, or "
-    "reach a generator in another order.",
-    tested="All splits are read with event times in one task, and each without.",
-    passes="The rows of each range are the same, in the same order, and each batch has the source's columns.",
+    purpose="A source with watermark generators is read with event times. If that read differs from a plain one, rows "
+    "are lost, or reach a generator in another order.",
+    tested="The kit reads all splits with event times in one task. It also reads each split without event times.",
+    passes="Both reads give the same rows of each range, in the same order. Each batch with event times has the "
+    "source's columns.",
     look_at=(
-        "a column of times that stays in the batch",
-        "read_timed() that sorts, or joins batches of several ranges",
+        "a column of event times left in the batch",
+        "a read_timed() that sorts rows, or joins batches of several ranges",
         "the number of the range, which counts from 0 in each task",
     ),
     source=_SOURCE,
@@ -71,10 +72,14 @@ def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
 @rule(
     "TIME-28",
     "a generator sees the event times by which rows are planned",
-    purpose="A watermark of other event times closes windows too early, or never.",
-    tested="With futureEventTime=ignore, rows are read; one of them is in the year 2200.",
-    passes="Each batch has an int64 for each row: its event time in milliseconds; null for the row of 2200.",
-    look_at=("seconds or microseconds", "the raw time of a row that is left out", "the time when the row was written"),
+    purpose="A watermark made from other event times closes windows too early, or never.",
+    tested="With futureEventTime=ignore, the kit reads rows with event times. One row is of the year 2200.",
+    passes="Each batch has an int64 for each row: its event time in milliseconds. For the row of 2200 it has null.",
+    look_at=(
+        "event times in seconds or microseconds",
+        "the raw event time of a row that is left out",
+        "the time when the row was written",
+    ),
     witness=("a row that is left out",),
     source="TimedRows: the event time of each row; null where it has none that is usable",
 )
@@ -97,11 +102,11 @@ def check_each_row_has_the_event_time_that_it_is_planned_by(lab: Lab) -> None:
 @rule(
     "TIME-29",
     "event times are the same whoever reads, and in whatever parts",
-    purpose="After a restart the planner reads ranges again that an executor has read: other event times would make "
-    "another watermark.",
-    tested="Every split is read with event times as a whole, and in two parts by two more readers.",
-    passes="The rows of the parts have the event times that they had in the whole.",
-    look_at=("a time that depends on the rows before it, such as a unit that is detected in each range", "a clock"),
+    purpose="After a restart, the planner process reads ranges again that an executor has read. Other event times "
+    "would make another watermark.",
+    tested="One reader reads every split with event times as a whole. Two more readers read it in two parts.",
+    passes="The parts give the same rows as the whole, with the same event times.",
+    look_at=("a time that depends on earlier rows, such as by a unit detected in each range", "a clock"),
     source=_SOURCE,
 )
 def check_event_times_are_the_same_every_time(lab: Lab) -> None:
@@ -120,10 +125,10 @@ def check_event_times_are_the_same_every_time(lab: Lab) -> None:
 
 
 class _Greatest(WatermarkGenerator):
-    """Emits the greatest event time so far, less 1 ms.  It needs no state: the watermark never goes back."""
+    """Emits the greatest event time, less 1 ms.  It needs no state, because the watermark never goes back."""
 
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
-        """Emit that of the batch."""
+        """Emit the watermark of a batch."""
         del batch
         output.emit_watermark(int(event_times.max()) - 1)
 
@@ -131,13 +136,13 @@ class _Greatest(WatermarkGenerator):
 @rule(
     "TIME-30",
     "a generated watermark follows the rows that were read",
-    purpose="A watermark that is ahead of its generators closes windows too early; rows that no generator sees leave "
-    "them open forever.",
-    tested="Rows are read in batches of three with a generator of the greatest event time, and the planner is killed "
-    "after every batch.",
-    passes="The watermark of a batch is at most the generator's watermark of the rows before it. At the end it is "
-    "the generator's watermark of all rows.",
-    look_at=("a range that read_timed() cannot read again after a restart", "a snapshot that a reader needs"),
+    purpose="A watermark ahead of its generators closes windows too early. Rows that no generator sees leave windows "
+    "open forever.",
+    tested="A query reads rows in batches of three. Its generator emits the greatest event time, less 1 ms. The "
+    "planner process is killed after every batch.",
+    passes="The watermark of a batch is at most the generator's watermark for the rows before it. At the end it is "
+    "the generator's watermark for all rows.",
+    look_at=("a range that read_timed() cannot read again after a restart", "a snapshot that the reader needs"),
     witness=("a watermark behind unread rows",),
     source="docs/watermarks.md: How it works",
 )
@@ -171,7 +176,7 @@ def check_a_generated_watermark_follows_the_rows_that_were_read(lab: Lab) -> Non
     last_ms, wanted_ms = query.last_offset.get("watermark"), said_of_seen()
     lab.expect(
         last_ms == wanted_ms,
-        f"when all rows are read the watermark is {said(last_ms)}, but of them the generator says {said(wanted_ms)}",
+        f"when all rows are read the watermark is {said(last_ms)}, but the generator says {said(wanted_ms)}",
     )
 
 

@@ -31,12 +31,13 @@ _LOOKUP = "SupportsTimeIndex.lookup"
 @rule(
     "TIME-1",
     "peek finds the first row at or after a position",
-    purpose="Batches are cut by peeks: a row that peek does not see is read too early, or never.",
-    tested="Splits are peeked at every position from their begin to their end, all splits by one call.",
-    passes="Each answer is the row that a reader yields first from there, with its event time; None at the end.",
+    purpose="The planner cuts batches by peeks. A row that peek() misses is read too early, or never.",
+    tested="The kit calls peek() at every position from begin to end. Each call asks about all splits.",
+    passes="Each answer is the first row that a reader yields from that position, with its event time. At the end the "
+    "answer is None.",
     look_at=(
-        "whether the position itself counts: it does",
-        "the unit of the time: milliseconds since 1970, UTC",
+        "the row at the position itself, which counts",
+        "the unit of event times: milliseconds since 1970, UTC",
         "an answer for every split in the question",
     ),
     witness=("a row", "an end"),
@@ -53,10 +54,10 @@ def check_peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
 @rule(
     "TIME-2",
     "peek steps over holes",
-    purpose="A split before a hole would seem to have no rows left, and hang.",
-    tested="A split has holes between its rows and at its end, and is peeked at every position.",
-    passes="At a hole the answer is the next row; at holes with no row behind them it is None.",
-    look_at=("whether peek continues if the first answer of the other side holds no row",),
+    purpose="A split would seem to end at a hole, and the query would hang there.",
+    tested="A split has holes between its rows and at its end. The kit calls peek() at every position.",
+    passes="At a hole, the answer is the next row. At holes after the last row, it is None.",
+    look_at=("an answer of the other side without a row: continue after it",),
     needs=(Ability.HOLES,),
     witness=("a hole", "a row", "an end"),
     source=_PEEK,
@@ -74,10 +75,10 @@ def check_peek_steps_over_holes(lab: Lab) -> None:
 @rule(
     "TIME-3",
     "peek steps over rows without a usable time",
-    purpose="A row without a time would stop its split, or move the watermark anywhere.",
-    tested="With badEventTime=ignore, a split has rows without event time, and is peeked at every position.",
-    passes="The rows without a time are delivered by a reader, and peek answers with the next row that has one.",
-    look_at=("the value of a missing time, such as 0 or -1", "whether peek looks at more than one row"),
+    purpose="A row without event time could stop its split, or move the watermark to an arbitrary time.",
+    tested="With badEventTime=ignore, some rows of a split have no event time. The kit calls peek() at every position.",
+    passes="A reader delivers the rows without event time. peek() answers with the next row that has one.",
+    look_at=("a placeholder for a missing time, such as 0 or -1", "a peek() that looks at one row only"),
     needs=(Ability.MISSING_TIMES,),
     witness=("a row to leave out", "a row", "an end"),
     source=_PEEK,
@@ -91,10 +92,16 @@ def check_peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
 @rule(
     "TIME-4",
     "latest is never too great",
-    purpose="The watermark of a split at its end comes from it: if it is too great, the next rows are late.",
-    tested="A split whose greatest times do not come last is asked about every end that it can have.",
-    passes="No answer is greater than the greatest event time before the end; None only where there is no row before.",
-    look_at=("a row at the end, which is exclusive", "figures of the whole split, where only a part is asked for"),
+    purpose="The watermark of a split at its end follows from latest(). If the answer is too great, the next rows are "
+    "late.",
+    tested="The rows of a split are out of order, if the connector can have disorder. The kit calls latest() for "
+    "every end that the split can have.",
+    passes="No answer is greater than the greatest event time before the end. The answer is None only where no row "
+    "comes before the end.",
+    look_at=(
+        "the row at the end, which does not count: the end is exclusive",
+        "figures of the whole split, where the question is about a part",
+    ),
     witness=("a time", "no row"),
     source=_LATEST,
 )
@@ -119,9 +126,9 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
     "latest is exact where rows are in order",
     level=Level.SHOULD,
     purpose="A watermark that stays behind holds back the last results until more rows come.",
-    tested="Splits with rows in order are asked for the latest time before their ends.",
-    passes="Each answer is the event time of the last row.",
-    look_at=("an off-by-one at the end", "figures of the whole split that are not up to date"),
+    tested="The rows of a split are in event-time order. The kit calls latest() for its end.",
+    passes="The answer is the event time of the last row.",
+    look_at=("an off-by-one at the end", "outdated figures of the whole split"),
     witness=("a time",),
     source=_LATEST,
 )
@@ -135,12 +142,12 @@ def check_latest_is_exact_where_rows_are_in_order(lab: Lab) -> None:
     "TIME-25",
     "latest is exact where rows are out of order",
     level=Level.SHOULD,
-    purpose="The last row need not be the youngest. Were its time taken, a split that was read to its end would hold "
-    "the watermark and all other splits back.",
-    tested="Splits whose greatest event time comes first, in the middle, and twice are asked for the latest time before"
-    " their ends.",
-    passes="Each answer is the greatest event time.",
-    look_at=("the last row, taken for the youngest: ask for the maximum", "an order by position instead of by time"),
+    purpose="The last row need not have the greatest event time. If its time were taken, a split read to its end "
+    "would hold back the watermark and all other splits.",
+    tested="The greatest event time comes first in one split, in the middle of another, and twice in a third. The kit "
+    "calls latest() for their ends.",
+    passes="Each answer is the greatest event time of its split.",
+    look_at=("the time of the last row instead of the maximum", "an order by position instead of by time"),
     needs=(Ability.TIME_INDEX, Ability.DISORDER),
     witness=("a time",),
     source=_LATEST,
@@ -156,13 +163,15 @@ def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
 @rule(
     "TIME-6",
     "lookup finds the first row at or after a time",
-    purpose="Batches are cut by lookups: rows that lookup skips are read too late.",
-    tested="Splits are asked for each of their times, 1 ms less and more, and times before and after all of them.",
-    passes="Each answer is the first row of that time or a greater one, of equal ones the first; None after the last.",
+    purpose="The planner cuts batches by lookups. A row that lookup() skips is read too early, past the bound.",
+    tested="The kit calls lookup() for each event time of the splits, and for 1 ms less and 1 ms more. It also asks "
+    "for times before and after all rows.",
+    passes="Each answer is the first row at or after the time. Of several rows with one time, it is the first. For a "
+    "time after all rows, it is None.",
     look_at=(
-        "whether the time itself counts: it does",
-        "which of several rows of one time is found: the first",
-        "the unit of the time: whole milliseconds, not seconds",
+        "a row of exactly that time, which counts",
+        "several rows of one time, of which the first counts",
+        "the unit of event times: whole milliseconds, not seconds",
     ),
     needs=(Ability.TIME_INDEX,),
     witness=("a row", "one of equal times", "a time after all"),
@@ -192,10 +201,11 @@ def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
 @rule(
     "TIME-7",
     "lookup skips no row of a split in disorder",
-    purpose="A row that is skipped is read before its time, and moves Spark's watermark too far.",
-    tested="A split whose event times go up and down is asked for each of them, and for others.",
-    passes="No answer is after the first position with a row of that time or a greater one.",
-    look_at=("a binary search over times that are not sorted: search over their running maximum",),
+    purpose="A row that lookup() skips is read too early, and moves Spark's watermark too far.",
+    tested="The event times of a split go up and down. The kit calls lookup() for each of them, and for times around "
+    "them.",
+    passes="No answer lies after the first row at or after the time.",
+    look_at=("a binary search over unsorted times: search over their running maximum",),
     needs=(Ability.TIME_INDEX, Ability.DISORDER),
     witness=("a row",),
     source=_LOOKUP,
@@ -238,7 +248,7 @@ def _looked_up(lab: Lab) -> tuple[SupportsTimeIndex, dict[SplitId, list[Head]]]:
 
 
 def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) -> dict[SplitId, list[Head]]:
-    """Return the positions that hold rows to align by; rows that share one count by their least time."""
+    """Return the positions with rows to align by.  Rows that share a position count by their least time."""
     times = lab.times
     heads = {}
     for split, positions in placed.items():
@@ -262,7 +272,7 @@ def _expect_greatest(lab: Lab) -> None:
 
 
 def _expect_peeks(lab: Lab, **options: str) -> None:
-    """Raise ConformanceError unless peeks agree everywhere with reads from there."""
+    """Raise ConformanceError unless a peek at every position agrees with a read from there."""
     enumerator, placed = _placed(lab, **options)
     heads = _heads(lab, placed)
     begins = {split: min(positions) for split, positions in placed.items() if positions}
@@ -275,8 +285,8 @@ def _expect_peeks(lab: Lab, **options: str) -> None:
             lab.expect(split in answers, f"peek() was asked for split {split!r} and answered only for others")
             lab.expect(
                 answers[split] == first,
-                f"peek() of {split!r} at {position} says {_head(answers[split])}, but a reader that begins there "
-                f"yields {_head(first)} first, of those to align by",
+                f"peek() of {split!r} at {position} says {_head(answers[split])}, but the first row to align by that a "
+                f"reader yields from there is {_head(first)}",
             )
             _witness(lab, placed[split], position, first)
 

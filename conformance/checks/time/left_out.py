@@ -1,4 +1,4 @@
-"""TIME: any number of rows that are not aligned by."""
+"""TIME: any number of rows that planning leaves out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ _MANY = 1_200
 @rule(
     "TIME-26",
     "any number of rows that do not count is skipped",
-    purpose="Rows that are left out may fill a page, or have the greatest time. A split that seems to end there lets "
+    purpose="Rows that are left out may fill a whole page, or have the greatest time. If a split seems to end there, "
     "the others run ahead of its next rows.",
-    tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others, and behind them.",
-    passes="peek() finds the two others one after the other, and then nothing; latest() says one of their times.",
-    look_at=(
-        "a limit of the rows that peek() or latest() looks at",
-        "a maximum that is taken before rows are left out",
-    ),
+    tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others. As many stand "
+    "after them.",
+    passes="peek() finds the two other rows in turn, and then nothing. latest() gives an event time, which is not "
+    "greater than theirs.",
+    look_at=("a limit on the rows that peek() or latest() looks at", "a maximum taken before rows are left out"),
     witness=("rows that are left out",),
     source="SupportsPeek.peek and latest",
 )
@@ -41,14 +40,16 @@ def check_any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None
         heads = peeking.peek(left)
         left = {name: head.position + 1 for name in left if (head := heads[name]) is not None}
         times_ms += [head.event_time_ms for head in heads.values() if head is not None]
-        lab.expect(len(times_ms) <= len(counted), f"peek() finds {said(times_ms[-1])}, which is not to be aligned by")
+        lab.expect(
+            len(times_ms) <= len(counted), f"peek() finds {said(times_ms[-1])}, the time of a row that does not count"
+        )
     lab.expect(
         sorted(times_ms) == counted, f"peek() finds {_listed(times_ms)}, but there are rows of {_listed(counted)}"
     )
     answers = lab.latest(peeking, {part.split_id: part.end for part in ranges}).values()
     latest = [time_ms for time_ms in answers if time_ms is not None]
     lab.expect(latest, "latest() says none, but there are rows to align by before the end")
-    lab.expect(max(latest) <= max(counted), f"latest() says {said(max(latest))}, which is not to be aligned by")
+    lab.expect(max(latest) <= max(counted), f"latest() says {said(max(latest))}, the time of a row that does not count")
 
 
 def _listed(times_ms: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""TIME: the watermark of a source, judged by the rows that are read and unread."""
+"""TIME: the watermark of a source, judged by its read and unread rows."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ _IDLENESS = "FLIP-126; alignment.states"
 @rule(
     "TIME-8",
     "the watermark follows the next unread rows",
-    purpose="A watermark that is too great makes rows late; one that is too small keeps state forever.",
-    tested="Splits with rows at different times are read in batches of 10 s, with an out-of-orderness of 3 s.",
-    passes="After each batch that leaves rows unread it is min(T, next event time) - 3 s - 1 ms, least of all splits.",
-    look_at=("peek(): the time of the row where a batch ends", "lookup(): the time that it answers with"),
+    purpose="A watermark that is too great makes rows late. A watermark that is too small keeps Spark's state forever.",
+    tested="A query reads splits with rows at different times. The max drift is 10 s, and the out-of-orderness is 3 s.",
+    passes="The watermark is the minimum, over all splits, of min(T, next event time) - 3 s - 1 ms. This holds after "
+    "each batch that leaves unread rows in every split. Without a time index, the watermark may be less.",
+    look_at=("peek(): the event time of the row where a batch ends", "lookup(): the event time in the answer"),
     witness=("a watermark before unread rows",),
     source=_FORMULA,
 )
@@ -56,16 +57,16 @@ def check_the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
         lab.expect(
             batch.watermark_ms == reached_ms,
             f"after batch {batch.number} the watermark is {said(batch.watermark_ms)}, but by the rows that are unread "
-            f"it is {said(expected_ms)}",
+            f"it should be {said(expected_ms)}",
         )
 
 
 @rule(
     "TIME-9",
     "no row comes at or before the watermark",
-    purpose="Such a row is late: Spark drops it, and says nothing.",
-    tested="Splits whose rows lie up to 4 s behind others before them are read with maxOutOfOrderness of 4 s.",
-    passes="No batch holds a row at or before the watermark of an earlier batch.",
+    purpose="A row at or before the watermark is late. Spark drops it silently.",
+    tested="Rows lie up to 4 s behind earlier rows of their split. A query reads them with a maxOutOfOrderness of 4 s.",
+    passes="No batch holds a row at or before the watermark of an earlier batch. All rows are delivered.",
     look_at=("latest(): never too great", "peek(): the first row by position, not by time"),
     needs=(Ability.DISORDER,),
     witness=("a row out of order", "a watermark that moved"),
@@ -90,10 +91,13 @@ def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
 @rule(
     "TIME-10",
     "the watermark never goes back",
-    purpose="Spark has already fired windows by the greater watermark: later rows are lost in any case.",
-    tested="A source is read, a split with older rows appears, and the query is killed and started again.",
-    passes="No batch has a smaller watermark than the one before it, and none is without it once there was one.",
-    look_at=("latest(): a time that becomes smaller without rows being deleted",),
+    purpose="Spark has closed windows by the greater watermark. Their later rows are lost, wherever the watermark "
+    "goes.",
+    tested="A query reads a split, and the planner process is killed. Then a split with older rows appears. The query "
+    "reads it, is killed once more, and starts again.",
+    passes="No batch has a smaller watermark than the batch before it. Once a batch has a watermark, every later "
+    "batch has one.",
+    look_at=("latest(): a time that becomes smaller though no row was deleted",),
     needs=(Ability.LATE_SPLITS,),
     witness=("a watermark", "older rows"),
     source=_FORMULA,
@@ -116,10 +120,14 @@ def check_the_watermark_never_goes_back(lab: Lab) -> None:
 @rule(
     "TIME-11",
     "the slowest split holds the watermark",
-    purpose="With the maximum over splits, all unread rows of slower splits are late.",
-    tested="Two splits that may grow are read to their ends, which are a minute apart.",
-    passes="The watermark is never greater than the last event time of the slower one, less 1 ms.",
-    look_at=("latest(): for each split, not of all", "extents(): complete, for a split that may grow"),
+    purpose="If the watermark were the maximum over the splits, all unread rows of slower splits would be late.",
+    tested="Two splits may grow, and their last rows are a minute apart. A query reads both to their ends.",
+    passes="The watermark never passes the next row of either split. At the end it is at most the last event time of "
+    "the slower split, less 1 ms.",
+    look_at=(
+        "latest(): an answer for each split, not one for all",
+        "extents(): complete, set for a split that may grow",
+    ),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a watermark",),
     source=_FORMULA,
@@ -145,11 +153,15 @@ def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
 @rule(
     "TIME-12",
     "an idle split stops holding the watermark after the timeout",
-    purpose="One quiet split would hold back all results of the others forever; one that is released too early loses "
-    "rows.",
-    tested="With idleTimeout of 30 s, one split is quiet while rows come in another.",
-    passes="For 29 s the watermark stays at the quiet split's last row; after 31 s it follows the other split.",
-    look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
+    purpose="One quiet split would hold back all results of the others forever. A split that is released too early "
+    "loses rows.",
+    tested="With an idleTimeout of 30 s, one split is quiet while rows come in another.",
+    passes="For 29 s the watermark does not pass the last row of the quiet split. After 31 s it follows the other "
+    "split.",
+    look_at=(
+        "extents(): settled, which must be true unless rows are hidden",
+        "extents(): an end that moves without new rows",
+    ),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a split that holds", "a split that is idle"),
     source=_IDLENESS,
@@ -165,9 +177,9 @@ def check_an_idle_split_stops_holding_the_watermark_after_the_timeout(lab: Lab) 
 @rule(
     "TIME-13",
     "a split that wakes holds the watermark again",
-    purpose="Rows that come in it next would be late otherwise.",
-    tested="A split becomes idle, gets rows again that are in time, and another one runs ahead of it.",
-    passes="The watermark stays at or before the last row of the split that woke, and none of its rows is late.",
+    purpose="Otherwise the next rows of the split that woke would be late.",
+    tested="A split becomes idle, and then gets rows that are in time. Another split runs ahead of it.",
+    passes="The watermark stays before the last row of the split that woke. No row is late.",
     look_at=("extents(): an end that does not move when rows come",),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a split that is idle", "a split that woke"),
@@ -194,10 +206,10 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
 @rule(
     "TIME-14",
     "a complete split stops holding the watermark",
-    purpose="A finished split would hold back all results of the others, for no reason.",
-    tested="One of two splits is finished; the other has rows a minute later.",
-    passes="Before the idle timeout is over, the watermark is at the last row of the other split.",
-    look_at=("extents(): complete, once nothing more can come",),
+    purpose="A finished split would hold back all results of the others for no reason.",
+    tested="One of two splits is finished. The last row of the other is a minute later. The idleTimeout is an hour.",
+    passes="The watermark reaches the last row of the other split before the idle timeout is over.",
+    look_at=("extents(): complete, once no more rows can come",),
     needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
     witness=("a complete split",),
     source="alignment.splits.Extent",
@@ -220,16 +232,16 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     "TIME-15",
     "the watermark reaches the last event times",
     level=Level.SHOULD,
-    purpose="A smaller watermark holds back the last results: the last window, and the last sessions.",
-    tested="Splits are read to their ends by a bounded run, with an out-of-orderness of 2 s.",
-    passes="The watermark is the last event time of the slowest split that may continue, less 2 s and 1 ms. If no "
-    "split may continue, all splits count.",
-    look_at=("latest(): too small", "extents(): complete"),
+    purpose="A smaller watermark holds back the last results: the last windows and the last sessions.",
+    tested="A bounded run reads splits to their ends, with an out-of-orderness of 2 s.",
+    passes="At the end, the watermark is the last event time of one split, less 2 s and 1 ms. This split is the "
+    "slowest one that may grow. If none may grow, it is the one furthest ahead.",
+    look_at=("latest(): a time that is too small", "extents(): complete, once no more rows can come"),
     witness=("a bounded run",),
     source=_FORMULA,
 )
 def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
-    """Read all there is by a bounded run."""
+    """Read all rows by a bounded run."""
     lab.split(*after(0, 30))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(1, 40))
@@ -249,8 +261,8 @@ def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
     "TIME-16",
     "a split that never had a row holds no watermark",
     purpose="An empty split would hold back all results forever.",
-    tested="One split is empty, another one has rows.",
-    passes="There is a watermark, at the last row that was read.",
+    tested="One split is empty, and another has rows. A query reads both.",
+    passes="There is a watermark: the event time of the last row, less 1 ms.",
     look_at=("latest() of an empty split: None, not 0 or -1",),
     needs=(Ability.MANY_SPLITS,),
     witness=("an empty split",),
@@ -271,10 +283,10 @@ def check_a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
 @rule(
     "TIME-17",
     "times are exact to the millisecond",
-    purpose="With rounded times, rows are read past the bound, and the watermark passes unread rows.",
-    tested="Rows at .000, .001, .500, .998 and .999 of a second are read with a max drift of 1 ms.",
-    passes="Every batch holds the rows of one millisecond, and its watermark lies 1 ms before the next one.",
-    look_at=("conversions by way of seconds or of floating point", "timestamps of seconds, of ms and of us mixed up"),
+    purpose="With rounded times, a query reads rows past the bound, and the watermark passes unread rows.",
+    tested="A query with a max drift of 1 ms reads rows at .000, .001, .500, .998 and .999 of a second.",
+    passes="Every batch holds the rows of one millisecond. Its watermark lies at least 1 ms before the next row.",
+    look_at=("conversions by way of seconds or floating point", "a mix-up of seconds, milliseconds and microseconds"),
     witness=("a batch of one millisecond",),
     source="alignment.splits.Head",
 )
@@ -299,7 +311,7 @@ def check_times_are_exact_to_the_millisecond(lab: Lab) -> None:
 
 
 def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
-    """Let 31 s pass, in which only one of two splits gets rows, and expect the other split to release the watermark."""
+    """Let one of two splits get no rows for 31 s, and expect it to release the watermark."""
     query.run_until_read(lab.rows)
     query.rest()
     query.pass_time(29)
@@ -322,5 +334,5 @@ def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
 
 
 def _past(seconds: float) -> int:
-    """Return the watermark of the rows that are read up to a row, if all rows are in order."""
+    """Return the watermark after all rows up to a time are read, if they are in order."""
     return after(seconds)[0] - 1

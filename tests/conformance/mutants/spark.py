@@ -150,14 +150,14 @@ MUTANTS = [
     Mutant(
         "a process of the planner outlives it",
         "SPARK-5",
-        ("after stop() there still is", "that the planner started"),
+        ("after stop() there is still", "that the planner started"),
         sinful(enumerator=LeavesAProcess),
         patience_s=4.0,
     ),
     Mutant(
         "a connection of an executor is never closed",
         "SPARK-5",
-        ("after stop() there still is", "a connection of the worker process"),
+        ("after stop() there is still", "a connection of the worker process"),
         sinful(reader=LeavesAConnection),
     ),
     Mutant(

@@ -244,7 +244,9 @@ class TakesAllRangesForTheFirst(TimedReader):
 
 
 MUTANTS = [
-    enumerating("peek skips the position itself", "TIME-1", "yields position 0 of +0 s first", PeeksBehindThePosition),
+    enumerating(
+        "peek skips the position itself", "TIME-1", "yields from there is position 0 of +0 s", PeeksBehindThePosition
+    ),
     enumerating("peek answers for one split only", "TIME-1", "answered only for others", PeeksAtOneSplit),
     enumerating("peek is blind at holes", "TIME-2", "peek() of 'split-0' at 1 says none", SeesNothingAtAHole),
     Mutant(
