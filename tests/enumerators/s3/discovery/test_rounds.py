@@ -67,7 +67,7 @@ def test_an_overwritten_object_is_found_again_only_when_that_is_allowed(store, c
         store.put("a", [2])
         assert keys(finder.round()) == ["a"] * allow
         assert keys(finder.round()) == []
-        assert caplog.text.count("were overwritten") == (not allow)
+        assert caplog.text.count("changed after discovery") == (not allow)
     assert "allowOverwrites is false: 1 object that changed after discovery, such as 'a'" in caplog.text
 
 
