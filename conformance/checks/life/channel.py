@@ -46,9 +46,9 @@ def check_source_events_reach_the_coordinator_and_end_with_the_query(lab: Lab) -
     with closing(lab.elsewhere()) as planner:
         told: Told = planner.call(told_by_readers, generated, _ROWS)
     lab.expect(
-        told.read_here == 0, f"the planner read {told.read_here} positions itself, because no reader told of them"
+        told.read_here == 0, f"the planner read {told.read_here} positions itself, because no reader reported them"
     )
-    lab.expect(told.rows == _ROWS, f"{_ROWS} rows were read, but readers told of {told.rows}")
-    lab.expect(not told.hears_strangers, "an event without the token of the run is heard")
-    lab.expect(not told.is_open, "after the stream was stopped its port still takes connections")
-    lab.expect(not told.threads, f"after the stream was stopped there are the threads {', '.join(told.threads)}")
+    lab.expect(told.rows == _ROWS, f"{_ROWS} rows were read, but readers reported {told.rows}")
+    lab.expect(not told.hears_strangers, "an event without the token of the run is accepted")
+    lab.expect(not told.is_open, "after the stream was stopped, its port still takes connections")
+    lab.expect(not told.threads, f"after the stream was stopped, these threads still run: {', '.join(told.threads)}")

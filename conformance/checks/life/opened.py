@@ -219,7 +219,7 @@ def check_a_source_cannot_be_changed(lab: Lab) -> None:
         raise lab.fail(f"the field {name!r} of a {type(source).__name__} can be set")
     enumerator = lab.enumerator(source)
     lab.read(source, lab.everything(enumerator), enumerator)
-    lab.expect(source == lab.source(), f"a {type(source).__name__} that was used is not equal to one that is new")
+    lab.expect(source == lab.source(), f"a {type(source).__name__} that was used is not equal to a new one")
 
 
 def _close(lab: Lab, enumerator: SplitEnumerator, moment: str) -> None:
@@ -266,7 +266,7 @@ def _travelled(lab: Lab, what: str, source: Source) -> Source:
         copy: Source = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call] # noqa: S301 - its own
     except Exception as error:
         raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
-    lab.expect(copy == source, f"{what} is not equal to its copy from another process")
+    lab.expect(copy == source, f"{what} is not equal to its copy after pickling")
     return copy
 
 
@@ -275,6 +275,4 @@ def _pickled(lab: Lab, what: str, instance: object) -> None:
         copy = pickle.loads(pickle.dumps(instance))  # noqa: S301 - its own
     except Exception as error:
         raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
-    lab.expect(
-        copy == instance, f"{what} is not equal to its copy from another process: {copy!r} instead of {instance!r}"
-    )
+    lab.expect(copy == instance, f"{what} is not equal to its copy after pickling: {copy!r} instead of {instance!r}")

@@ -64,7 +64,7 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
         lab.expect(len(figures) <= _MOST_METRICS, f"there are {len(figures)} metrics {when}")
         for name, value in figures.items():
             lab.expect(re.fullmatch("[a-z][A-Za-z0-9]*", name), f"the metric {name!r} {when} is not in camelCase")
-            lab.expect(type(value) is int, f"the metric {name!r} {when} is {value!r}, which is no int")
+            lab.expect(type(value) is int, f"the metric {name!r} {when} is {value!r}, which is not an int")
 
 
 @rule(
@@ -90,7 +90,9 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
         raise _lacks(enumerator, SupportsClock.__name__)
     lab.discovered(enumerator)
     first: float = _quietly(lab, "wall_clock()", enumerator.wall_clock)
-    lab.expect(abs(first - time.time()) < _DAY_S, f"wall_clock() says {first!r}, and this machine's {time.time():.0f}")
+    lab.expect(
+        abs(first - time.time()) < _DAY_S, f"wall_clock() says {first!r}, but this machine's clock {time.time():.0f}"
+    )
 
     def gone_on() -> bool:
         now = enumerator.wall_clock()
@@ -130,7 +132,7 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
         _commit(enumerator, begin)
         again = _there(enumerator)
         lab.expect(
-            again == ranges, f"after commit number {number + 1} of what is not read, there are {again}, not {ranges}"
+            again == ranges, f"after commit number {number + 1} while nothing is read, there are {again}, not {ranges}"
         )
     enumerator.close()
     lab.saw("rows that are not committed")
@@ -217,13 +219,13 @@ def check_costs_add_up(lab: Lab) -> None:
     for unit in ("rows", "bytes", "files"):
         total, parts = getattr(together, unit), sum(getattr(whole_range, unit) for whole_range in alone)
         # Each may have been rounded.
-        lab.expect(abs(total - parts) <= len(alone), f"splits cost {parts} {unit} alone, and {total} together")
+        lab.expect(abs(total - parts) <= len(alone), f"splits cost {parts} {unit} alone, but {total} together")
         for whole_range, of_all in zip(whole, alone, strict=True):
             halves = [getattr(cost(half), unit) for half in _halves(whole_range)]
             of_whole = getattr(of_all, unit)
             lab.expect(
                 max(halves) <= of_whole <= sum(halves) + 1,
-                f"{whole_range} costs {of_whole} {unit}, and its halves {' and '.join(map(str, halves))}",
+                f"{whole_range} costs {of_whole} {unit}, but its halves {' and '.join(map(str, halves))}",
             )
     for part in [half for whole_range in whole for half in _halves(whole_range)] if positions_are_rows else []:
         rows, positions = cost(part).rows, part.end - part.start
@@ -267,7 +269,7 @@ def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
     """Return the result of a call that must not ask the source."""
     with acts() as done:
         result = call()
-    lab.expect(not done, f"{what} {' and '.join(dict.fromkeys(done))}, but must not ask anyone")
+    lab.expect(not done, f"{what} {' and '.join(dict.fromkeys(done))}, but must do no I/O")
     if lab.can(Ability.FAULT_SLOW):
         with lab.harness.fault(Fault.SLOW):
             begun = time.monotonic()

@@ -67,10 +67,10 @@ def check_unknown_options_are_refused(lab: Lab) -> None:
     for option in _options(lab):
         misspelled = option + option[-1]
         error = refusal(lab, f"the option {misspelled!r}", lambda: lab.source(**{misspelled: "1"}), OptionError)  # noqa: B023
-        lab.expect(error is not None, f"the option {misspelled!r}, which there is not, is taken without a word")
+        lab.expect(error is not None, f"the unknown option {misspelled!r} is taken without a word")
         lab.expect(
             misspelled.lower() in str(error).lower() and f"'{option}'" in str(error),
-            f"the option {misspelled!r} is refused without naming it, or {option!r}: {error}",
+            f"the option {misspelled!r} is refused without naming it or {option!r}: {error}",
         )
 
 
@@ -168,7 +168,7 @@ def check_an_error_is_one_sentence(lab: Lab) -> None:
     source="errors.py: a message never holds a secret; Source.reads",
 )
 def check_secrets_stay_hidden(lab: Lab) -> None:
-    """Listen to all that is said."""
+    """Look for secrets in all texts of a connector."""
     secrets = [shape for secret in lab.harness.secrets for shape in {secret, quote(secret, safe="")} if shape]
     if not secrets:
         raise NotApplicableError("the harness names no secrets")
@@ -199,7 +199,9 @@ def check_the_name_of_what_is_read(lab: Lab) -> None:
     lab.expect(re.fullmatch("[a-z][a-z0-9_]*", source.connector), f"the connector's name is {source.connector!r}")
     reads = source.reads
     lab.expect(isinstance(reads, str) and reads.strip(), f"reads is {reads!r}, which shows nothing")
-    lab.expect("\n" not in reads and len(reads) <= 500, f"reads is too long for a line: {reads[:200]!r}")
+    lab.expect(
+        "\n" not in reads and len(reads) <= 500, f"reads is not one line of at most 500 characters: {reads[:200]!r}"
+    )
 
 
 @rule(
@@ -236,7 +238,7 @@ def _options(lab: Lab) -> list[str]:
 
 
 def _said(lab: Lab, secrets: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield all that a connector says, each with where it is said."""
+    """Yield all texts of a connector, each with its place."""
     rows = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS).rows
     with _logged() as lines:
         source = lab.source(maxDrift="10 seconds")
@@ -270,7 +272,7 @@ def _said(lab: Lab, secrets: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _refused(lab: Lab, source: Source, secrets: list[str]) -> dict[str, Callable[[], object]]:
-    """Return calls that are refused, most likely: with wrong options, also those that hold a secret."""
+    """Return calls that are most likely refused: with wrong options, some of which hold a secret."""
     calls: dict[str, Callable[[], object]] = {"an unknown option": lambda: lab.source(noSuchOption="1")}
     for field, option in option_names(type(source)).items():
         value = getattr(source, field, None)

@@ -60,9 +60,9 @@ def check_every_batch_has_the_schema(lab: Lab) -> None:
     twice = sorted({name for name in wanted.names if wanted.names.count(name) > 1})
     lab.expect(not twice, f"arrow_schema has two columns of the name {', '.join(twice)}")
     lab.expect(
-        SOURCE_WATERMARK not in wanted.names, f"arrow_schema has a column {SOURCE_WATERMARK}, which is tidegate's"
+        SOURCE_WATERMARK not in wanted.names, f"arrow_schema has a column {SOURCE_WATERMARK}, which belongs to tidegate"
     )
-    lab.expect(source.arrow_schema.equals(wanted, check_metadata=True), "arrow_schema is another when asked again")
+    lab.expect(source.arrow_schema.equals(wanted, check_metadata=True), "arrow_schema differs when it is read again")
     for batch in _odd_batches(lab, source):
         if not batch.schema.equals(wanted, check_metadata=True):
             raise lab.fail(f"a batch of {counted(batch.num_rows, 'row')} has another schema: {_other(wanted, batch)}")
@@ -89,7 +89,7 @@ def check_batches_are_valid(lab: Lab) -> None:
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise lab.fail(f"a batch of {counted(batch.num_rows, 'row')} is no valid Arrow: {error}") from None
+            raise lab.fail(f"a batch of {counted(batch.num_rows, 'row')} is not valid Arrow: {error}") from None
         for field, column in zip(batch.schema, batch.columns, strict=True):
             lab.expect(
                 field.nullable or not column.null_count, f"the column {field.name!r} is not nullable, but holds a null"
@@ -113,7 +113,7 @@ def check_told_columns_change_nothing(lab: Lab) -> None:
     with_columns = source.with_schema(columns)
     lab.expect(
         schema_of(with_columns) == columns,
-        f"given columns become others: {schema_of(with_columns)}, not {columns}",
+        f"given columns change: they are {schema_of(with_columns)}, not {columns}",
     )
     enumerator = lab.enumerator(with_columns)
     batches = lab.read(with_columns, lab.everything(enumerator), enumerator)
@@ -223,7 +223,7 @@ def _odd_batches(lab: Lab, source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def _large_task(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
-    """Write large values, and return a task of all of them, with the snapshot when it was planned."""
+    """Write large values, and return a task that reads them all, with the snapshot at its plan."""
     values = [f"{number:02}" * (_LARGE // 2) for number in range(_LARGE_ROWS)]
     lab.split().append(*after(*range(_LARGE_ROWS)), values=values)
     enumerator = lab.enumerator(source)

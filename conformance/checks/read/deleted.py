@@ -94,7 +94,7 @@ def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | No
     source=_RAISES,
 )
 def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
-    """Delete one row, and a third one, and read around them."""
+    """Delete more and more rows, and read around the last of them."""
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*after(*(number + n for n in range(5))))
     source = lab.source()
@@ -135,11 +135,14 @@ def check_rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> N
         keys += lab.keys(reading)
     except DataLossError:
         return
-    lab.expect(keys == wanted, f"{len(wanted) - len(keys)} rows are deleted after the first batch, and left out")
+    lab.expect(
+        keys == wanted,
+        f"{len(wanted) - len(keys)} rows are deleted after the first batch, and left out without an error",
+    )
 
 
 def _around(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], key: str) -> Iterator[list[SplitRange]]:
-    """Yield the ranges of tasks: such as have to do with a row, and whole other splits."""
+    """Yield the ranges of tasks: those around a row, and whole other splits."""
     (split,) = (name for name, rows in placed.items() if any(key in keys for keys in rows.values()))
     others = [SplitRange(name, min(rows), max(rows) + 1) for name, rows in placed.items() if name != split]
     (at,) = (position for position, keys in placed[split].items() if key in keys)
@@ -169,7 +172,7 @@ def _expect_loss_or_all(
     try:
         keys = lab.keys(source.reader(state).read(task))
     except DataLossError:
-        lab.expect(gone, f"nothing is gone of {asked}, but the reader raises DataLossError")
+        lab.expect(gone, f"no row of {asked} is gone, but the reader raises DataLossError")
         return
-    lab.expect(not gone, f"{listed(gone)} is gone of {asked}, but the reader gives {len(keys)} rows and no error")
-    lab.expect(sorted(keys) == sorted(wanted), f"{asked} gives {listed(keys)}, and not {listed(wanted)}")
+    lab.expect(not gone, f"{listed(gone)} of {asked} is gone, but the reader gives {len(keys)} rows and no error")
+    lab.expect(sorted(keys) == sorted(wanted), f"{asked} gives {listed(keys)} instead of {listed(wanted)}")

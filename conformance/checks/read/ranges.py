@@ -99,7 +99,7 @@ def check_a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
             for end in [at + 1 for at in rows if at >= start]:
                 expected = [key for at in range(start, end) for key in rows.get(at, [])]
                 delivered = lab.keys(lab.read(source, [SplitRange(split, start, end)], enumerator))
-                what = f"the positions from {start} to {end} of {split} by themselves, and as one range"
+                what = f"the positions from {start} to {end} of {split}, read alone and as one range"
                 wrong = ordered_difference(what, expected, delivered)
                 if wrong is not None:
                     raise lab.fail(wrong)
@@ -233,8 +233,8 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
             due = int(head is not None and head.position == position)
             lab.expect(
                 len(keys) == due,
-                f"position {position} of {whole.split_id} gives {listed(keys)}, though peek() says that "
-                f"{'a row stands' if due else 'no row stands'} there",
+                f"position {position} of {whole.split_id} gives {listed(keys)}, though peek() finds "
+                f"{'a' if due else 'no'} row there",
             )
         for cut in range(whole.start + 1, whole.end):
             halves = [SplitRange(whole.split_id, whole.start, cut), SplitRange(whole.split_id, cut, whole.end)]

@@ -60,7 +60,10 @@ def check_bad_records_are_no_rows_and_are_counted_in_their_range(lab: Lab) -> No
         alone = (SplitRange(whole.split_id, at, at + 1) for at in range(whole.start, whole.end))
         number = sum(sum(_read(lab, source, [single], enumerator)[1].values()) for single in alone)
         held = counts.get(whole, 0)
-        lab.expect(held == number, f"{whole} has {number} bad records by its positions, and {held} in a task of all")
+        lab.expect(
+            held == number,
+            f"{whole} has {number} bad records when its positions are read alone, but {held} in a task of all ranges",
+        )
     quiet, _ = _read(lab, source, ranges, enumerator, writes=False)
     lab.refuse(ordered_difference("all ranges read with writing, and without", rows, quiet))
 

@@ -51,8 +51,8 @@ _HUGE = 2_000_000
     "READ-15",
     "values come as they were written",
     purpose="A changed value is wrong data, and nobody notices.",
-    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, and of other alphabets. Some "
-    "words look like something else.",
+    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, and of other alphabets. Some look "
+    "like a null, a number, a time or JSON.",
     passes="Every value is, character by character, the one that was written.",
     look_at=(
         "texts that are stripped, normalised or parsed",
@@ -140,7 +140,7 @@ def check_rows_without_event_time_are_read(lab: Lab) -> None:
     "READ-20",
     "rows before 1970 are read",
     purpose="With badEventTime=ignore, planning leaves these rows out, but the query must still deliver them.",
-    tested="badEventTime is ignore. Rows before 1970 lie between others.",
+    tested="badEventTime is ignore. Rows with event times before 1970 lie between others.",
     passes="Every row comes once and, if rows have positions, in their order.",
     look_at=("a time that is taken for unsigned", "a filter by time in the reader"),
     needs=(Ability.NEGATIVE_TIMES,),
@@ -185,7 +185,7 @@ def _expect_all(lab: Lab, options: Mapping[str, str], *, in_order: bool) -> None
 
 
 def _expect_values(lab: Lab, values: Mapping[str, str | None]) -> None:
-    """Write values, by what they are called, as one append, and read them."""
+    """Append named values by one call, and read them."""
     lab.split().append(*after(*range(len(values))), values=list(values.values()))
     source = lab.source()
     enumerator = lab.enumerator(source)

@@ -80,7 +80,9 @@ def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
         starts = enumerator.starts(splits, first=first)
         _expect_answers(lab, f"starts(first={first})", splits, starts)
         for split, start in starts.items():
-            lab.expect(isinstance(start, int), f"starts(first={first}) says {start!r} for {split!r}, which is no int")
+            lab.expect(
+                isinstance(start, int), f"starts(first={first}) says {start!r} for {split!r}, which is not an int"
+            )
             begin = extents[split].begin
             lab.expect(start >= begin, f"starts(first={first}) says {start} for {split!r}, which begins at {begin}")
         ranges = lab.ranges({s: Extent(starts[s], extents[s].end) for s in splits})
@@ -139,8 +141,10 @@ def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
         extents = enumerator.extents(enumerator.discover())
         for name, extent in extents.items():
             if name in ends:
-                lab.expect(extent.complete, f"{name!r} was complete, and is not any more")
-                lab.expect(extent.end == ends[name], f"{name!r} was complete at {ends[name]}; it ends at {extent.end}")
+                lab.expect(extent.complete, f"{name!r} was complete, but no longer is")
+                lab.expect(
+                    extent.end == ends[name], f"{name!r} was complete at {ends[name]}, but now ends at {extent.end}"
+                )
             elif extent.complete:
                 ends[name] = extent.end
         return extents
@@ -200,7 +204,7 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
     gone.remove()
     lab.tell("ask for the extents of both")
     extents = enumerator.extents(before)
-    lab.expect(set(extents) <= set(before), f"extents() says something of {listed(sorted(set(extents) - set(before)))}")
+    lab.expect(set(extents) <= set(before), f"extents() was not asked for {listed(sorted(set(extents) - set(before)))}")
     now = lab.until(
         lambda: None if set(names) & (discovered := set(enumerator.discover())) else discovered,
         f"{listed(names)} is deleted, but still discovered",
@@ -209,7 +213,7 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
     left = lab.keys(lab.read(source, lab.ranges(enumerator.extents(sorted(now))), enumerator))
     wrong = difference({kept.number: kept.keys}, left)
     if wrong is not None:
-        raise lab.fail(f"what is left after the deletion: {wrong}")
+        raise lab.fail(f"the rows that are left after the deletion: {wrong}")
 
 
 @rule(
@@ -252,9 +256,9 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     except DataLossError as loss:
         error = loss
     else:
-        raise lab.fail(f"{listed(names)} is deleted with an unread row, and the query goes on")
+        raise lab.fail(f"{listed(names)} is deleted with an unread row, but the query continues")
     named = [name for name in names if name in str(error)]
-    lab.expect(named, f"the error names none of the deleted splits, {listed(names)}: {error}")
+    lab.expect(named, f"the error does not name the deleted split {listed(names)}: {error}")
 
 
 @rule(
@@ -319,7 +323,9 @@ def check_a_split_begins_where_its_rows_do(lab: Lab) -> None:
 def _expect_sane(lab: Lab, before: Mapping[SplitId, Extent], now: Mapping[SplitId, Extent]) -> None:
     for split, extent in now.items():
         for name, at in (("begin", extent.begin), ("end", extent.end)):
-            lab.expect(type(at) is int, f"the {name} of {split!r} is {at!r}, which is no int but {type(at).__name__}")
+            lab.expect(
+                type(at) is int, f"the {name} of {split!r} is {at!r}, which is not an int but {type(at).__name__}"
+            )
             was = getattr(before.get(split, extent), name)
             lab.expect(at >= was, f"the {name} of {split!r} went back from {was} to {at}")
         lab.expect(extent.begin <= extent.end, f"{split!r} begins at {extent.begin}, past its end {extent.end}")
@@ -327,7 +333,7 @@ def _expect_sane(lab: Lab, before: Mapping[SplitId, Extent], now: Mapping[SplitI
 
 def _expect_answers(lab: Lab, method: str, splits: list[SplitId], answers: Mapping[SplitId, object]) -> None:
     lacking, others = sorted(set(splits) - set(answers)), sorted(set(answers) - set(splits))
-    lab.expect(not lacking, f"{method} says nothing of {listed(lacking)}")
+    lab.expect(not lacking, f"{method} does not answer for {listed(lacking)}")
     lab.expect(not others, f"{method} was not asked for {listed(others)}")
 
 

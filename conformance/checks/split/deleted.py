@@ -47,14 +47,16 @@ def check_a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
             extents = enumerator.extents(enumerator.discover())
             return extents if name not in extents or extents[name].begin > gone_at else None
 
-        extents = lab.until(moved, f"the row at {gone_at} of {name!r} is deleted, but it does not begin behind it")
+        extents = lab.until(
+            moved, f"the row at {gone_at} of {name!r} is deleted, but {name!r} does not begin behind it"
+        )
         for key in split.keys:
             where, at = stands[key]
             begin = extents[where].begin
             lab.expect(begin <= at, f"{where!r} begins at {begin}, but its row {key} at {at} is still there")
         for other in others:
             was, begin = before[other].begin, extents[other].begin
-            lab.expect(was == begin, f"{other!r} began at {was}, and at {begin} since rows of {name!r} are gone")
+            lab.expect(was == begin, f"{other!r} began at {was}, but begins at {begin} since rows of {name!r} are gone")
 
 
 @rule(

@@ -91,7 +91,7 @@ def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> 
     source="SplitEnumerator.discover: all splits that exist now",
 )
 def check_the_first_look_finds_every_split(lab: Lab) -> None:
-    """Look once at several splits."""
+    """Discover several splits at once."""
     for number in range(5):
         lab.split(BEGIN_MS + number * SECOND_MS)
     source = lab.source()
@@ -116,13 +116,13 @@ def check_names_outlive_a_checkpoint(lab: Lab) -> None:
     enumerator = lab.enumerator(lab.source())
     for split in lab.until(lambda: list(enumerator.discover()) or None, "discover() never finds a split"):
         lab.expect(isinstance(split, str), f"the split {split!r} is named by {type(split).__name__}, not by text")
-        lab.expect(split, "a split is named by an empty text")
+        lab.expect(split, "a split has an empty name")
         try:
             kept = json.loads(json.dumps({split: 0}).encode())
             split.encode()
         except UnicodeEncodeError:
             raise lab.fail(f"the name {split!r} cannot be written as UTF-8") from None
-        lab.expect(split in kept, f"the name {split!r} is {next(iter(kept))!r} when it comes back from JSON")
+        lab.expect(split in kept, f"the name {split!r} comes back from JSON as {next(iter(kept))!r}")
 
 
 @rule(
@@ -151,7 +151,7 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
         for split in known:
             lab.expect(
                 split.split_id in splits,
-                f"the split {split.split_id!r} is not found any more; there are {listed(splits)}",
+                f"the split {split.split_id!r} is not found any more; discovery finds {listed(splits)}",
             )
             begin = extents[split.split_id].begin
             lab.expect(begin == split.start, f"{split.split_id!r} began at {split.start}, and now begins at {begin}")
@@ -172,7 +172,7 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
     source=_SPLIT_ID,
 )
 def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
-    """Look, restart and look again."""
+    """Discover, restart and discover again."""
     for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -198,7 +198,7 @@ def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
     source=f"{_SPLIT_ID}; Source: picklable",
 )
 def check_another_process_finds_the_same_splits(lab: Lab) -> None:
-    """Look here, and in another process."""
+    """Discover here, and in another process."""
     for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -206,13 +206,13 @@ def check_another_process_finds_the_same_splits(lab: Lab) -> None:
         splits = lab.discovered(enumerator)
         positions = dict(enumerator.starts(splits, first=True))
         state = enumerator.snapshot()
-    lab.tell("look in another process")
+    lab.tell("discover in another process")
     with closing(lab.elsewhere()) as process:
         _expect_same_names(lab, "in another process", splits, process.call(splits_of, source, state, positions))
 
 
 def splits_of(source: Source, state: Json | None, positions: Positions) -> list[SplitId]:
-    """Return the splits that the enumerator of a run finds that continues from these positions."""
+    """Return the splits that a run finds which continues from this state and these positions."""
     with closing(source.as_stream().enumerator(state)) as enumerator:
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(positions)
@@ -229,7 +229,7 @@ def splits_of(source: Source, state: Json | None, positions: Positions) -> list[
     source="alignment.splits: the unit of discovery",
 )
 def check_each_row_is_in_one_split(lab: Lab) -> None:
-    """Read all splits that several looks found."""
+    """Read all splits that several discoveries found."""
     source = lab.source()
     enumerator = lab.enumerator(source)
     for number in range(3 if lab.can(Ability.LATE_SPLITS) else 1):
@@ -278,7 +278,7 @@ def check_no_row_is_assigned_twice(lab: Lab) -> None:
     source="SplitEnumerator.snapshot: equal as long as nothing changed",
 )
 def check_looking_again_changes_nothing(lab: Lab) -> None:
-    """Look several times at the same."""
+    """Discover the same splits several times."""
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -296,14 +296,14 @@ def check_looking_again_changes_nothing(lab: Lab) -> None:
         for look in range(2, 5):
             now = said(sorted(set(enumerator.discover())))
             changed = [method for method in first if first[method] != now[method]]
-            lab.expect(not changed, f"nothing came, but {listed(changed)} changed by look {look}")
+            lab.expect(not changed, f"nothing was added, but {listed(changed)} changed by discovery {look}")
     query = Query(lab, source)
     query.run_until_read(lab.rows)
-    for _ in range(2):  # a split that is read to its end may be forgotten, after one more look
+    for _ in range(2):  # a split that is read to its end may be forgotten, after one more discovery
         query.pass_time(1.0)
-    for look in range(1, 4):
+    for number in range(1, 4):
         query.clock.sleep(1.0)
-        lab.expect(not query.plan(), f"the query has read everything, but look {look} after that makes a new offset")
+        lab.expect(not query.plan(), f"the query has read everything, but plan {number} after that makes a new offset")
 
 
 def _expect_same_names(lab: Lab, when: str, before: Collection[SplitId], after: Collection[SplitId]) -> None:
@@ -311,4 +311,4 @@ def _expect_same_names(lab: Lab, when: str, before: Collection[SplitId], after: 
     lab.expect(
         not gone, f"{when} there is no split {listed(gone)} any more; instead there is {listed(new) or 'nothing'}"
     )
-    lab.expect(not new, f"{when} there is another split, {listed(new)}, though nothing came")
+    lab.expect(not new, f"{when} there is another split, {listed(new)}, though nothing was added")

@@ -10,7 +10,7 @@ from tidegate.conformance.abilities import Ability
 from tidegate.conformance.declaring import rule
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.elsewhere import batch_of, offset_after
-from tidegate.conformance.lab.explain import difference, ordered_difference
+from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import Tier
@@ -338,7 +338,6 @@ def _expect_same_rows(lab: Lab, expected: Sequence[str], delivered: Sequence[str
 def _expect_what_came_later(query: Query, split: Split, later: list[Row]) -> None:
     earlier = [row.key for row in split.rows if row not in later]
     query.run_until_read(later)
-    query.lab.expect(
-        not set(earlier) & set(query.delivered), f"{earlier[0] if earlier else ''} was there before the start"
-    )
+    again = [key for key in query.delivered if key in earlier]
+    query.lab.expect(not again, f"rows that were there before the start are delivered: {listed(again)}")
     _expect_same_rows(query.lab, _keys(later), query.delivered)

@@ -80,7 +80,7 @@ def check_a_snapshot_survives_json(lab: Lab) -> None:
     source="SplitEnumerator.snapshot: equal as long as nothing changed",
 )
 def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
-    """Look again and again."""
+    """Discover again and again."""
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     enumerator = lab.enumerator(lab.source())
@@ -92,16 +92,19 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
         splits = sorted(enumerator.discover())
         enumerator.extents(splits)
         text = _text(enumerator.snapshot())
-        lab.expect(splits == first[0], f"look {number} finds {listed(splits)}, and the first one {listed(first[0])}")
         lab.expect(
-            text == first[1], f"though nothing came, the snapshot is {first[1]} first and {text} at look {number}"
+            splits == first[0], f"discovery {number} finds {listed(splits)}, but the first one found {listed(first[0])}"
+        )
+        lab.expect(
+            text == first[1],
+            f"nothing was added, but the snapshot is {first[1]} first and {text} after discovery {number}",
         )
         return number
 
     second = int(time.time())
 
     def look_in_a_later_second() -> bool | None:
-        later = int(time.time()) > second  # before the look, which then is of that second
+        later = int(time.time()) > second  # before the discovery, which then is of that second
         return (look() >= _LOOKS and later) or None
 
     # A clock in a snapshot may count seconds.
@@ -161,7 +164,7 @@ def check_a_snapshot_is_small(lab: Lab) -> None:
     after = len(_text(enumerator.snapshot()))
     lab.expect(
         after - before <= _MOST_GROWTH,
-        f"the snapshot grows from {before:,} to {after:,} bytes by {_ROWS} rows that are added to a split",
+        f"{_ROWS} rows that are added to a split make the snapshot grow from {before:,} to {after:,} bytes",
     )
 
 
@@ -254,7 +257,7 @@ class _Stored:
 
 
 def _stored(lab: Lab) -> _Stored:
-    """Write rows and look at them.  Raises NotApplicableError where a snapshot is None."""
+    """Write rows, discover and read them.  Raises NotApplicableError where a snapshot is None."""
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -287,13 +290,13 @@ def _expect_heeded_or_refused(lab: Lab, stored: _Stored, what: str, state: Json)
     for splits, keys in answers:
         lab.expect(
             splits == stored.splits and sorted(keys) == sorted(stored.keys),
-            f"restored from a snapshot with {what}, it says nothing and reads {len(keys)} rows of {listed(splits)} "
-            f"instead of {len(stored.keys)} rows of {listed(stored.splits)}",
+            f"an enumerator restored from a snapshot with {what} raises no error, but reads {len(keys)} rows of "
+            f"{listed(splits)} instead of {len(stored.keys)} rows of {listed(stored.splits)}",
         )
 
 
 def _broken(state: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Json]]:
-    """Yield copies in which one value is wrong, each with what that is; also one level deeper."""
+    """Yield copies with one wrong value each, also one level deeper, and a description of the value."""
     for name, value in state.items():
         for what, wrong in _wrong(value):
             yield f"{what} as {within}{name!r}", {**state, name: wrong}
@@ -318,10 +321,10 @@ def _expect_json(lab: Lab, what: str, state: Json | None) -> None:
     try:
         again = json.loads(json.dumps(state, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise lab.fail(f"{what} is no JSON: {error}") from error
+        raise lab.fail(f"{what} is not JSON: {error}") from error
     lab.expect(_same(again, state), f"{what} is {state!r}, and after JSON {again!r}")
     copy = pickle.loads(pickle.dumps(state))  # noqa: S301 - its own
-    lab.expect(copy == state, f"{what} is {state!r}, and {copy!r} when it was pickled")
+    lab.expect(copy == state, f"{what} is {state!r}, and after pickling {copy!r}")
 
 
 def _same(left: Any, other: Any) -> bool:

@@ -391,7 +391,7 @@ MUTANTS = [
         sinful(reader=NamesItsAddressInErrors),
     ),
     Mutant("a source has no name", "LIFE-13", ("shows nothing",), sinful(source=HasNoName)),
-    Mutant("a metric is no int", "LIFE-14", ("'meanRows'", "no int"), sinful(enumerator=MeasuresInFloats)),
+    Mutant("a metric is no int", "LIFE-14", ("'meanRows'", "not an int"), sinful(enumerator=MeasuresInFloats)),
     Mutant("a metric has an underscore", "LIFE-14", ("camelCase",), sinful(enumerator=MeasuresWithUnderscores)),
     Mutant("metrics ask the source", "LIFE-14", ("metrics() takes",), sinful(enumerator=AsksForMetrics)),
     Mutant("a clock of milliseconds", "LIFE-15", ("wall_clock() says",), sinful(enumerator=TellsMilliseconds)),

@@ -267,7 +267,7 @@ READERS = [
     ("types are guessed", "READ-21", ("'value' is null, not string",), GuessesTypes),
     ("batches have metadata of their own", "READ-21", ("its metadata is",), AddsMetadata),
     ("columns come in another order", "READ-21", ("its columns are value, key, at",), OtherOrder),
-    ("a text is no UTF-8", "READ-22", ("no valid Arrow", "UTF8"), BytesInAText),
+    ("a text is no UTF-8", "READ-22", ("not valid Arrow", "UTF8"), BytesInAText),
     ("a range is one batch", "READ-24", ("20 of 20 rows", "40 MB"), OneBatchForARange),
     ("everything is gathered first", "READ-25", ("never earlier",), GathersFirst),
 ]
@@ -275,7 +275,11 @@ READERS = [
 ASIDE = [
     ("bad records are delivered", ("'-1#0' was never written",), DeliversBadRecords),
     ("bad records are not counted", ("4 bad records were written, and bad_records counts 0",), CountsNone),
-    ("bad records count in the first range", ("2 bad records by its positions, and 4",), CountsInTheFirstRange),
+    (
+        "bad records count in the first range",
+        ("2 bad records when its positions are read alone, but 4",),
+        CountsInTheFirstRange,
+    ),
     ("bad records count again with each task", ("when the ranges are read again",), CountsOfTheProcess),
     ("the planner's reader delivers bad records", ("read with writing, and without",), DeliversThemToThePlanner),
     ("a reader counts nothing where its source says so", ("is no SupportsBadRecords",), MemoryReader),
@@ -299,7 +303,7 @@ MUTANTS = [
     Mutant(
         "columns of a given schema come in another order",
         "READ-23",
-        ("given columns become others",),
+        ("given columns change",),
         sinful(source=ToldColumnsComeInAnotherOrder),
     ),
 ]

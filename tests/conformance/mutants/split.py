@@ -354,7 +354,9 @@ MUTANTS = [
         sinful(),
         open_run=LosesASplitOfMany,
     ),
-    Mutant("only new splits are found", "SPLIT-10", ("discover()", "by look 2"), sinful(enumerator=FindsOnlyWhatIsNew)),
+    Mutant(
+        "only new splits are found", "SPLIT-10", ("discover()", "by discovery 2"), sinful(enumerator=FindsOnlyWhatIsNew)
+    ),
     Mutant("looks are counted in the snapshot", "SPLIT-10", ("snapshot() changed",), sinful(enumerator=CountsItsLooks)),
     Mutant(
         "plans are counted in the offset",
@@ -370,15 +372,15 @@ MUTANTS = [
         ("past its end -1",),
         sinful(enumerator=EmptySplitsEndBeforeTheyBegin),
     ),
-    Mutant("numbers are NumPy's", "SPLIT-11", ("no int but int64",), sinful(enumerator=NumbersOfNumpy)),
+    Mutant("numbers are NumPy's", "SPLIT-11", ("not an int but int64",), sinful(enumerator=NumbersOfNumpy)),
     Mutant(
         "empty splits have no start",
         "SPLIT-12",
-        ("starts(first=True) says nothing of split-2",),
+        ("starts(first=True) does not answer for split-2",),
         sinful(enumerator=NoStartForEmptySplits),
     ),
     Mutant("starts lie behind the first row", "SPLIT-12", ("2 missing",), sinful(enumerator=StartsBehindTheFirstRow)),
-    Mutant("there are no stops", "SPLIT-12", ("stops() says nothing of split-0",), sinful(enumerator=NoStops)),
+    Mutant("there are no stops", "SPLIT-12", ("stops() does not answer for split-0",), sinful(enumerator=NoStops)),
     Mutant(
         "a stream stops at the present end",
         "SPLIT-13",
@@ -402,7 +404,7 @@ MUTANTS = [
     Mutant(
         "a split is complete before its last row is seen",
         "SPLIT-14",
-        ("was complete at 3; it ends at 4",),
+        ("was complete at 3, but now ends at 4",),
         sinful(enumerator=CompleteBeforeTheLastRow),
     ),
     Mutant(
@@ -427,7 +429,7 @@ MUTANTS = [
     Mutant(
         "all splits begin where one does",
         "SPLIT-20",
-        ("'split-0' began at 0, and at 1 since rows of 'split-1' are gone",),
+        ("'split-0' began at 0, but begins at 1 since rows of 'split-1' are gone",),
         sinful(enumerator=BeginsWithTheOthers),
     ),
     Mutant("a query begins at 0", "SPLIT-21", ("DataLossError: positions 0 to 1",), sinful(enumerator=StartsAtZero)),

@@ -94,6 +94,11 @@ class LooksForTheEndInEachRun(MemoryEnumerator):
         return {s: Extent(max(e.begin, ends.get(s, 0)), e.end, complete=e.complete) for s, e in extents.items()}
 
 
+class StartsAtTheLastRow(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        return {split: max(0, start - 1) for split, start in super().starts(splits, first=first).items()}
+
+
 class LogsNoOffsetWithoutRows:
     """A planner that ignores offsets without rows."""
 
@@ -272,6 +277,7 @@ MUTANTS = [
         SkipsARowAfterARestart,
     ),
     Mutant("a start is resolved twice", "STATE-2", ("are gone",), sinful(enumerator=LooksForTheEndInEachRun)),
+    Mutant("the end is the last row", "STATE-2", ("are delivered: 0#1",), sinful(enumerator=StartsAtTheLastRow)),
     Mutant("a start at nothing is not logged", "STATE-3", ("2 missing",), sinful(), LogsNoOffsetWithoutRows),
     Mutant(
         "a restart takes its first look for a new query",
@@ -313,12 +319,12 @@ MUTANTS = [
         ("and after JSON",),
         snapshot_with(lambda _: {"splits": ("a", "b")}),
     ),
-    Mutant("bytes in the snapshot", "STATE-10", ("is no JSON",), snapshot_with(lambda _: {"id": b"a"})),
-    Mutant("NaN in the snapshot", "STATE-10", ("is no JSON",), snapshot_with(lambda _: {"mean": float("nan")})),
+    Mutant("bytes in the snapshot", "STATE-10", ("is not JSON",), snapshot_with(lambda _: {"id": b"a"})),
+    Mutant("NaN in the snapshot", "STATE-10", ("is not JSON",), snapshot_with(lambda _: {"mean": float("nan")})),
     Mutant(
         "a clock in the JSON",
         "STATE-11",
-        ("though nothing came", "at look"),
+        ("nothing was added", "after discovery"),
         snapshot_with(lambda _: {"at": int(time.time())}),
         patience_s=2.0,  # until the clock shows another second
     ),
@@ -339,7 +345,7 @@ MUTANTS = [
     Mutant(
         "the snapshot lists rows",
         "STATE-13",
-        ("by 500 rows",),
+        ("500 rows that are added",),
         snapshot_with(
             lambda enumerator: {
                 "seen": list(range(sum(e.end for e in enumerator.extents(enumerator.discover()).values())))
@@ -355,7 +361,7 @@ MUTANTS = [
     Mutant(
         "a field that is missing means something else",
         "STATE-14",
-        ("no field 'splits'", "says nothing and reads 2 rows"),
+        ("no field 'splits'", "raises no error, but reads 2 rows"),
         sinful(enumerator=ForgetsWithoutAField),
     ),
     Mutant(
