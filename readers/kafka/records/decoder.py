@@ -15,6 +15,7 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.numpy_arrays import integers, repeated, repeated_text
 from tidegate.readers.compiled import compiled
 from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.records.old_messages import TOO_LARGE_TIMESTAMP
 from tidegate.readers.kafka.schema import HEADER_LIST, MICROSECONDS, arrow_schema
 from tidegate.readers.plain_text import java_text
 
@@ -100,10 +101,7 @@ def _impossible(batch: RecordBatch) -> CorruptDataError:
 
 
 def _beyond(batch: RecordBatch) -> CorruptDataError:
-    return CorruptDataError(
-        f"the record batch at offset {batch.base_offset} holds a record whose timestamp is too large for Spark; its "
-        "producer may write nanoseconds where Kafka expects milliseconds"
-    )
+    return CorruptDataError(f"the record batch at offset {batch.base_offset} holds a record with {TOO_LARGE_TIMESTAMP}")
 
 
 class RecordDecoder:

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from tidegate.readers.decompression import Bound
 
-__all__ = ["LEAST_SIZES", "OldMessages", "OldRecords"]
+__all__ = ["LEAST_SIZES", "TOO_LARGE_TIMESTAMP", "OldMessages", "OldRecords"]
+
+TOO_LARGE_TIMESTAMP = (
+    "a timestamp too large for Spark; its producer may write nanoseconds where Kafka expects milliseconds"
+)
+"""The fault of a record in any format."""
 
 _START = struct.Struct(">qiIbb")  # offset, length of what follows it, CRC, magic, attributes
 _LENGTH_END = 12
@@ -190,8 +195,10 @@ class OldMessages:
             at += _TIME.size
         key, at = _text(data[:size], at, offset)
         value, at = _text(data[:size], at, offset)
-        if at != size or abs(timestamp_ms) > LARGEST_MS:
+        if at != size:
             raise _impossible(offset)
+        if abs(timestamp_ms) > LARGEST_MS:
+            raise CorruptDataError(f"the message at offset {offset} has {TOO_LARGE_TIMESTAMP}")
         stamped = magic > 0 and bool(attributes & _LOG_APPEND_TIME)
         return _Message(size, offset, magic, attributes & _CODEC_MASK, timestamp_ms, stamped, key, value)
 

@@ -146,9 +146,7 @@ def test_a_batch_outside_the_range_is_not_even_checked() -> None:
 
 
 NANOSECONDS = 1_700_000_000_000_000_000
-TOO_LARGE = (
-    "^the record batch at offset 0 holds a record whose timestamp is too large for Spark; its producer may write"
-)
+TOO_LARGE = "^the record batch at offset 0 holds a record with a timestamp too large for Spark; its producer may write"
 
 
 @pytest.mark.parametrize("times_ms", [[2**62], [NANOSECONDS], [5, NANOSECONDS]])

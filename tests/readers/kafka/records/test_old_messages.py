@@ -105,6 +105,9 @@ def test_a_wrapper_without_an_offset_counts_from_zero() -> None:
 LAST = [(offset, Message()) for offset in range(5)]
 
 
+TOO_LARGE = "the message at offset 5 has a timestamp too large for Spark; its producer may write nanoseconds where"
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -115,8 +118,8 @@ LAST = [(offset, Message()) for offset in range(5)]
         (wrapper(0, LAST, "gzip", offset=3), "the message at offset 3 has an impossible field"),
         (wrapper(1, [(0, Message()), (0, Message())], "gzip"), "the message at offset 0 has an impossible field"),
         (plain(1, -1, Message()), "the message at offset -1 has an impossible field"),
-        (plain(1, 5, Message(2**62)), "the message at offset 5 has an impossible field"),
-        (plain(1, 5, Message(-(2**63))), "the message at offset 5 has an impossible field"),
+        (plain(1, 5, Message(2**62)), TOO_LARGE),
+        (plain(1, 5, Message(-(2**63))), TOO_LARGE),
         (plain(1, 5, Message())[:-1] + b"x", "the checksum of the message at offset 5 does not fit"),
         (struct.pack(">qiib", 5, 13, 0, 0) + b"\0" * 8, "the record batch at offset 5 has an impossible header"),
     ],
