@@ -25,8 +25,8 @@ def _disordered() -> BoundedOutOfOrdernessWatermarks:
 @rule(
     "LIFE-20",
     "source events reach the coordinator, nobody else is heard, and nothing is left",
-    purpose="Events that do not arrive cost a second reading. A stranger's event could close windows too early. A "
-    "port that stays open is one more for each query.",
+    purpose="Events that do not arrive cost a second reading. A stranger's event could close windows too early. "
+    "If the port stays open, every query adds another one.",
     tested="Another process plans and reads a stream with watermark generators, as Spark does. Then somebody without "
     "the token sends an event, and the stream is stopped.",
     passes="Readers report all rows, so that the planner reads none. The event without the token is refused. After "

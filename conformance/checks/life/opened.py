@@ -53,7 +53,7 @@ def check_constructors_open_nothing(lab: Lab) -> None:
     """Watch constructors."""
     lab.split(BEGIN_MS)
     source = lab.source()
-    # Spark's data source does the same: then nothing is looked up again.
+    # Spark's data source does the same, so that the source does not look up its schema again.
     source = source.with_schema(from_arrow_schema(source.arrow_schema))
     _expect_quiet(lab, "a source", lab.source)
     stream = source.as_stream()
@@ -70,9 +70,9 @@ def check_constructors_open_nothing(lab: Lab) -> None:
     "a run leaves nothing open",
     purpose="A driver lives for months and starts many queries. What each query leaves open adds up until nothing is "
     "left.",
-    tested=f"A query is started, read and stopped {_WARM_UP} times, and then {_CYCLES} times more.",
-    passes="The last runs add no threads, processes, sockets or files. A pool of the process may keep what the first "
-    "runs opened.",
+    tested=f"A query runs and is stopped {_WARM_UP} times, and then {_CYCLES} more times.",
+    passes=f"The last {_CYCLES} runs add no threads, processes, sockets or files. A pool of the process may keep what "
+    "the first runs opened.",
     look_at=(
         "close() of the enumerator: close every client, pool and thread that it made",
         "resources that are opened again after close()",
@@ -96,9 +96,9 @@ def check_a_run_leaves_nothing_open(lab: Lab) -> None:
     "LIFE-3",
     "a reader leaves nothing open",
     purpose="An executor runs thousands of tasks in one process, and Spark abandons many of them.",
-    tested=f"A range is read {_WARM_UP + _CYCLES} times. Each time, one reader reads it to its end, and another only "
-    "its first batch.",
-    passes=f"The last {_CYCLES} times add no threads, processes, sockets or files.",
+    tested=f"In each of {_WARM_UP + _CYCLES} rounds, one reader reads a range to its end, and another reads only the "
+    "first batch.",
+    passes=f"The last {_CYCLES} rounds add no threads, processes, sockets or files.",
     look_at=(
         "resources that are closed after a loop with yield: use a with or a finally",
         "files and clients of a batch that nobody requested",
@@ -129,7 +129,7 @@ def check_a_reader_leaves_nothing_open(lab: Lab) -> None:
     "LIFE-4",
     "close() may come at any time",
     level=Level.SHOULD,
-    purpose="close() is called after other errors. An error of its own hides them.",
+    purpose="close() is called after other errors. If it raises one itself, it hides them.",
     tested="Enumerators are closed before their first call and after discovery, each of them twice.",
     passes="close() raises nothing.",
     look_at=("attributes that only the first discover() sets", "clients that cannot be closed twice"),

@@ -73,13 +73,13 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     level=Level.SHOULD,
     purpose="The clock decides which rows are in the future. Milliseconds that are taken for seconds hold or drop "
     "every row.",
-    tested="wall_clock() is called until it has gone on.",
+    tested="wall_clock() is called until it advances.",
     passes="It returns seconds since 1970, within a day of this machine's time. It never goes back, and makes no "
     "request.",
     look_at=(
         "milliseconds instead of seconds",
         "a time in another zone",
-        "a request for each call: keep the difference",
+        "a request for each call: keep the difference from the local clock",
     ),
     source="SupportsClock.wall_clock",
 )
@@ -136,7 +136,7 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
         )
     enumerator.close()
     lab.saw("rows that are not committed")
-    # The run after one that ended before its last batch was committed.
+    # The runs after one that ended without a commit of its last batch.
     for number in range(2):
         enumerator = lab.enumerator(source, state, begin)
         keys = lab.keys(lab.read(source, _there(enumerator), enumerator))
@@ -191,8 +191,8 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
     "budget.",
     tested="cost() is called for no ranges, for splits alone and together, and for halves of them.",
     passes="Without ranges, the cost is zero. Splits together cost what they cost alone, up to rounding. A half "
-    "costs no more than the whole, and both halves no less. With positions_are_rows, the rows are the positions. "
-    "cost() does no I/O.",
+    "costs no more than the whole, and both halves no less. With positions_are_rows, the cost in rows is the number "
+    "of positions. cost() does no I/O.",
     look_at=(
         "rounding for each range instead of once",
         "a shared cost that several ranges count",
@@ -266,7 +266,7 @@ def _details(enumerator: SplitEnumerator, ranges: Iterable[SplitRange]) -> list[
 
 
 def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
-    """Return the result of a call that must not ask the source."""
+    """Return the result of a call that must do no I/O."""
     with acts() as done:
         result = call()
     lab.expect(not done, f"{what} {' and '.join(dict.fromkeys(done))}, but must do no I/O")

@@ -49,7 +49,7 @@ _QUIET_LOGGERS = ("numba",)  # logs megabytes while it compiles, and knows nothi
     "LIFE-8",
     "unknown options are refused",
     level=Level.SHOULD,
-    purpose="People find an ignored misspelled option in production, if ever.",
+    purpose="Otherwise a misspelled option is ignored, and people find out in production, if ever.",
     tested="Every option of the source is given with its last letter doubled.",
     passes="The source raises OptionError in one sentence. It names the option as it was given, and the one that was "
     "meant.",
@@ -79,9 +79,9 @@ def check_unknown_options_are_refused(lab: Lab) -> None:
     "malformed values are refused",
     level=Level.SHOULD,
     purpose="A value that is misread, or that ends in a stack trace, costs an afternoon.",
-    tested=f"Options that all sources have get malformed values. All others get {_NONSENSE!r}.",
-    passes="An option of all sources raises OptionError in one sentence that names the option and the value. Another "
-    "option may take any text, or raises an OptionError that names it.",
+    tested=f"Some options that all sources have get malformed values. All other options get {_NONSENSE!r}.",
+    passes="For each malformed value, the source raises OptionError in one sentence that names the option and the "
+    "value. Any other option may take the text, or raise an OptionError that names the option.",
     look_at=("validators that raise other errors than ValueError", "types of fields: an int is not a text"),
     source="Source.from_options",
     waits=False,
@@ -106,7 +106,7 @@ def check_malformed_values_are_refused(lab: Lab) -> None:
     "options may be written in any case",
     level=Level.SHOULD,
     purpose="Spark's options are case-insensitive, and SQL lowers them. They must mean the same in any case.",
-    tested="The kit makes a source from its options as documented, in upper case and in lower case.",
+    tested="The kit makes a source with option names as documented, in upper case and in lower case.",
     passes="The sources are equal.",
     look_at=("a case-sensitive look-up in from_options() of the subclass, or in the harness",),
     source="Source.from_options: names are case-insensitive",

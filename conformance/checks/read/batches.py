@@ -1,4 +1,4 @@
-"""READ: batches as Spark takes them: of one schema, valid, bounded, and made lazily."""
+"""READ: batches of one schema, valid, bounded and made lazily, as Spark takes them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SMALL = 1_000
 _SMALL_ROWS = 3_000
 _MOST_BATCHES = 60
 _READINGS = 6
-_WHOLE = 0.9  # of the time of a reading: a later batch was ready before
+_WHOLE = 0.9  # of the time of a reading: past it, the later batches were ready with the first
 
 
 @rule(

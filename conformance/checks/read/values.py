@@ -51,8 +51,8 @@ _HUGE = 2_000_000
     "READ-15",
     "values come as they were written",
     purpose="A changed value is wrong data, and nobody notices.",
-    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, and of other alphabets. Some look "
-    "like a null, a number, a time or JSON.",
+    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, and of other alphabets. Some "
+    "look like a null, a number, a time or JSON.",
     passes="Every value is, character by character, the one that was written.",
     look_at=(
         "texts that are stripped, normalised or parsed",

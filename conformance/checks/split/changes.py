@@ -1,4 +1,4 @@
-"""SPLIT: changes of splits: they grow, end, lose rows and vanish."""
+"""SPLIT: splits that grow, end, lose rows and vanish."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_an_end_never_goes_back(lab: Lab) -> None:
     "rows are read from the starts on.",
     passes="Both methods answer for exactly these splits. Each start is an int, not before the begin, and no row "
     "lies before it.",
-    look_at=("splits without rows", "a start at the last row that was read instead of the next one"),
+    look_at=("splits without rows", "a start that names the last row instead of the next one"),
     source="SplitEnumerator.starts and stops",
 )
 def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
@@ -274,7 +274,7 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     source="Source.fail_on_data_loss",
 )
 def check_without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
-    """Delete a split that holds another."""
+    """Delete a split that holds back another."""
     gone = lab.split(BEGIN_MS)
     kept = lab.split(BEGIN_MS, *(BEGIN_MS + (60 + n) * SECOND_MS for n in range(3)))
     query = Query(lab, lab.source(failOnDataLoss="false", maxDrift="10 seconds"))

@@ -212,7 +212,7 @@ def check_another_process_finds_the_same_splits(lab: Lab) -> None:
 
 
 def splits_of(source: Source, state: Json | None, positions: Positions) -> list[SplitId]:
-    """Return the splits that a run finds which continues from this state and these positions."""
+    """Return the splits that a new run finds from this state and these positions."""
     with closing(source.as_stream().enumerator(state)) as enumerator:
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(positions)

@@ -101,7 +101,7 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     source="SplitEnumerator.starts; docs/guarantees.md: latest is fixed once, also without any data",
 )
 def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
-    """Begin at the end of nothing."""
+    """Begin at the end of an empty split."""
     split = lab.split()
     query = Query(lab, lab.source_at_end())
     query.step()
@@ -128,14 +128,14 @@ def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> 
     from_begin = Query(lab, lab.source())
     from_begin.run_until_read(before.rows)
     from_begin.stop()
-    queries = {"one that begins at the beginning": from_begin}
+    queries = {"the query that begins at the beginning": from_begin}
     if lab.can(Ability.START_AT_END):
-        from_end = queries["one that begins at the end"] = Query(lab, lab.source_at_end())
+        from_end = queries["the query that begins at the end"] = Query(lab, lab.source_at_end())
         from_end.step()
         from_end.stop()
     late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
     for name, query in queries.items():
-        lab.tell(f"go on with {name}")
+        lab.tell(f"continue with {name}")
         query.run_until_read(late.rows)
         query.stop()
         expected = _keys(before.rows + late.rows if query is from_begin else late.rows)
@@ -262,7 +262,7 @@ def _get_to(query: Query, point: str) -> bool | None:
     source="SplitReader.read: even after the process that planned it has ended; SupportsDetails.details",
 )
 def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
-    """Read a batch where nothing is known of it."""
+    """Read a batch in a process that knows nothing of it."""
     splits = _splits(lab, 3)
     query = Query(lab, lab.source())
     query.run_until_read(_rows(splits))

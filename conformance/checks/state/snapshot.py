@@ -104,7 +104,7 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
     second = int(time.time())
 
     def look_in_a_later_second() -> bool | None:
-        later = int(time.time()) > second  # before the discovery, which then is of that second
+        later = int(time.time()) > second  # asked before the discovery, which then takes place in the later second
         return (look() >= _LOOKS and later) or None
 
     # A clock in a snapshot may count seconds.
@@ -186,7 +186,7 @@ def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     _expect_heeded_or_refused(lab, stored, "an unknown field", {**stored.state, "of a newer version": {"v": 2}})
     for name in stored.state:
         without = {key: value for key, value in stored.state.items() if key != name}
-        if without:  # an empty snapshot is none of any version
+        if without:  # without fields there is no snapshot
             _expect_heeded_or_refused(lab, stored, f"no field {name!r}", without)
 
 
@@ -222,7 +222,7 @@ def check_a_broken_snapshot_is_refused(lab: Lab) -> None:
     source="CheckpointError: a checkpoint of another source",
 )
 def check_a_checkpoint_of_another_place_loses_no_rows(lab: Lab) -> None:
-    """Go on at another place."""
+    """Continue at another place."""
     here = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     other = lab.make()
     lab.at_close(other.close)
@@ -243,7 +243,7 @@ def check_a_checkpoint_of_another_place_loses_no_rows(lab: Lab) -> None:
 
 @dataclass(frozen=True)
 class _Stored:
-    """A snapshot that is not None, the positions beside it, and what can be read with it."""
+    """A snapshot with its positions, and the splits and rows to which they lead."""
 
     source: Source
     state: Json
@@ -308,7 +308,7 @@ def _broken(state: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, J
 
 def _wrong(value: Any) -> Iterator[tuple[str, Any]]:
     if value is None:
-        return  # nobody knows what it may be
+        return  # any type may be right
     if isinstance(value, str) and len(value) > 1:
         yield "half of a text", value[: len(value) // 2]
     for what, wrong in (("a text", "broken"), ("a number", -5), ("a list", [[]]), ("a dict", {"": []})):
