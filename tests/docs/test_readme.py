@@ -16,6 +16,7 @@ from tests.support.buckets import parquet
 from tests.support.command import started
 from tests.support.pages import ROOT, blocks
 from tests.support.streams import HOUR, MINUTE, NOON
+from tests.support.waiting import PATIENCE_S
 from tidegate.cli import app
 from tidegate.jobs.backfill import run as backfill_run
 from tidegate.servers.server import free_ports
@@ -59,7 +60,7 @@ class Reader:
             if program.startswith("scripts/"):
                 assert os.access(ROOT / program, os.X_OK)  # CI runs the one, and tests/jobs/demo what the other runs
             elif program == "python":
-                subprocess.run([sys.executable, ROOT / arguments[0], *arguments[1:]], check=True, timeout=120)
+                subprocess.run([sys.executable, ROOT / arguments[0], *arguments[1:]], check=True, timeout=PATIENCE_S)
             elif arguments[0] == "kafka":
                 self._kafka = started(*arguments)
                 assert self._kafka.__enter__().stdout.readline()

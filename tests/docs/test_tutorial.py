@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.docs.notebook import NOTEBOOK, PAGE
 from tests.support.pages import ROOT, Block
+from tests.support.waiting import PATIENCE_S
 from tidegate.cli import app
 from tidegate.servers.server import free_ports
 
@@ -42,7 +43,7 @@ class Notebook:
         elif kind == "!tidegate":
             app(shlex.split(argument), standalone_mode=False)
         elif kind == "!python":
-            subprocess.run([sys.executable, *shlex.split(argument)], check=True, timeout=120)
+            subprocess.run([sys.executable, *shlex.split(argument)], check=True, timeout=PATIENCE_S)
         else:
             self._run(f"cell {number}", source, self.names)
 

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import dataset
 
 from tests.support.streams import HOUR, NOON, even_times, new_topic
+from tests.support.waiting import PATIENCE_S
 from tidegate.servers.server import free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -95,7 +96,7 @@ def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert "Py4J" not in ended.stderr  # though no example stops its session
@@ -113,7 +114,7 @@ def test_the_producer_of_orders_says_which_kafka_or_topic_is_missing(kafka):
     command = [sys.executable, EXAMPLES / "produce_orders.py"]
     runs = {case: subprocess.Popen([*command, *case], stderr=subprocess.PIPE, text=True) for case in wanted}
     for case, run in runs.items():
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=PATIENCE_S)
         assert run.returncode == 1
         assert errors.startswith(wanted[case])
         assert len(errors.splitlines()) == 1

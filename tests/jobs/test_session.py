@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.command import children
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE_S, await_that
 
 _SESSION = """
 import sys, time
@@ -63,20 +63,20 @@ def javas(process):
 
 def test_a_master_that_is_none_is_one_sentence(tmp_path):
     with session("locale", tmp_path) as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert errors == f"Spark did not start with the master 'locale'; {tmp_path}/spark.log says why\n"
 
 
 def test_an_interrupt_while_java_starts_leaves_no_java_behind(tmp_path):
     with session("local[1]", tmp_path) as process:
         started = []
-        await_that(lambda: started.extend(javas(process)) or started, seconds=60)
+        await_that(lambda: started.extend(javas(process)) or started)
         (java,) = started
         try:
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE_S)
             assert errors == "interrupted\n"
-            await_that(lambda: not Path(f"/proc/{java}").exists(), seconds=30)
+            await_that(lambda: not Path(f"/proc/{java}").exists())
         finally:
             with suppress(ProcessLookupError):
                 os.kill(java, signal.SIGKILL)
@@ -84,7 +84,7 @@ def test_an_interrupt_while_java_starts_leaves_no_java_behind(tmp_path):
 
 def test_a_signal_while_java_is_asked_prints_no_stack(tmp_path):
     with session("local[1]", tmp_path) as process:
-        await_that((tmp_path / "begun").exists, seconds=60)
+        await_that((tmp_path / "begun").exists)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert errors == "interrupted\n"

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 TASKS = 10_000
 
 PRELUDE = """
@@ -30,7 +32,7 @@ def end_of_task():  # what pyspark.daemon does
 def run(script: str) -> str:
     """Run the code of a worker in a process of its own."""
     ended = subprocess.run(
-        [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

@@ -19,12 +19,11 @@ from pyspark.sql import SparkSession
 
 from tests.sources.killable import commits
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE_S, await_that
 from tidegate.servers import KafkaServer
 
 HOURS_A_KILL = 5  # of event time, and a batch reads one at most
 ROWS_AN_HOUR = 1_000
-PATIENCE_S = 300  # a busy machine is no failure
 BAD_EVERY = 7  # of the last partition's records, one has no event time
 
 
@@ -54,7 +53,7 @@ def await_commits(driver, out, folders, dice):
     def have_committed():
         return all(commits(folder) != old for folder, old in zip(folders, before, strict=True))
 
-    await_that(lambda: have_committed() or driver.poll() is not None, PATIENCE_S, lambda: log_of(out))
+    await_that(lambda: have_committed() or driver.poll() is not None, state=lambda: log_of(out))
     time.sleep(dice.uniform(0, 0.6))  # the random moment itself
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
+from tests.support.waiting import PATIENCE_S
 
 
 def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_listener(kafka, tmp_path):
@@ -15,7 +16,7 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # of the server, which the client starts
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert client.returncode == 0, client.stderr[-3000:]

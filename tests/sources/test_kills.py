@@ -105,7 +105,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         return True
 
     def strike(kind):
-        await_that(lambda: driver.poll() is not None or is_struck(kind), 60, lambda: log_of(home))
+        await_that(lambda: driver.poll() is not None or is_struck(kind), state=lambda: log_of(home))
         assert driver.poll() is None, log_of(home)
 
     driver = start("local[2]", 2, ends=False)

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE_S, await_that
 
 TIDEGATE = [sys.executable, "-m", "tidegate"]
 
@@ -47,13 +47,13 @@ def children(process):
     return [int(child) for task in tasks for child in task.read_text().split()]
 
 
-def finish(process, seconds=120):
+def finish(process, seconds=PATIENCE_S):
     """Return exit code, stdout and stderr."""
     output, errors = process.communicate(timeout=seconds)
     return process.returncode, output, errors
 
 
-def await_while_running(condition, process, seconds=90):
+def await_while_running(condition, process, seconds=PATIENCE_S):
     """Wait until the condition is true while the process runs."""
 
     def holds():

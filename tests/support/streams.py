@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from tests.support.waiting import PATIENCE_S
 from tidegate import KafkaSource
 from tidegate.servers import write_history
 from tidegate.sources.progress.query import QueryProgress
@@ -42,15 +43,15 @@ def kafka_source(server, topic, **fields):
     return KafkaSource(bootstrap_servers=server.bootstrap_servers, subscribe=[topic], **fields)
 
 
-def finish(query, seconds=120):
+def finish(query):
     """Wait for the end of a bounded query, and fail where it fails."""
-    if not query.awaitTermination(seconds):
+    if not query.awaitTermination(PATIENCE_S):
         query.stop()
-        raise AssertionError(f"the query did not end within {seconds} s: {query.lastProgress}")
+        raise AssertionError(f"the query did not end within {PATIENCE_S} s: {query.lastProgress}")
 
 
-def available_now(frame, checkpoint, on_batch=None, seconds=120):
-    """Read all there is, within so many seconds; return the rows of every batch that had any, as dicts."""
+def available_now(frame, checkpoint, on_batch=None):
+    """Read all there is; return the rows of every batch that had any, as dicts."""
     batches = {}
 
     def keep(batch, number):
@@ -59,7 +60,7 @@ def available_now(frame, checkpoint, on_batch=None, seconds=120):
             on_batch(number)
 
     query = start(frame, checkpoint, keep, availableNow=True)
-    finish(query, seconds)
+    finish(query)
     return Run(query, {number: rows for number, rows in batches.items() if rows})
 
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PATIENCE_S = 300
+"""The maximum time of a wait in a test, however slow the machine is; only a wait that fails takes it."""
+
 _POLL_S = 0.02  # what is waited for belongs to other processes, which tell a test nothing
 
 
 def await_that(
-    condition: Callable[[], object], seconds: float = 60, state: Callable[[], object] = lambda: None
+    condition: Callable[[], object], seconds: float = PATIENCE_S, state: Callable[[], object] = lambda: None
 ) -> None:
     """Wait until the condition is true.
 

@@ -133,14 +133,14 @@ class Reading(threading.Thread):
                 start = end
                 self.longest_s, last = max(self.longest_s, time.monotonic() - last), time.monotonic()
 
-    def passes(self, more=200, seconds=2 * DEADLINE_S):
+    def passes(self, more=200):
         """Wait until it has read this number of rows."""
         goal = len(self.rows) + more
-        await_that(lambda: len(self.rows) >= goal or self.error, seconds, lambda: f"{len(self.rows)} of {goal} rows")
+        await_that(lambda: len(self.rows) >= goal or self.error, state=lambda: f"{len(self.rows)} of {goal} rows")
         assert self.error is None, self.error
 
     def reads(self, count):
-        await_that(lambda: len(self.rows) >= count or self.error, 2 * DEADLINE_S, lambda: (len(self.rows), count))
+        await_that(lambda: len(self.rows) >= count or self.error, state=lambda: (len(self.rows), count))
         assert self.error is None, self.error
 
     def stop(self):

@@ -74,7 +74,7 @@ def enumerator(kafka, topic, group):
 
 def test_positions_of_written_batches_are_committed_and_the_last_ones_before_it_closes(enumerator, topic, committed):
     enumerator.commit({f"{topic}-0": 3, f"{topic}-1": 1})
-    await_that(lambda: committed() == {0: 3, 1: 1}, 30)
+    await_that(lambda: committed() == {0: 3, 1: 1})
     for position in range(4, 12):
         enumerator.commit({f"{topic}-0": position, f"{topic}-1": 1})
     enumerator.close()
@@ -94,7 +94,7 @@ def test_a_group_with_members_keeps_its_offsets_and_the_query_only_warns_once(ka
     with caplog.at_level(logging.WARNING, "tidegate.planner"):
         for position in (3, 4, 5):
             enumerator.commit({f"{topic}-0": position})
-            await_that(lambda: not enumerator._commits._is_open, 30)
+            await_that(lambda: not enumerator._commits._is_open)
         enumerator.close()
     consumer.close()
     (record,) = caplog.records
@@ -124,7 +124,7 @@ def test_a_failure_that_nobody_expects_is_told_and_ends_no_later_commit(group, m
         for position, commit in enumerate([fail, fail, done.append]):
             monkeypatch.setattr(commits._group, "commit", commit)
             commits.commit({TopicPartition("orders", 0): position})
-            await_that(lambda: not commits._is_open, 10)
+            await_that(lambda: not commits._is_open)
         commits.close()
     assert done == [{TopicPartition("orders", 0): 2}]
     (record,) = caplog.records
@@ -158,7 +158,7 @@ def test_what_stays_the_same_is_committed_again_only_after_an_hour(group, monkey
     positions = {TopicPartition("orders", 0): 7}
     for now[0] in (0.0, 1.0, 3599.0, 3600.0, 3601.0):
         commits.commit(positions)
-        await_that(lambda: not commits._is_open, 10)
+        await_that(lambda: not commits._is_open)
     commits.close()
     assert asked == [positions, positions]
 
@@ -202,7 +202,7 @@ def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
     fields = {"starting_group_id": f"{group}-before", "commit_group_id": group}
     frame = kafka_source(kafka, topic, **fields).read_stream(spark).select("partition", "offset")
     assert available_now(frame, tmp_path).offsets() == [(p, at) for p, at in every([20, 10]) if at >= (13, 4)[p]]
-    await_that(lambda: committed() == {0: 20, 1: 10}, 30)
+    await_that(lambda: committed() == {0: 20, 1: 10})
 
 
 @pytest.mark.parametrize(

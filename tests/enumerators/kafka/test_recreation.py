@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kafka.errors import KafkaError
 
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE_S, await_that
 from tidegate import KafkaSource
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
@@ -231,7 +231,7 @@ def await_leader(kafka, topic):
         client.log_range(TopicPartition(topic, 0))
 
 
-def await_end(run, start, seconds=60):
+def await_end(run, start, seconds=PATIENCE_S):
     """Return the next offset, once there is one."""
     deadline = time.monotonic() + seconds
     while (end := run.latest_offset(start)) == start:

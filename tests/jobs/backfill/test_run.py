@@ -166,7 +166,7 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
     with started(*command) as process:
         await_while_running((out / "batch=2").exists, process)
         kill_java_of(process)
-        code, _, errors = finish(process, seconds=30)
+        code, _, errors = finish(process)
         assert code == 1
         assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
     with started(*command) as process:

@@ -79,15 +79,15 @@ def test_a_mark_in_a_header_moves_the_watermark_and_nothing_else_does(spark, kaf
 
     query = start(frame, tmp_path, lambda rows, _: rows.count())
     with running(query):
-        await_that(lambda: query.lastProgress and query.lastProgress.numInputRows == 0, seconds=60)
+        await_that(lambda: query.lastProgress and query.lastProgress.numInputRows == 0)
         send(0, NOON + 90 * SECOND)
         send(1, NOON + 90 * SECOND, complete=str(NOON + 60 * SECOND))
-        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) == 4, seconds=60)
+        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) == 4)
         assert set(end_watermarks(query)) == {None}  # partition 0 has no watermark yet
         send(0, NOON + 95 * SECOND, complete="2023-11-15T12:00:30Z")
-        await_that(lambda: end_watermarks(query)[-1] == NOON + 30 * SECOND, seconds=60)
+        await_that(lambda: end_watermarks(query)[-1] == NOON + 30 * SECOND)
         assert set(end_watermarks(query)) == {None, NOON + 30 * SECOND}
-        await_that(lambda: said(query).held_by == f"{topic}-0", seconds=60)
+        await_that(lambda: said(query).held_by == f"{topic}-0")
         assert said(query).read_here == 0
     producer.close()
 
@@ -98,7 +98,7 @@ def test_a_generator_sees_each_row_once_whatever_the_batches_and_restarts_are(sp
     frame = generated(kafka, topic, EveryTenth, max_offsets_per_trigger=150).read_stream(spark)
     query = start(frame, tmp_path, lambda rows, _: rows.count())
     with running(query):
-        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) >= 300, seconds=60)
+        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) >= 300)
     seen = end_watermarks(query)
     run = available_now(frame.select("offset"), tmp_path)
     seen += end_watermarks(run.query)

@@ -57,7 +57,7 @@ def await_nothing_left(spark, kafka, before):
     def left():
         return [now - then for now, then in zip(held(spark, kafka), before, strict=True)]
 
-    await_that(lambda: not any(left()), seconds=30, state=left)
+    await_that(lambda: not any(left()), state=left)
 
 
 def test_after_stop_no_planner_process_no_connection_and_no_thread_is_left(spark, kafka, tmp_path):

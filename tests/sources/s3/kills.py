@@ -98,7 +98,7 @@ def survive_without_executors(bucket, spark, out, kills, seed):
             before = commits(out)
             await_that(lambda before=before: commits(out) > before, 180, lambda: log_of(out))
             time.sleep(dice.uniform(0, 0.6))  # the random moment itself
-            await_that(lambda: executors(driver), 60)
+            await_that(lambda: executors(driver))
             os.kill(dice.choice(executors(driver)), signal.SIGKILL)
         await_that(lambda: commits(out) * FILES >= feeder.objects, 180, lambda: log_of(out))
         await_that(lambda: len(written(spark, out)) >= len(feeder.ids), 180, lambda: log_of(out))

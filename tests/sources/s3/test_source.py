@@ -273,14 +273,14 @@ def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, s
         def rows_read():
             return sum(p.numInputRows for p in query.recentProgress)
 
-        await_that(lambda: rows_read() == 20, seconds=60)
+        await_that(lambda: rows_read() == 20)
         bucket.put(f"{folders[1]}/_SUCCESS", b"")
         bucket.put_rows(f"{folders[2]}/part.parquet", objects[2])
-        await_that(lambda: rows_read() == 30, seconds=60)
+        await_that(lambda: rows_read() == 30)
         assert closed() == []  # the first folder has no marker, and holds back the second
         assert milliseconds(tidegate.progress(query)[0].completeness.held_from) == NOON
         bucket.put(f"{folders[0]}/_SUCCESS", b"")
-        await_that(lambda: len(closed()) == 2, seconds=60)
+        await_that(lambda: len(closed()) == 2)
         complete = tidegate.progress(query)[0].completeness
         assert milliseconds(complete.until) == NOON + 2 * HOUR - 1
         assert milliseconds(complete.held_from) == NOON + 2 * HOUR

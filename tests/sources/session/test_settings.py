@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import tidegate
+from tests.support.waiting import PATIENCE_S
 from tidegate.sources.session.settings import use_unix_sockets
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -45,7 +46,9 @@ print(json.dumps([lines, found]))
 
 
 def test_a_session_that_knows_nothing_of_unix_sockets_uses_them_and_on_a_cluster_is_told_of_them_once():
-    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     (line,), counts = json.loads(ended.stdout.splitlines()[-1])
     assert counts == [1]

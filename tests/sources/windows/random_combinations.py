@@ -97,7 +97,7 @@ def compared(spark, chosen, source, to_come, folder):
             if chosen[0].kind == "in processing time":
                 run_until_timers_fired(union, checkpoint, keep, got, source)
             else:
-                finish(start(union, checkpoint, keep, availableNow=True), 500)
+                finish(start(union, checkpoint, keep, availableNow=True))
         notes = sorted(Path(checkpoint, "offsets").glob("[0-9]*"), key=lambda note: int(note.name))
         batches = {int(note.name): BatchOfQuery(note) for note in notes}
         for place, combination in enumerate(chosen):
@@ -116,9 +116,9 @@ def run_until_timers_fired(windows, checkpoint, keep, got, source):
 
     query = start(windows, checkpoint, keep, processingTime="300 milliseconds")
     with running(query):
-        await_that(lambda: query.exception() or has_read_all(), 300)
+        await_that(lambda: query.exception() or has_read_all())
         enough = len(got) + 4
-        await_that(lambda: query.exception() or len(got) > enough, 300)
+        await_that(lambda: query.exception() or len(got) > enough)
     if query.exception():
         raise query.exception()
 

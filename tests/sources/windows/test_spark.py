@@ -158,7 +158,7 @@ def written(spark, streams, folder):
     partitions = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, 1)
     try:
-        return Written(available_now(union, folder, seconds=500), folder)
+        return Written(available_now(union, folder), folder)
     finally:
         spark.conf.set(PARTITIONS, partitions)
 

@@ -156,7 +156,7 @@ def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fire
     last = NOON + 120 * SECOND  # no watermark closes this window
     query = kept(timed_out.aggregate(rows="count(*)"), fired).trigger(processingTime="500 milliseconds").start()
     with running(query):
-        await_that(lambda: any(row.start == last for row in fired) or query.exception(), 180)
+        await_that(lambda: any(row.start == last for row in fired) or query.exception())
         assert query.exception() is None
     assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
 
@@ -175,6 +175,6 @@ def test_an_idle_split_holds_no_window(spark, source):
 
     query = kept(windows.aggregate(rows="count(*)"), fired).start()
     with running(query):
-        await_that(has_fired_while_others_go_on, 180)
+        await_that(has_fired_while_others_go_on)
         assert query.exception() is None
     assert [(row.start, row.rows, row.output) for row in fired if row.split == "behind"] == [(NOON, 1, "results")]
