@@ -11,10 +11,10 @@ __all__ = ["check_whatever_happens_every_row_comes_once", "check_whatever_happen
 
 _SECONDS = 8.0
 _TESTED = (
-    "Hypothesis makes up lives of a query, of up to 25 steps each, on a virtual clock. Rows and splits come, and are "
-    "completed and deleted. Batches are planned, read and committed. The planner process is killed before and after a "
-    "commit, and restarts from its JSON. Splits become idle and wake. Some runs are bounded. The cluster is resized. A "
-    "judge that shares no code with the planner checks every row."
+    "Hypothesis makes up lives of a query, of up to 25 steps each, on a virtual clock. Rows and splits come and are "
+    "deleted, and splits are completed. Batches are planned, read and committed. The planner process is killed before "
+    "and after a commit, and restarts from its JSON offset. Splits become idle and wake. Some runs are bounded. The "
+    "cluster is resized. A judge that shares no code with the planner checks every row."
 )
 _LOOK_AT = (
     "starts() of a split that comes later",
@@ -28,7 +28,7 @@ _LOOK_AT = (
     "WHOLE-1",
     "whatever happens, every row comes once",
     tier=Tier.STATEFUL,
-    purpose="A restart at the wrong moment breaks a connector. No handwritten test thinks of every moment.",
+    purpose="A restart at the wrong moment breaks a connector. No handwritten test covers every moment.",
     tested=_TESTED,
     passes="Every row is delivered once, and in order, unless it was deleted before it was read.",
     look_at=_LOOK_AT,

@@ -71,7 +71,7 @@ def check_no_row_past_the_bound_is_read(lab: Lab) -> None:
     source=_RULES,
 )
 def check_a_gap_in_time_stops_nobody(lab: Lab) -> None:
-    """Read over a gap that is longer than the drift."""
+    """Read over a gap that is longer than the max drift."""
     lab.split(*after(0, 5, 3_600, 3_605))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(2, 3_601, 7_200))
@@ -118,7 +118,7 @@ def check_many_splits_are_kept_together(lab: Lab) -> None:
     source=_RULES,
 )
 def check_a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
-    """Read rows that go back and forth."""
+    """Read splits that are in disorder."""
     _write_in_disorder(lab)
     query = Query(lab, lab.source(**_DRIFT))
     query.run_until_read(lab.rows)
@@ -140,7 +140,7 @@ def check_a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
     source="enumerators.probing",
 )
 def check_peek_alone_is_enough_to_align(lab: Lab) -> None:
-    """Read without the index."""
+    """Read without the time index."""
     lab.split(*after(*range(0, 45, 3)))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(*range(25, 50, 5)))
@@ -165,7 +165,7 @@ def check_peek_alone_is_enough_to_align(lab: Lab) -> None:
     source="enumerators.planning.offset",
 )
 def check_a_restart_stays_aligned(lab: Lab) -> None:
-    """Kill the planner whenever it has planned."""
+    """Kill the planner process after every plan."""
     lab.split(*after(*range(0, 40, 5)))
     lab.split(*after(*range(30, 50, 5)))
     query = Query(lab, lab.source(**_DRIFT))
@@ -192,7 +192,10 @@ def check_a_restart_stays_aligned(lab: Lab) -> None:
     purpose="Users limit a batch because a greater one does not fit into memory, or takes too long.",
     tested="Splits have rows of different times, and of one time. A query reads them with at most 4 rows a batch.",
     passes="No batch has more than 4 rows, and all rows are delivered.",
-    look_at=("cost(): the rows of the given ranges", "positions that hold several rows: opt out of ROW_POSITIONS"),
+    look_at=(
+        "cost(): count the rows of the given ranges",
+        "positions that hold several rows: opt out of ROW_POSITIONS",
+    ),
     needs=(Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
     witness=("a batch that leaves rows",),
     source="SupportsCost",
@@ -234,7 +237,7 @@ def check_no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
     "without alignment everything is read",
     purpose="A user who turns alignment off wants all rows, and a share of the batches for every split.",
     tested="With alignment=none, a query reads one large split and two small ones with at most 6 rows a batch. "
-    "Without MANY_SPLITS or ROW_POSITIONS, it reads one split without a row limit, over a gap of minutes.",
+    "Without MANY_SPLITS or ROW_POSITIONS, it reads one split with a gap of minutes, and without a row limit.",
     passes="All rows are delivered, none of them late. No split is starved, as in ALIGN-8.",
     look_at=("peek(), which the watermark still needs",),
     needs=(Ability.COUNTED_POSITIONS,),
@@ -242,7 +245,7 @@ def check_no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
     source="sources.contract.Source: alignment",
 )
 def check_without_alignment_everything_is_read(lab: Lab) -> None:
-    """Read by backlog."""
+    """Read without alignment."""
     if lab.can(Ability.ROW_POSITIONS) and lab.can(Ability.MANY_SPLITS):
         _write_large_and_small(lab)
         _expect_fair(lab, {"alignment": "none"})

@@ -53,7 +53,7 @@ _ALIGNED = {
     source=_BACKFILL,
 )
 def check_sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
-    """Read a back-fill, and drop what Spark drops."""
+    """Read a back-fill, and look for rows that Spark drops."""
     _write_a_backfill(lab)
     _expect_nothing_dropped(lab, lab.source(**_ALIGNED))
 
@@ -71,7 +71,7 @@ def check_sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
     source=f"{_BACKFILL}; enumerators.probing",
 )
 def check_sparks_watermark_drops_no_row_in_order_without_an_index(lab: Lab) -> None:
-    """Read a back-fill without the index, and drop what Spark drops."""
+    """Read a back-fill without the time index, and look for rows that Spark drops."""
     _write_a_backfill(lab)
     _expect_nothing_dropped(lab, cast("Source", Blind(lab.source(**_ALIGNED))))
 
@@ -89,7 +89,7 @@ def check_sparks_watermark_drops_no_row_in_order_without_an_index(lab: Lab) -> N
     source=_BACKFILL,
 )
 def check_rows_that_are_left_out_move_no_cut_of_others(lab: Lab) -> None:
-    """Read a back-fill beside a split of rows from the future, and drop what Spark drops."""
+    """Read a back-fill beside a split of rows from the future, and look for rows that Spark drops."""
     _write_a_backfill(lab)
     _fill(lab, [IN_THE_YEAR_2200_MS] * 12)
     _expect_nothing_dropped(lab, lab.source(**_ALIGNED))

@@ -165,11 +165,11 @@ def check_a_late_split_ends_the_query_under_fail(lab: Lab) -> None:
 @rule(
     "ALIGN-24",
     "a row from the future stops nobody under ignore",
-    purpose="The row of one wrong clock would stop its split. It would also move the watermark so far that all other "
+    purpose="A row from a wrong clock would stop its split. It would also move the watermark so far that all other "
     "rows are late.",
     tested="With futureEventTime=ignore, rows of the year 2200 stand between and after others.",
-    passes="All rows are delivered. No other row is late, or read past the bound. The watermark stays among their "
-    "event times.",
+    passes="All rows are delivered. None of the other rows is late, or read past the bound. The watermark stays among "
+    "their event times.",
     look_at=(
         "peek(): step over rows from the future",
         "latest(): do not count them",
@@ -197,8 +197,8 @@ def check_a_row_from_the_future_stops_nobody_under_ignore(lab: Lab) -> None:
     "a row from the future is held alone",
     purpose="A row from the future must wait until its time has come. The rows of other splits must not wait for it.",
     tested="With futureEventTime=hold, a split ends with a row of the year 2200, and other splits continue.",
-    passes="All other rows are delivered, and the row from the future is not. No other row is late, or read past the "
-    "bound.",
+    passes="All other rows are delivered, and the row from the future is not. None of the others is late, or read "
+    "past the bound.",
     look_at=("peek(): count the row by its time under hold", "latest(): do not count the row, because it is unread"),
     witness=("a row that is held",),
     source=_FUTURE,

@@ -32,10 +32,10 @@ _GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
     "ALIGN-10",
     "a finished split lets the others go on",
     purpose="A finished split would hold back all others forever.",
-    tested="A query reads one split, which is then finished. Another split has rows minutes later. The max drift is "
-    "10 s.",
+    tested="A query reads one split, which is then finished. The rows of another split are minutes later. The max "
+    "drift is 10 s.",
     passes="Once the first split is finished, all rows of the other are delivered, without any timeout.",
-    look_at=("extents(): complete, once no more rows can come",),
+    look_at=("extents(): complete=True once no more rows can come",),
     needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
     witness=("a finished split",),
     source="alignment.splits.Extent; FLINK-28357",
@@ -81,10 +81,7 @@ def check_a_split_at_its_end_holds_nobody_in_a_bounded_run(lab: Lab) -> None:
     tested="One split is quiet, and another has rows a minute later. The max drift is 10 s, and the idleTimeout is 30 "
     "s.",
     passes="For 29 s the other split waits. After 31 s its rows are delivered.",
-    look_at=(
-        "extents(): settled, which must be true unless rows are hidden",
-        "extents(): an end that moves without new rows",
-    ),
+    look_at=("extents(): settled=True unless rows are hidden", "extents(): an end that moves without new rows"),
     needs=_GROWING,
     witness=("a split that holds", "a split that is idle"),
     source="FLIP-126; FLIP-217",
@@ -148,14 +145,14 @@ def check_a_paused_split_never_becomes_idle(lab: Lab) -> None:
     purpose="Otherwise all splits would wait for the quiet one again after every restart.",
     tested="One of two splits becomes idle, and the planner process is killed. Then the other split gets rows minutes "
     "later in event time.",
-    passes="The rows are delivered before the idle timeout is over again.",
+    passes="The rows are delivered before another idle timeout is over.",
     look_at=("extents(): an end beyond the last position that was read",),
     needs=_GROWING,
     witness=("a restart",),
     source="alignment.plan.Progress: idle",
 )
 def check_an_idle_split_is_idle_after_a_restart(lab: Lab) -> None:
-    """Kill the planner while a split is idle."""
+    """Kill the planner process while a split is idle."""
     lab.split(*after(0))
     busy = lab.split(*after(1, 5))
     query = Query(lab, lab.source(**_IDLE_IN_30_S))

@@ -73,7 +73,7 @@ def check_a_broken_connection_costs_no_rows(lab: Lab) -> None:
     source=_CONTRACT,
 )
 def check_slow_answers_double_nothing(lab: Lab) -> None:
-    """Plan and read from a slow side."""
+    """Plan and read while the other side is slow."""
     for attempt in _during(lab, Fault.SLOW):
         if attempt.seconds >= 1:
             lab.saw("something that took a second")
@@ -129,7 +129,7 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     source=_CONTRACT,
 )
 def check_a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
-    """Plan and read from a side that was killed."""
+    """Plan and read while the other side is killed."""
     for attempt in _during(lab, Fault.CRASH):
         if attempt.error is not None:
             lab.saw("something that failed")

@@ -40,8 +40,8 @@ def _written(lab: Lab) -> int:
     "SPARK-8",
     "every read limit of Spark is kept",
     tier=Tier.SPARK,
-    purpose="A batch above the user's limit does not fit into memory. A query that reads nothing because its limit is "
-    "small hangs.",
+    purpose="A batch above the user's limit does not fit into memory. A query whose limit is too small for any row "
+    "hangs.",
     tested="The kit plans and reads a stream under each ReadLimit of Spark. It tries limits in bytes and files only "
     "where the enumerator has cost().",
     passes="Under each limit, every row is delivered once. With ReadMaxRows, no batch has more rows, if each row has "
@@ -82,8 +82,8 @@ def check_every_read_limit_is_kept(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="After a restart, Spark asks for the partitions of a batch again. If the partitions differ, rows are lost "
     "or doubled.",
-    tested="One process plans batches, and gives the partitions of each batch twice, pickled as by Spark. When it has "
-    "ended, another process gives them a third time, and reads them.",
+    tested="One process plans batches, and gives the partitions of each batch twice, pickled as by Spark. After it "
+    "has ended, another process gives them a third time, and reads them.",
     passes="All three answers have the same ranges. Both processes read the same rows, and each row once. There are "
     "no partitions between an offset and itself. A task without ranges gives no rows.",
     look_at=(

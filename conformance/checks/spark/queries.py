@@ -51,7 +51,7 @@ def _written(lab: Lab, rows: int = 4) -> list[Split]:
     source="Source.read; SplitReader.read: every batch has the source's schema exactly",
 )
 def check_a_batch_query_reads_what_was_written(lab: Lab) -> None:
-    """Read by spark.read."""
+    """Read with spark.read."""
     split = _written(lab)[0]
     texts = ["größer als 日本語 😀", "", *([None] if lab.can(Ability.NULL_VALUES) else [])]
     split.append(*(BEGIN_MS + 10 * SECOND_MS for _ in texts), values=texts)
@@ -179,8 +179,8 @@ def check_a_running_stream_takes_what_comes(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="The leftovers of each query add up on a driver that runs for months. In the end it has no sockets, "
     "threads or memory left.",
-    tested="A stream reads rows and stops. Then the kit looks for the planner process and its children, threads of "
-    "the driver, and connections of the Python workers.",
+    tested="The kit stops a stream that has read rows. Then it looks for the planner process and its children, "
+    "threads of the driver, and connections of the Python workers.",
     passes="Soon after stop(), nothing is there that was not there before.",
     look_at=(
         "close() of the enumerator: threads and processes that it leaves running",
@@ -241,7 +241,10 @@ def check_batches_of_an_aligned_stream_keep_the_bound(lab: Lab) -> None:
         beyond = [key for key, at_ms in times.items() if at_ms >= bound_ms]
         lab.expect(not beyond, f"batch {batch.number} reads {beyond[:3]} at or past the bound")
         late = [key for key, at_ms in times.items() if watermark_ms is not None and at_ms <= watermark_ms]
-        lab.expect(not late, f"batch {batch.number} reads {late[:3]}, which lie behind the watermark before it")
+        lab.expect(
+            not late,
+            f"batch {batch.number} reads {late[:3]}, which lie at or before the watermark of the previous batch",
+        )
         watermark_ms = stream.offsets[batch.number].get("watermark")
         if times and not any(row.key in times for row in ahead.rows):
             lab.saw("a pause")

@@ -48,8 +48,8 @@ def check_a_row_without_a_time_ends_the_query_under_fail(lab: Lab) -> None:
     "a row without a time is delivered, and left out of planning, under ignore",
     purpose="A row without event time could stop its split or all others, or move the watermark to an arbitrary time.",
     tested="With badEventTime=ignore, rows without event time stand before, between and after others.",
-    passes="All rows are delivered. No other row is late, or read past the bound. The watermark stays among their "
-    "event times.",
+    passes="All rows are delivered. None of the other rows is late, or read past the bound. The watermark stays among "
+    "their event times.",
     look_at=("peek(): step over rows without a time", "latest(): do not count them", "lookup(): do not find them"),
     needs=(Ability.MISSING_TIMES,),
     witness=("rows that are left out",),
@@ -66,8 +66,8 @@ def check_a_row_without_a_time_is_delivered_and_left_out_under_ignore(lab: Lab) 
     purpose="The user wants every row to take part in planning. A row that is lost, or that moves the watermark past "
     "other rows, is wrong.",
     tested="With badEventTime=record-timestamp, a row without event time comes last in its split.",
-    passes="All rows are delivered. No other row is late, or read past the bound. Where a row has no timestamp of its "
-    "own, the query may end with a TidegateError instead.",
+    passes="All rows are delivered. None of the other rows is late, or read past the bound. Where a row has no "
+    "timestamp of its own, the query may end with a TidegateError instead.",
     look_at=("one and the same time in peek(), lookup() and latest()",),
     needs=(Ability.MISSING_TIMES,),
     witness=("a row that counts by its own timestamp, or is refused",),
@@ -112,8 +112,8 @@ def check_a_row_before_1970_is_refused_or_counts_under_fail(lab: Lab) -> None:
     "a row before 1970 is delivered, and left out of planning, under ignore",
     purpose="A row before 1970 would hold back all other splits, or count as late forever.",
     tested="With badEventTime=ignore, rows with a time before 1970 stand before, between and after others.",
-    passes="All rows are delivered. No other row is late, or read past the bound. The watermark stays among their "
-    "event times.",
+    passes="All rows are delivered. None of the other rows is late, or read past the bound. The watermark stays among "
+    "their event times.",
     look_at=("peek(): step over rows before 1970", "figures of a file or page that count such rows"),
     needs=(Ability.NEGATIVE_TIMES,),
     witness=("rows that are left out",),
@@ -130,8 +130,8 @@ def check_a_row_before_1970_is_delivered_and_left_out_under_ignore(lab: Lab) -> 
     purpose="The user wants every row to take part in planning. A row that is lost, or that moves the watermark past "
     "other rows, is wrong.",
     tested="With badEventTime=record-timestamp, a row with a time before 1970 comes last in its split.",
-    passes="All rows are delivered. No other row is late, or read past the bound. Where a row has no timestamp of its "
-    "own, the query may end with a TidegateError instead.",
+    passes="All rows are delivered. None of the other rows is late, or read past the bound. Where a row has no "
+    "timestamp of its own, the query may end with a TidegateError instead.",
     look_at=("one and the same time in peek(), lookup() and latest()",),
     needs=(Ability.NEGATIVE_TIMES,),
     witness=("a row that counts by its own timestamp, or is refused",),

@@ -50,7 +50,7 @@ _SOURCE = "SupportsEventTimes.read_timed"
     source=_SOURCE,
 )
 def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
-    """Read twice."""
+    """Read all splits with event times, and each without."""
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*_times())
     source = lab.source()
@@ -142,7 +142,7 @@ class _Greatest(WatermarkGenerator):
     "planner process is killed after every batch.",
     passes="The watermark of a batch is at most the generator's watermark for the rows before it. At the end it is "
     "the generator's watermark for all rows.",
-    look_at=("a range that read_timed() cannot read again after a restart", "a snapshot that the reader needs"),
+    look_at=("a range that read_timed() cannot read again after a restart", "a reader that needs a snapshot"),
     witness=("a watermark behind unread rows",),
     source="docs/watermarks.md: How it works",
 )
@@ -166,8 +166,8 @@ def check_a_generated_watermark_follows_the_rows_that_were_read(lab: Lab) -> Non
                 lab.saw("a watermark behind unread rows")
                 lab.expect(
                     allowed_ms is not None and batch.watermark_ms <= allowed_ms,
-                    f"batch {batch.number} has the watermark {said(batch.watermark_ms)}, but of the rows before it the "
-                    f"generator says {said(allowed_ms)}",
+                    f"batch {batch.number} has the watermark {said(batch.watermark_ms)}, but for the rows before it "
+                    f"the generator says {said(allowed_ms)}",
                 )
             seen.update(batch.keys)
         judged = len(query.batches)

@@ -36,15 +36,15 @@ _LOOKUP = "SupportsTimeIndex.lookup"
     passes="Each answer is the first row that a reader yields from that position, with its event time. At the end the "
     "answer is None.",
     look_at=(
-        "the row at the position itself, which counts",
+        "peek(): count the row at the position itself",
+        "peek(): answer for every split in the question",
         "the unit of event times: milliseconds since 1970, UTC",
-        "an answer for every split in the question",
     ),
     witness=("a row", "an end"),
     source=_PEEK,
 )
 def check_peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
-    """Peek everywhere."""
+    """Peek at every position."""
     lab.split(*_at(0, 1, 2_500, 2_500, 60_000))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(7, 8_999))
@@ -54,7 +54,7 @@ def check_peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
 @rule(
     "TIME-2",
     "peek steps over holes",
-    purpose="A split would seem to end at a hole, and the query would hang there.",
+    purpose="Otherwise a split seems to end at a hole, and the query hangs there.",
     tested="A split has holes between its rows and at its end. The kit calls peek() at every position.",
     passes="At a hole, the answer is the next row. At holes after the last row, it is None.",
     look_at=("an answer of the other side without a row: continue after it",),
@@ -94,12 +94,12 @@ def check_peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
     "latest is never too great",
     purpose="The watermark of a split at its end follows from latest(). If the answer is too great, the next rows are "
     "late.",
-    tested="The rows of a split are out of order, if the connector can have disorder. The kit calls latest() for "
-    "every end that the split can have.",
+    tested="The rows of a split are out of order, where the connector allows it. The kit calls latest() for every end "
+    "that the split can have.",
     passes="No answer is greater than the greatest event time before the end. The answer is None only where no row "
     "comes before the end.",
     look_at=(
-        "the row at the end, which does not count: the end is exclusive",
+        "latest(): leave out the row at the end",
         "figures of the whole split, where the question is about a part",
     ),
     witness=("a time", "no row"),
@@ -125,7 +125,7 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
     "TIME-5",
     "latest is exact where rows are in order",
     level=Level.SHOULD,
-    purpose="A watermark that stays behind holds back the last results until more rows come.",
+    purpose="A watermark that lags holds back the last results until more rows come.",
     tested="The rows of a split are in event-time order. The kit calls latest() for its end.",
     passes="The answer is the event time of the last row.",
     look_at=("an off-by-one at the end", "outdated figures of the whole split"),
@@ -169,8 +169,8 @@ def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
     passes="Each answer is the first row at or after the time. Of several rows with one time, it is the first. For a "
     "time after all rows, it is None.",
     look_at=(
-        "a row of exactly that time, which counts",
-        "several rows of one time, of which the first counts",
+        "lookup(): count a row of exactly that time",
+        "lookup(): of several rows of one time, return the first",
         "the unit of event times: whole milliseconds, not seconds",
     ),
     needs=(Ability.TIME_INDEX,),
@@ -178,7 +178,7 @@ def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
     source=_LOOKUP,
 )
 def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
-    """Look for all times that matter."""
+    """Look up every event time, and times around it."""
     lab.split(*_at(0, 1, 999, 2_500, 2_500, 2_500, 60_000))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(2_499, 2_501))
@@ -211,7 +211,7 @@ def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
     source=_LOOKUP,
 )
 def check_lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
-    """Look for times in a split that is in disorder."""
+    """Look up times in a split that is in disorder."""
     lab.split(*_at(5_000, 30_000, 1_000, 8_000, 2_000, 40_000, 10_000))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
@@ -233,7 +233,7 @@ def _at(*times_ms: int) -> list[int]:
 
 
 def _placed(lab: Lab, **options: str) -> tuple[SupportsPeek, dict[SplitId, dict[int, list[str]]]]:
-    """Return an enumerator, and what its positions hold."""
+    """Return an enumerator, and the keys of the rows at every position."""
     source = lab.source(**options)
     enumerator = lab.enumerator(source)
     placed = lab.placed(source, enumerator)

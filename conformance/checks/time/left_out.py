@@ -16,8 +16,8 @@ _MANY = 1_200
     "any number of rows that do not count is skipped",
     purpose="Rows that are left out may fill a whole page, or have the greatest time. If a split seems to end there, "
     "the others run ahead of its next rows.",
-    tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others. As many stand "
-    "after them.",
+    tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others, and "
+    f"{_MANY:,} after them.",
     passes="peek() finds the two other rows in turn, and then nothing. latest() gives an event time, which is not "
     "greater than theirs.",
     look_at=("a limit on the rows that peek() or latest() looks at", "a maximum taken before rows are left out"),

@@ -91,10 +91,10 @@ def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
 @rule(
     "TIME-10",
     "the watermark never goes back",
-    purpose="Spark has closed windows by the greater watermark. Their later rows are lost, wherever the watermark "
-    "goes.",
+    purpose="Spark has closed windows by the greater watermark. Rows that come for them are lost, wherever the "
+    "watermark goes.",
     tested="A query reads a split, and the planner process is killed. Then a split with older rows appears. The query "
-    "reads it, is killed once more, and starts again.",
+    "reads it, and the planner process is killed once more.",
     passes="No batch has a smaller watermark than the batch before it. Once a batch has a watermark, every later "
     "batch has one.",
     look_at=("latest(): a time that becomes smaller though no row was deleted",),
@@ -103,7 +103,7 @@ def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
     source=_FORMULA,
 )
 def check_the_watermark_never_goes_back(lab: Lab) -> None:
-    """Do what might move the watermark back."""
+    """Let older rows appear, and kill the planner process."""
     query = Query(lab, lab.source())
     query.run_until_read(lab.split(*after(60, 61)).rows)
     query.rest()
@@ -125,8 +125,8 @@ def check_the_watermark_never_goes_back(lab: Lab) -> None:
     passes="The watermark never passes the next row of either split. At the end it is at most the last event time of "
     "the slower split, less 1 ms.",
     look_at=(
-        "latest(): an answer for each split, not one for all",
-        "extents(): complete, set for a split that may grow",
+        "latest(): answer for each split, not for all together",
+        "extents(): complete=False for a split that may grow",
     ),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a watermark",),
@@ -158,10 +158,7 @@ def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
     tested="With an idleTimeout of 30 s, one split is quiet while rows come in another.",
     passes="For 29 s the watermark does not pass the last row of the quiet split. After 31 s it follows the other "
     "split.",
-    look_at=(
-        "extents(): settled, which must be true unless rows are hidden",
-        "extents(): an end that moves without new rows",
-    ),
+    look_at=("extents(): settled=True unless rows are hidden", "extents(): an end that moves without new rows"),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a split that holds", "a split that is idle"),
     source=_IDLENESS,
@@ -186,7 +183,7 @@ def check_an_idle_split_stops_holding_the_watermark_after_the_timeout(lab: Lab) 
     source=_IDLENESS,
 )
 def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
-    """Let a split fall asleep and wake."""
+    """Let a split become idle and wake."""
     quiet = lab.split(*after(0, 5))
     busy = lab.split(*after(1, 65))
     query = Query(lab, lab.source(idleTimeout="30 seconds"))
@@ -209,7 +206,7 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
     purpose="A finished split would hold back all results of the others for no reason.",
     tested="One of two splits is finished. The last row of the other is a minute later. The idleTimeout is an hour.",
     passes="The watermark reaches the last row of the other split before the idle timeout is over.",
-    look_at=("extents(): complete, once no more rows can come",),
+    look_at=("extents(): complete=True once no more rows can come",),
     needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
     witness=("a complete split",),
     source="alignment.splits.Extent",
@@ -224,7 +221,7 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     lab.saw("a complete split")
     query.run_until(
         lambda: query.batches[-1].watermark_ms == _past(65),
-        f"the watermark does not come to {said(_past(65))}, though split {ended.number} is finished",
+        f"the watermark does not reach {said(_past(65))}, though split {ended.number} is finished",
     )
 
 
@@ -236,7 +233,7 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     tested="A bounded run reads splits to their ends, with an out-of-orderness of 2 s.",
     passes="At the end, the watermark is the last event time of one split, less 2 s and 1 ms. This split is the "
     "slowest one that may grow. If none may grow, it is the one furthest ahead.",
-    look_at=("latest(): a time that is too small", "extents(): complete, once no more rows can come"),
+    look_at=("latest(): a time that is too small", "extents(): complete=True once no more rows can come"),
     witness=("a bounded run",),
     source=_FORMULA,
 )
@@ -327,7 +324,7 @@ def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
     query.clock.sleep(2)
     query.run_until(
         lambda: query.batches[-1].watermark_ms == _past(66),
-        f"the watermark does not come to {said(_past(66))}, though split {quiet} has nothing to read for longer "
+        f"the watermark does not reach {said(_past(66))}, though split {quiet} has nothing to read for longer "
         "than the idle timeout",
     )
     lab.saw("a split that is idle")

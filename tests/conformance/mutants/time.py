@@ -357,7 +357,7 @@ MUTANTS = [
     Mutant(
         "a planned watermark replaces a generated one",
         "TIME-30",
-        ("but of the rows before it the generator says",),
+        ("but for the rows before it the generator says",),
         sinful(reader=TimedReader),
         open_run=with_strategy(generator=None, out_of_orderness=timedelta(0)),
     ),
