@@ -59,7 +59,10 @@ def find_outcome(
     elif limits.by_completeness:
         now_ms = _complete_and_read(standing, splits, cut_ms)
     else:
-        now_ms = _watermark(standing, splits, holding, reached, cut_ms, limits.out_of_orderness_ms)
+        held = _held(splits, reached, limits)
+        told = {s: at_ms for s, at_ms in reached.items() if s not in held} | standing.latest(index, held, positions)
+        now_ms = _watermark(standing, splits, holding - held, told, cut_ms, limits.out_of_orderness_ms)
+        now_ms = _before_held(now_ms, [reached[s] for s in held - standing.admitted], limits.out_of_orderness_ms)
     watermark_ms = advanced(before.watermark_ms, now_ms)
     cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)
     reads_records = any(s in ranges for s in standing.spans)
@@ -123,6 +126,20 @@ def _holding(standing: Standing, states: Mapping[SplitId, SplitState], positions
     # A complete split becomes finished with the batch that reads its last record.
     read_out = [s for s, extent in extents.items() if extent.complete and positions[s] >= ends[s]]
     return holders({**states, **dict.fromkeys(read_out, SplitState.FINISHED)})
+
+
+def _held(splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], limits: Limits) -> set[SplitId]:
+    """Return the splits that wait for the clock (rule 2); for the watermark they end at their positions."""
+    if (horizon_ms := limits.horizon_ms) is None:
+        return set()
+    return {s for s, at_ms in reached.items() if splits[s].next_ms is not None and at_ms >= horizon_ms}
+
+
+def _before_held(watermark_ms: int | None, held_ms: Collection[int], disorder_ms: int | None) -> int | None:
+    """Return a watermark that does not pass records that wait for the clock, since a clock may go back."""
+    if watermark_ms is None or disorder_ms is None:
+        return watermark_ms
+    return min([watermark_ms, *(split_watermark(at_ms, disorder_ms) for at_ms in held_ms)])
 
 
 def _late(

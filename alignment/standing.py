@@ -85,9 +85,14 @@ class Standing:
         starts = self.starts
         return {s: SplitRange(s, starts[s], cut.position) for s, cut in cuts.items() if cut.position > starts[s]}
 
-    def latest(self, index: TimeIndex, splits: Collection[SplitId]) -> dict[SplitId, int]:
-        """Return the greatest event time before the end of each split that holds a record."""
-        ends = self.ends
+    def latest(
+        self, index: TimeIndex, splits: Collection[SplitId], ends: Positions | None = None
+    ) -> dict[SplitId, int]:
+        """Return the greatest event time before the end of each split that holds a record.
+
+        ends: other ends than those of this standing.
+        """
+        ends = self.ends if ends is None else ends
         extents = {
             s: extent if extent.end == ends[s] else replace(extent, end=ends[s])
             for s in splits

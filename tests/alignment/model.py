@@ -242,8 +242,14 @@ class World:
 
     def bound(self) -> int | None:
         """Return the time that no record of the next batch may reach; None: there is none."""
+        if not self.limits.aligned:
+            return None
+        bounds = [at_ms for at_ms in (self._bound_by_drift(), self.limits.horizon_ms) if at_ms is not None]
+        return min(bounds, default=None)
+
+    def _bound_by_drift(self) -> int | None:
         drift_ms = self.limits.max_drift_ms
-        if not self.limits.aligned or drift_ms is None:
+        if drift_ms is None:
             return None
         waits = self.limits.late_splits == "catch-up"
         watermark_ms = -(10**18) if self.progress.watermark_ms is None else self.progress.watermark_ms
@@ -339,6 +345,11 @@ class World:
             assert after_ms >= before_ms, "the watermark went back"
         if after_ms is None or after_ms == before_ms or disorder_ms is None:
             return
+        if (horizon_ms := self.limits.horizon_ms) is not None:
+            logs = [*self.logs.items(), *self.gone.items()]
+            read = [e.time_ms for s, log in logs for e in log.records(0, planned.progress.positions[s])]
+            due = [e.time_ms for _, log in logs for e in log.records() if e.time_ms < horizon_ms]
+            assert after_ms < max(read + due), "a record that is held moves it"
         leaving = {SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED}
         for split, log in self.logs.items():
             end = self.end_of(split)
@@ -363,8 +374,9 @@ class World:
         self.always_holding &= {s for s in self.logs if self._holds(s, self.progress)} - self.late
         self.greatest_drift_ms = max(self.greatest_drift_ms, self.limits.max_drift_ms or 0)
         self.was_probed |= any(not said.exact for said in planned.splits.values())
+        # Spark has seen records that were deleted after they were read.
         disorder_ms = max(
-            disorder([e.time_ms for e in log.records()]) for log in [*self.logs.values(), *self.gone.values()]
+            disorder([e.time_ms for e in log.entries if e.seen]) for log in [*self.logs.values(), *self.gone.values()]
         )
         back_fill_ms = disorder_ms * (1 + self.was_probed) + 1
         batch = {s: [e.time_ms for e in self.logs[s].records(r.start, r.end)] for s, r in planned.ranges.items()}

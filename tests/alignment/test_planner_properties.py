@@ -48,14 +48,16 @@ BUDGETS = st.sampled_from(
 
 @st.composite
 def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
+    aligned = draw(st.sampled_from([True, True, True, False]))
     return Limits(
-        aligned=draw(st.sampled_from([True, True, True, False])),
+        aligned=aligned,
         max_drift_ms=draw(st.sampled_from([None, 1, 2, 10, 1000])),
         out_of_orderness_ms=disorder_ms,
         budget=draw(BUDGETS),
         bounded=draw(st.booleans()),
         fail_on_data_loss=False,
         late_splits=draw(st.sampled_from(["admit", "admit", "catch-up"])),
+        horizon_ms=draw(st.sampled_from([None, None, None, 3, 900, 50_000])) if aligned else None,
     )
 
 
@@ -149,6 +151,7 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
     # All obstacles go away, and then everything must be read.
     world.away.clear()
     world.group_low_ms = None
+    world.limits = replace(world.limits, horizon_ms=None)
     for split in list(world.gone):
         world.bring_back(split)
     for split, log in world.logs.items():

@@ -148,3 +148,31 @@ class TestComplete:
         world.discover("c", log(60, 70))
         world.drain()
         assert (world.read("c"), world.progress.watermark_ms) == ([60, 70], 69)
+
+
+class TestHorizon:
+    """Rule 2: a record past the horizon waits alone, and its time says nothing of others."""
+
+    LIMITS = Limits(max_drift_ms=10, horizon_ms=1_000)
+
+    def test_it_moves_no_watermark_when_the_others_are_idle(self) -> None:
+        world = World({"a": log(0, 20), "held": log(5, 5_000)}, self.LIMITS)
+        world.drain()
+        world.quiet.add("a")
+        world.plan()
+        assert states(world)["a"] is SplitState.IDLE
+        assert world.progress.watermark_ms == 19
+
+    def test_it_moves_no_watermark_alone(self) -> None:
+        world = World({"held": log(5, 5_000, 6)}, self.LIMITS)
+        world.drain()
+        assert world.read("held") == [5]
+        assert world.progress.watermark_ms == 4
+
+    def test_it_moves_the_watermark_once_its_time_has_come(self) -> None:
+        world = World({"held": log(5, 5_000, 6_000)}, self.LIMITS)
+        world.drain()
+        world.limits = Limits(max_drift_ms=10, horizon_ms=5_500)
+        world.drain()
+        assert world.read("held") == [5, 5_000]
+        assert world.progress.watermark_ms == 4_999

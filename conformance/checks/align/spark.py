@@ -97,7 +97,7 @@ def check_rows_that_are_left_out_move_no_cut_of_others(lab: Lab) -> None:
 
 def _write_a_backfill(lab: Lab) -> None:
     behind_s = _DISORDER_S if lab.can(Ability.DISORDER) else 0
-    steady = [second - behind_s * (second % 7 == 6) for second in range(80)]
+    steady = [second - 2 * behind_s * (second % 7 == 6) for second in range(80)]  # a second behind the row before
     crowded = [*(number / 8 for number in range(12)), *range(8, 80, 8)]
     for seconds in (steady, crowded, range(40, 80, 3)):
         _fill(lab, after(*seconds))

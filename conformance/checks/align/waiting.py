@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.declaring import rule
+from tidegate.conformance.lab.judging import late
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import Level
@@ -34,7 +35,8 @@ _GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
     purpose="A finished split would hold back all others forever.",
     tested="A query reads one split, which is then finished. The rows of another split are minutes later. The max "
     "drift is 10 s.",
-    passes="Once the first split is finished, all rows of the other are delivered, without any timeout.",
+    passes="Until the first split is finished, the rows of the other wait. Then all of them are delivered, without any "
+    "timeout.",
     look_at=("extents(): complete=True once no more rows can come",),
     needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
     witness=("a finished split",),
@@ -43,9 +45,11 @@ _GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
 def check_a_finished_split_lets_the_others_go_on(lab: Lab) -> None:
     """Finish the slower of two splits."""
     slow = lab.split(*after(0, 5))
-    lab.split(*after(1, 60, 120))
+    ahead = lab.split(*after(1, 60, 120))
     query = Query(lab, lab.source(**_NEVER_IDLE))
     query.run_until_read(slow.rows)
+    query.rest()
+    _expect_waiting(lab, query, ahead.keys[1], f"split {slow.number} may still get rows, and is not idle")
     slow.finish()
     lab.saw("a finished split")
     query.run_until_read(lab.rows)
@@ -111,7 +115,7 @@ def check_an_idle_split_lets_the_others_go_on_after_the_timeout(lab: Lab) -> Non
     "would be late.",
     tested="A split is paused for 2 minutes, while rows trickle into another one. The idleTimeout is 30 s.",
     passes="In these minutes, no offset names an idle split, and the paused rows wait. Once the other split is idle, "
-    "they are delivered.",
+    "they are delivered. None of them is late.",
     look_at=("extents(): the end of a split that is paused",),
     needs=_GROWING,
     witness=("a long pause",),
@@ -135,6 +139,7 @@ def check_a_paused_split_never_becomes_idle(lab: Lab) -> None:
     lab.saw("a long pause")
     query.clock.sleep(31)
     query.run_until_read(lab.rows)
+    lab.refuse(late(lab.times, query.batches))
     lab.compare(query.delivered)
 
 

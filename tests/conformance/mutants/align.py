@@ -21,6 +21,7 @@ from tests.conformance.mutants.time import (
 )
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED, Cost
+from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tidegate.errors import DataLossError
 
@@ -136,6 +137,30 @@ class PausedIsIdle(Changed):
         return {**end, "idle": sorted(paused)} if (paused := self.run.source_progress()["paused"]) else end
 
 
+class WatermarkPassesPausedRows(Changed):
+    """Adds ten minutes to the watermark while a split is paused, and plans with the true one."""
+
+    told, true = None, None
+
+    def before(self, start):
+        return {**start, "watermark": self.true} if start.get("watermark", 0) == self.told else start
+
+    def after(self, start, end):
+        if not self.run.source_progress()["paused"]:
+            return end
+        self.true = end["watermark"]
+        self.told = self.true + 600 * SECOND_MS
+        return {**end, "watermark": self.told}
+
+
+class WatermarkIsOfTheFuture(Changed):
+    """Takes a row that is held for the next one when nothing else is left to read."""
+
+    def latest_offset(self, start, *limits):
+        end = super().latest_offset(start, *limits)
+        return {**end, "watermark": IN_THE_YEAR_2200_MS} if end == unpacked(start) else end
+
+
 class CountsNoLateRows(Around):
     def source_progress(self):
         return {**(self.run.source_progress() or {}), "lateRowsTotal": 0}
@@ -205,9 +230,11 @@ MUTANTS = [
     planning("a small split is starved", "ALIGN-8", "split 1 gives nothing to 3 batches", OnlyTheLargest),
     planning("without alignment a split is starved", "ALIGN-9", "split 1 gives nothing to 3 batches", OnlyTheLargest),
     enumerating("a finished split holds the others", "ALIGN-10", LEFT, NeverComplete),
+    planning("nobody waits for a split that may grow", "ALIGN-10", "may still get rows", of_another(unaligned)),
     planning("a split at its end holds a bounded run", "ALIGN-11", "1#2", IgnoresBoundedRuns),
     planning("an idle split lets go at once", "ALIGN-12", "quiet for 29 s only", idle_at_once),
     planning("a paused split becomes idle", "ALIGN-13", "'split-1' became idle", PausedIsIdle),
+    planning("the watermark passes paused rows", "ALIGN-13", "at or before the watermark", WatermarkPassesPausedRows),
     planning("idle splits are forgotten by a restart", "ALIGN-14", "", forgetting("idle")),
     planning("a split that wakes holds nobody", "ALIGN-15", "split 0 woke, and stands at", OnceIdleAlwaysIdle),
     enumerating("an empty split holds the others", "ALIGN-16", LEFT, LatestIsZeroWithoutARow),
@@ -226,5 +253,6 @@ MUTANTS = [
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),
     planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOutBesideIgnoredRows),
+    planning("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),
     Mutant("the future is not held", "ALIGN-25", ("before its time has come",), sinful(source=DoesNotHold)),
 ]
