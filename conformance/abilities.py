@@ -15,7 +15,7 @@ class Ability(Enum):
     """An ability that rules need, and that a connector may lack."""
 
     MANY_SPLITS = "there can be more than one split"
-    LATE_SPLITS = "a query finds splits that are created while it runs"
+    NEW_SPLITS = "a query finds splits that are created while it runs"
     GROWING_SPLITS = "rows that are appended later come in the same split"
     FINITE_SPLITS = "a split can be complete: the writer has finish()"
     REMOVABLE_SPLITS = "a split can be deleted: the writer has remove()"
@@ -41,7 +41,7 @@ FAULTS = frozenset({Ability.FAULT_DISCONNECT, Ability.FAULT_SLOW, Ability.FAULT_
 """All faults of the other side; a file, for example, has no connection that could break."""
 
 _IMPLIES: Mapping[Ability, frozenset[Ability]] = {
-    Ability.LATE_SPLITS: frozenset({Ability.MANY_SPLITS}),
+    Ability.NEW_SPLITS: frozenset({Ability.MANY_SPLITS}),
     Ability.REMOVABLE_SPLITS: frozenset({Ability.MANY_SPLITS}),
     Ability.HOLES: frozenset({Ability.ROW_POSITIONS}),
 }

@@ -71,11 +71,11 @@ class _Life(RuleBasedStateMachine):
     @precondition(lambda self: self.can(Ability.MANY_SPLITS) and len(self.scenario.lab.splits) < _MOST_SPLITS)
     @rule(begin=st.sampled_from([0, 0, 5, 60, 1000]), rows=st.lists(_GAPS, max_size=4))
     def new_split(self, begin: int, rows: list[int]) -> None:
-        if self.scenario.started and not self.can(Ability.LATE_SPLITS):
+        if self.scenario.started and not self.can(Ability.NEW_SPLITS):
             return
         self.scenario.new_split(*([begin, *rows] if rows else []))
 
-    @precondition(lambda self: self.can(Ability.GROWING_SPLITS) or self.can(Ability.LATE_SPLITS))
+    @precondition(lambda self: self.can(Ability.GROWING_SPLITS) or self.can(Ability.NEW_SPLITS))
     @rule(which=st.integers(0, 4), rows=_ROWS)
     def append(self, which: int, rows: list[int]) -> None:
         split = self.pick(which)

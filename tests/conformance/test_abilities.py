@@ -25,7 +25,7 @@ def test_opting_out_makes_another_set_of_abilities():
 @pytest.mark.parametrize(
     ("lacking", "implied"),
     [
-        (Ability.MANY_SPLITS, {Ability.LATE_SPLITS, Ability.REMOVABLE_SPLITS}),
+        (Ability.MANY_SPLITS, {Ability.NEW_SPLITS, Ability.REMOVABLE_SPLITS}),
         (Ability.ROW_POSITIONS, {Ability.HOLES}),
     ],
 )
@@ -37,8 +37,8 @@ def test_what_makes_no_sense_without_another_goes_with_it(lacking, implied):
 
 
 def test_its_own_reason_comes_before_that_of_another():
-    abilities = Abilities().not_yet(Ability.MANY_SPLITS, "too early").cannot(Ability.LATE_SPLITS, "one folder")
-    assert str(abilities.lacking(Ability.LATE_SPLITS)) == "cannot: one folder"
+    abilities = Abilities().not_yet(Ability.MANY_SPLITS, "too early").cannot(Ability.NEW_SPLITS, "one folder")
+    assert str(abilities.lacking(Ability.NEW_SPLITS)) == "cannot: one folder"
 
 
 def test_opting_out_needs_a_reason_and_is_done_once():

@@ -87,7 +87,7 @@ def check_a_split_that_is_gone_stops_nobody(lab: Lab) -> None:
     tested="With lateSplits=admit, a split with rows behind the watermark appears, and a split with rows ahead of it.",
     passes="All rows are delivered. The watermark does not go back. The progress counts the late rows.",
     look_at=("starts() with first=False", "peek() of a split that was just discovered"),
-    needs=(Ability.LATE_SPLITS, Ability.COUNTED_POSITIONS),
+    needs=(Ability.NEW_SPLITS, Ability.COUNTED_POSITIONS),
     witness=("a late split",),
     source=_LATE,
 )
@@ -122,7 +122,7 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
     passes="No row is read 10 s or more past the oldest unread row, late rows included. All rows are delivered. The "
     "watermark does not go back.",
     look_at=("peek() of a split that was just discovered", "lookup() of such a split"),
-    needs=(Ability.LATE_SPLITS,),
+    needs=(Ability.NEW_SPLITS,),
     witness=("a late split",),
     source=_LATE,
 )
@@ -146,7 +146,7 @@ def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
     tested="With lateSplits=fail, a split with rows behind the watermark appears.",
     passes="The query ends with a TidegateError before it has delivered all rows of the split.",
     look_at=("peek() of a split that was just discovered",),
-    needs=(Ability.LATE_SPLITS,),
+    needs=(Ability.NEW_SPLITS,),
     witness=("a late split",),
     source=_LATE,
 )

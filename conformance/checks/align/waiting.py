@@ -278,7 +278,7 @@ def check_a_bounded_run_reads_all_there_was_at_its_start_and_no_more(lab: Lab) -
     later = set[str]()
     if lab.can(Ability.GROWING_SPLITS):
         later = {row.key for row in first.append_each(*after(41, 95))}
-    elif lab.can(Ability.LATE_SPLITS):
+    elif lab.can(Ability.NEW_SPLITS):
         later = set(lab.split(*after(41, 95)).keys)
     query.rest()
     query.stop()

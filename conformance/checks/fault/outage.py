@@ -204,5 +204,5 @@ def _more(lab: Lab, first: int) -> None:
     if lab.can(Ability.GROWING_SPLITS):
         lab.splits[0].append_each(*times)
     else:
-        lab.skip_without([Ability.LATE_SPLITS])
+        lab.skip_without([Ability.NEW_SPLITS])
         lab.split(*times)

@@ -56,7 +56,7 @@ def check_a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
         lab.tell("read it again")
         _expect_same(lab, f"reading 1 and {reading}", first, _whole(lab, source, ranges, enumerator))
     split.append_each(*after(5, 6))
-    if lab.can(Ability.LATE_SPLITS):
+    if lab.can(Ability.NEW_SPLITS):
         lab.split(*after(0, 1))
     lab.discovered(enumerator)
     lab.tell("read the first ranges again")

@@ -100,7 +100,7 @@ def check_a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     lab.expect(not again, f"a second run without new rows delivers {again[:3]}")
     if lab.can(Ability.GROWING_SPLITS):
         first.append_each(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
-    if lab.can(Ability.LATE_SPLITS):
+    if lab.can(Ability.NEW_SPLITS):
         lab.split(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
     stream.run()
     lab.compare(stream.delivered, in_order=False)
@@ -167,7 +167,7 @@ def check_a_running_stream_takes_what_comes(lab: Lab) -> None:
         if lab.can(Ability.GROWING_SPLITS):
             first.append_each(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
             stream.await_rows(query)
-        if lab.can(Ability.LATE_SPLITS):
+        if lab.can(Ability.NEW_SPLITS):
             lab.split(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
             stream.await_rows(query)
     lab.compare(stream.delivered, in_order=False)

@@ -76,7 +76,7 @@ def check_a_query_begins_with_the_rows_that_are_left(lab: Lab) -> None:
     old.trim(2)
     query = Query(lab, lab.source())
     query.run_until_read(old.rows[2:])
-    if lab.can(Ability.LATE_SPLITS):
+    if lab.can(Ability.NEW_SPLITS):
         late = lab.split(*after(4, 5))
         late.trim(1)
         query.run_until_read(late.rows[1:])

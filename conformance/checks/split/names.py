@@ -16,8 +16,8 @@ from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.contract import Source
 
 __all__ = [
-    "check_a_late_split_is_read_from_its_beginning",
-    "check_a_late_split_is_read_though_the_stream_begins_at_the_end",
+    "check_a_new_split_is_read_from_its_beginning",
+    "check_a_new_split_is_read_though_the_stream_begins_at_the_end",
     "check_a_restart_finds_the_same_splits",
     "check_a_split_keeps_its_name",
     "check_another_process_finds_the_same_splits",
@@ -33,37 +33,37 @@ _SPLIT_ID = "SplitId: the permanent name of a split"
 
 @rule(
     "SPLIT-1",
-    "a late split is read from its beginning",
+    "a new split is read from its beginning",
     purpose="Otherwise the query loses the first rows of a split that appears during the run.",
     tested="A query reads one split. A second split with rows appears, and the query continues.",
     passes="The query delivers every row once and in order, including the first row of the second split.",
     look_at=("starts() with first=False", "a discover() that searches only once"),
-    needs=(Ability.LATE_SPLITS,),
-    witness=("a split that came late",),
+    needs=(Ability.NEW_SPLITS,),
+    witness=("a split that came later",),
     source="SplitEnumerator.starts; FLINK-29319",
 )
-def check_a_late_split_is_read_from_its_beginning(lab: Lab) -> None:
+def check_a_new_split_is_read_from_its_beginning(lab: Lab) -> None:
     """Let a split appear while a query runs."""
     first = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     query = Query(lab, lab.source())
     query.run_until_read(first.rows)
     late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
     query.run_until_read(late.rows)
-    lab.saw("a split that came late")
+    lab.saw("a split that came later")
     lab.compare(query.delivered)
 
 
 @rule(
     "SPLIT-2",
-    "a late split is read from its beginning, though the stream begins at the end",
+    "a new split is read from its beginning, though the stream begins at the end",
     purpose="A user who skips existing rows does not want to lose later ones.",
     tested="A query that begins at the end runs until it has nothing to do. Then a split with rows appears.",
     passes="The query delivers all rows of the new split, and no row that existed before.",
     look_at=("starts() with first=False: ignore the option", "a start that is looked up a second time"),
-    needs=(Ability.LATE_SPLITS, Ability.START_AT_END),
+    needs=(Ability.NEW_SPLITS, Ability.START_AT_END),
     source="SplitEnumerator.starts",
 )
-def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
+def check_a_new_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
     """Begin at the end, and let a split appear."""
     old = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     query = Query(lab, lab.source_at_end())
@@ -144,7 +144,7 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
     first = lab.keys(lab.read(source, known, enumerator))
     for number in range(2, 5):
         grows.append(BEGIN_MS + number * SECOND_MS)
-        if lab.can(Ability.LATE_SPLITS):
+        if lab.can(Ability.NEW_SPLITS):
             lab.split(BEGIN_MS + number * SECOND_MS)
         splits = lab.discovered(enumerator)
         extents = enumerator.extents(splits)
@@ -232,7 +232,7 @@ def check_each_row_is_in_one_split(lab: Lab) -> None:
     """Read all splits that several discoveries found."""
     source = lab.source()
     enumerator = lab.enumerator(source)
-    for number in range(3 if lab.can(Ability.LATE_SPLITS) else 1):
+    for number in range(3 if lab.can(Ability.NEW_SPLITS) else 1):
         lab.split(BEGIN_MS + number * SECOND_MS)
         lab.discovered(enumerator)
         for split in lab.splits:
@@ -255,7 +255,7 @@ def check_each_row_is_in_one_split(lab: Lab) -> None:
 def check_no_row_is_assigned_twice(lab: Lab) -> None:
     """Read splits that come and grow."""
     query = Query(lab, lab.source())
-    for number in range(3 if lab.can(Ability.LATE_SPLITS) else 1):
+    for number in range(3 if lab.can(Ability.NEW_SPLITS) else 1):
         lab.split(BEGIN_MS + number * SECOND_MS)
         query.run_until_read(lab.rows)
         for split in lab.splits:

@@ -118,7 +118,7 @@ def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
     passes="Each query delivers every row of the new split once. A query that begins at the end delivers no earlier "
     "row.",
     look_at=("starts() with first=False", "a run with a state that takes its first discovery for that of a new query"),
-    needs=(Ability.LATE_SPLITS,),
+    needs=(Ability.NEW_SPLITS,),
     source="SplitEnumerator.starts: they appeared later and must be read from their beginning",
 )
 def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> None:
@@ -192,7 +192,7 @@ def check_a_batch_that_was_logged_comes_again(lab: Lab) -> None:
     query.crash()
     for split in splits:
         split.append(BEGIN_MS + 60 * SECOND_MS, BEGIN_MS + 61 * SECOND_MS)
-    if lab.can(Ability.LATE_SPLITS):
+    if lab.can(Ability.NEW_SPLITS):
         lab.split(BEGIN_MS)
     query.start()
     query.expect_same(first, query.batches[0], "batch 0, read before and after a crash")

@@ -98,7 +98,7 @@ def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
     passes="No batch has a smaller watermark than the batch before it. Once a batch has a watermark, every later "
     "batch has one.",
     look_at=("latest(): a time that becomes smaller though no row was deleted",),
-    needs=(Ability.LATE_SPLITS,),
+    needs=(Ability.NEW_SPLITS,),
     witness=("a watermark", "older rows"),
     source=_FORMULA,
 )

@@ -322,7 +322,7 @@ MUTANTS = [
     ),
     Mutant("splits are looked for once", "SPLIT-1", ("all are missing, 1#0 to 1#1",), sinful(enumerator=LooksOnce)),
     Mutant(
-        "late splits begin as the option says for the first",
+        "new splits begin as the option says for the first",
         "SPLIT-2",
         ("not all delivered", "all are missing, 1#0 to 1#1"),
         sinful(enumerator=StartsLateSplitsAsTheOptionSays),
