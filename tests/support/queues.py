@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import logging
+import threading
+from unittest import mock
 from urllib.parse import quote_plus
 
 import boto3
@@ -19,7 +22,13 @@ class QueueServer:
 
     def __enter__(self):
         from moto.server import ThreadedMotoServer  # most runs of tests need no queue, and moto loads for long
+        from moto.sqs.models import Queue as MotoQueue
 
+        # Deleting a message makes a new list of all others, which would undo what another thread did meanwhile.
+        lock = threading.Lock()
+        methods = {name: _locked(getattr(MotoQueue, name), lock) for name in ("add_message", "delete_message")}
+        self._locks = mock.patch.multiple(MotoQueue, **methods)
+        self._locks.start()
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it prints each request
         self._server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
         self._server.start()
@@ -36,6 +45,16 @@ class QueueServer:
     def __exit__(self, *_):
         self.client.close()
         self._server.stop()
+        self._locks.stop()
+
+
+def _locked(method, lock):
+    @functools.wraps(method)
+    def locked(*arguments):
+        with lock:
+            return method(*arguments)
+
+    return locked
 
 
 class Queue:
