@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate import WatermarkStrategy
+from tidegate.conformance.lab.spark.connect_turn import await_connect_turn
 
 
 def main():
     servers, topic, folder = sys.argv[1:]
+    await_connect_turn()
     spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     tidegate.register(spark)
     by_name = spark.read.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.elsewhere import Elsewhere
 from tidegate.conformance.lab.lab import Lab
+from tidegate.conformance.lab.spark.connect_turn import await_connect_turn
 from tidegate.conformance.lab.spark.session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.contract import Source
@@ -70,6 +71,7 @@ def read_on_cluster(source: Source, key: str, checkpoint: str) -> Delivered:
 
 def read_by_connect(source: Source, key: str, checkpoint: str, files: str) -> list[str]:
     """Stream through Spark Connect, whose client has no Java, and whose server is another process."""
+    await_connect_turn()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # of the server
     with warnings.catch_warnings():
         # The server that it starts uses them all, and then warns that most cannot be set again.
