@@ -60,7 +60,9 @@ def find_outcome(
         now_ms = _complete_and_read(standing, splits, cut_ms)
     else:
         held = _held(splits, reached, limits)
-        told = {s: at_ms for s, at_ms in reached.items() if s not in held} | standing.latest(index, held, positions)
+        told = reached
+        if held:
+            told = {s: reached[s] for s in reached.keys() - held} | standing.latest(index, held, positions)
         now_ms = _watermark(standing, splits, holding - held, told, cut_ms, limits.out_of_orderness_ms)
         now_ms = _before_held(now_ms, [reached[s] for s in held - standing.admitted], limits.out_of_orderness_ms)
     watermark_ms = advanced(before.watermark_ms, now_ms)
