@@ -348,7 +348,8 @@ class World:
         if (horizon_ms := self.limits.horizon_ms) is not None:
             logs = [*self.logs.items(), *self.gone.items()]
             read = [e.time_ms for s, log in logs for e in log.records(0, planned.progress.positions[s])]
-            due = [e.time_ms for _, log in logs for e in log.records() if e.time_ms < horizon_ms]
+            due = [e.time_ms for s, log in self.logs.items() for e in log.records(0, self.end_of(s))]
+            due = [at_ms for at_ms in due if at_ms < horizon_ms]
             assert after_ms < max(read + due), "a record that is held moves it"
         leaving = {SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED}
         for split, log in self.logs.items():

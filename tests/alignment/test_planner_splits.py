@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.alignment.model import World, log, states
+from tests.alignment.model import Entry, World, log, states
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
@@ -176,3 +176,13 @@ class TestHorizon:
         world.drain()
         assert world.read("held") == [5, 5_000]
         assert world.progress.watermark_ms == 4_999
+
+    def test_the_watermark_does_not_pass_it_though_others_were_read_before_the_clock_went_back(self) -> None:
+        world = World({"a": log(0, 1_500), "b": log(0)}, Limits(horizon_ms=2_000))
+        world.drain()
+        world.limits = Limits(horizon_ms=1_000)
+        world.logs["b"].entries.append(Entry(1, 1_200))
+        world.logs["b"].append(1)
+        world.drain()
+        assert world.read("b") == [0]
+        assert world.progress.watermark_ms == 1_199

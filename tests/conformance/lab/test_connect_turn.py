@@ -33,13 +33,16 @@ def waits_for_a_lock(process):
 
 
 def test_a_driver_waits_until_another_has_ended_even_by_a_kill(tmp_path):
-    with driver(tmp_path) as first, driver(tmp_path / ".") as second:
+    with driver(tmp_path) as first, driver(tmp_path) as second:
         drivers = [first, second]
-        for each in drivers:
-            assert each.stdout.readline() == "waits\n"
-        await_that(lambda: any(map(waits_for_a_lock, drivers)))
-        waiting, running = sorted(drivers, key=waits_for_a_lock, reverse=True)
-        assert running.stdout.readline() == "has its turn\n"
-        running.kill()
-        assert waiting.stdout.readline() == "has its turn\n"
-        waiting.kill()
+        try:
+            for each in drivers:
+                assert each.stdout.readline() == "waits\n"
+            await_that(lambda: any(map(waits_for_a_lock, drivers)))
+            waiting, running = sorted(drivers, key=waits_for_a_lock, reverse=True)
+            assert running.stdout.readline() == "has its turn\n"
+            running.kill()
+            assert waiting.stdout.readline() == "has its turn\n"
+        finally:
+            for each in drivers:
+                each.kill()
