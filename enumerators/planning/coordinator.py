@@ -348,8 +348,9 @@ class SourceCoordinator:
             standing = replace(standing, complete_ms=self._completeness(opened.enumerator).until_ms)
         while True:
             planned = plan(standing, self._membership.bound(standing), index, limits)
-            # The first offset always differs, or the starts would not be fixed.
-            is_same = not first and planned.progress == before.progress
+            # The first offset always differs, or the starts would not be fixed.  Other records with the same positions
+            # are news, too: a topic was recreated, and was filled as far as before.
+            is_same = not first and not current.starts and planned.progress == before.progress
             is_nothing = is_same and not self._membership.has_news(before.group)
             held_by = self._membership.holder(planned) if is_nothing and self._is_bounded else None
             if held_by is None or not self._membership.wait(held_by):
