@@ -13,7 +13,7 @@ from random import Random
 from tidegate.alignment.batch import Cuts, at_ends, at_starts, cut_at_one_time, cut_by_position, what_is_left
 from tidegate.alignment.bound import Bound, find_bound
 from tidegate.alignment.budget import UNLIMITED, Cost, split_rows
-from tidegate.alignment.cuts import Cut, Cutter
+from tidegate.alignment.cuts import Cutter
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.outcome import find_outcome
@@ -133,6 +133,6 @@ class _Batch:
         inside = {s: cut.position for s, cut in cuts.items() if s in self._spans and cut.position < self._spans[s].end}
         heads = self._index.heads(inside)
         return {
-            s: cut if (head := heads.get(s)) is None else Cut(cut.position, head.event_time_ms)
+            s: cut if (head := heads.get(s)) is None else cut._replace(next_ms=head.event_time_ms)
             for s, cut in cuts.items()
         }

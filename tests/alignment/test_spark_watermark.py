@@ -135,6 +135,7 @@ def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type
     while world.unread("late") and world.unread("a"):
         planned = world.plan()
         assert planned.splits["late"].late
+        assert planned.splits["late"].exact is (source is KafkaLike)
         after = planned.progress.positions
         assert after["a"] + after["b"] > before["a"] + before["b"], "a late split has all of the budget"
         assert after["late"] > before["late"], "a late split starves"
