@@ -20,7 +20,7 @@ from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.index import ManifestIndex
 from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.enumerators.s3.manifests.standing import Standing, Step
+from tidegate.enumerators.s3.standing import Standing, Step
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.query_folder import QueryFolder
 from tidegate.enumerators.s3.state.rereads import RereadRequests
@@ -152,7 +152,7 @@ class S3Enumerator(ManifestIndex):
         for split in self._committed:
             self.manifest(split)
         stored = self._standing.snapshot
-        self._discovery.restore(stored.between)
+        self._discovery.restore(stored.listed_ms)
         if stored.seen is not None:
             age_ms = self._discovery.seen.max_age_ms
             self._discovery.seen = SeenObjects.restored(stored.seen, self._folder.ledger.read, age_ms)
@@ -169,9 +169,8 @@ class S3Enumerator(ManifestIndex):
         else:
             self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
-        # Only when all is restored, because another attempt needs it.  If another implementation finds objects now,
-        # values that it does not store must not come back.
-        kept = replace(stored, clean=None, rereads={}, between={}, folders=None)
+        # Only when all is restored, because another attempt needs it.  What this run does not store must not come back.
+        kept = replace(stored, clean=None, rereads={}, listed_ms=None, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
@@ -192,9 +191,9 @@ class S3Enumerator(ManifestIndex):
             # A marker without objects does not create a manifest.  The offset with the next manifest certainly holds
             # it.
             number += 1
-        between = self._discovery.settle(number)
+        listed_ms = self._discovery.settle(number)
         noted = None if folders is None else folders.to_json()
-        snapshot = replace(self._standing.snapshot, between=between, folders=noted)
+        snapshot = replace(self._standing.snapshot, listed_ms=listed_ms, folders=noted)
         self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders
 
     def _adopt(self, step: Step) -> None:

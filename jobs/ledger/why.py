@@ -183,7 +183,7 @@ def _then(source: S3Source) -> str:
 
 
 def _next_round(source: S3Source) -> str:
-    misses = source.queue_url is not None or source.use_incremental_listing
+    misses = source.queue_url is not None
     return "the next listing of all objects at the latest" if misses else "the next discovery round"
 
 

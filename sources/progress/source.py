@@ -122,8 +122,8 @@ class SourceProgress:
         right up to their disorder.
     overshoot: by how much the batch passes the bound, because chunks of objects are read whole; 0 if it does not.
     metrics: the connector's own metrics.  ``tidegate_s3`` has ``approximateQueueSize``, the waiting notifications, if
-        there is a queue.  It counts for this run ``numFilesLeftOut``, with useIncrementalListing
-        ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
+        there is a queue.  It counts for this run ``numFilesLeftOut``, and with cleanSource
+        ``numFilesCleaned`` and ``numFilesNotCleaned``.
     bad_records_total: the records that the query has set aside, from its first batch to the one before this.  None: the
         source sets none aside.
     time_to_deletion: the time until retention deletes unread records, if it can be estimated; the soonest ten.

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.s3.cleaning.cleaner import Archive
-from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.s3.address import s3_address
 from tidegate.sources.options import Duration, lower_case
@@ -45,19 +45,10 @@ def _queue_url(value: Any) -> Any:
     return value
 
 
-def _sure(value: Any) -> Any:
-    if isinstance(value, str) and value.lower() == "auto":
-        raise ValueError("expected true or false: tidegate does not guess whether keys rise with time")
-    return value
-
-
 def _watermark_from(value: str) -> str:
     parse_markers(value)
     return value
 
-
-_BACKFILL_INTERVAL = timedelta(hours=1)  # the default of incremental listing
-_UNORDERED = ("--x-s3", "--xa-s3")  # suffixes in the names of directory buckets, and of their access points
 
 Path: TypeAlias = Annotated[str, BeforeValidator(_path)]
 QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]
@@ -79,10 +70,8 @@ class S3DiscoveryOptions(BaseModel):
         query begins.
     queue_url: an SQS queue with S3's notifications of new objects.  Objects are then listed when the query begins,
         and once per ``backfill_interval`` if it is given.
-    use_incremental_listing: list only keys after the known ones, because keys rise with time.  All keys are listed
-        once per ``backfill_interval``.
-    backfill_interval: the time between two listings of all objects.  Default: an hour with
-        ``use_incremental_listing``, and no such listing with ``queue_url``.
+    backfill_interval: with ``queue_url``, the time between two listings of all objects, which find what no message
+        told.  Default: no such listing.
     watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.  The watermark follows
         marker objects, which say that their folder is complete.  Streams only.
     clean_source: the fate of an object whose rows are all read and committed.  ``off`` leaves it, ``archive`` moves it
@@ -100,7 +89,6 @@ class S3DiscoveryOptions(BaseModel):
     allow_overwrites: bool = False
     max_file_age: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(days=7)
     queue_url: QueueUrl | None = None
-    use_incremental_listing: Annotated[bool, BeforeValidator(_sure)] = False
     backfill_interval: Annotated[Duration | None, Field(gt=timedelta(0))] = None
     watermark_from: Annotated[str, AfterValidator(_watermark_from)] | None = None
     clean_source: Annotated[Literal["off", "archive", "delete"], BeforeValidator(lower_case)] = "off"
@@ -117,20 +105,8 @@ class S3DiscoveryOptions(BaseModel):
 
     @model_validator(mode="after")
     def _consistent_listing(self) -> Self:
-        if self.use_incremental_listing and self.queue_url is not None:
-            raise ValueError(
-                "useIncrementalListing is true, and queueUrl is set: a queue tells what is new without a listing; "
-                "set one or the other"
-            )
-        if self.use_incremental_listing and self.bucket.endswith(_UNORDERED):
-            raise ValueError(
-                f"useIncrementalListing is true, but {self.bucket!r} is a directory bucket, which lists in no order"
-            )
-        if self.backfill_interval is not None and self.queue_url is None and not self.use_incremental_listing:
-            raise ValueError(
-                "backfillInterval is set, but neither queueUrl nor useIncrementalListing is: every round lists all "
-                "objects then"
-            )
+        if self.backfill_interval is not None and self.queue_url is None:
+            raise ValueError("backfillInterval is set, but queueUrl is not: every round lists all objects then")
         return self
 
     @model_validator(mode="after")
@@ -155,8 +131,7 @@ class S3DiscoveryOptions(BaseModel):
     @property
     def backfill_ms(self) -> int | None:
         """The time from one listing of all objects to the next; None: every round lists all, or only the first."""
-        interval = self.backfill_interval or (_BACKFILL_INTERVAL if self.use_incremental_listing else None)
-        return None if interval is None else milliseconds(interval)
+        return None if self.backfill_interval is None else milliseconds(self.backfill_interval)
 
     @property
     def archive(self) -> Archive | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.samples.check import (
     check_columns,
     check_path_times,

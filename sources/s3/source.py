@@ -18,8 +18,6 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
-from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
-from tidegate.enumerators.s3.discovery.incremental_listing import IncrementalListing
 from tidegate.enumerators.s3.discovery.listing import ObjectListing
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
@@ -198,7 +196,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         warn_of_seconds("startingTimestamp", self.starting_timestamp or 0)
         warn_of_seconds("endingTimestamp", self.ending_timestamp or 0)
         return S3Enumerator(
-            self.discovery(self._listing().pages, self._between_listings()),
+            self.discovery(self._listing().pages, self._notifications()),
             self._ledger(),
             state,
             include_existing=self.include_existing_files,
@@ -210,9 +208,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         )
 
     def discovery(
-        self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
+        self, pages: Callable[[], Generator[Sequence[S3Object]]], notifications: ObjectNotifications | None = None
     ) -> ObjectDiscovery:
-        """Return the discovery, which finds new objects by listings or ``between`` them, and cuts them into chunks."""
+        """Return the discovery, which finds new objects by listings or notifications, and cuts them into chunks."""
         objects = ObjectDiscovery(
             pages,
             self._format(self._store()),
@@ -220,7 +218,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             SeenObjects(milliseconds(self.max_file_age)),
             allow_overwrites=self.allow_overwrites,
             ignore_corrupt=self.ignore_corrupt_files,
-            between=between,
+            notifications=notifications,
         )
         objects.folders = self._folders()
         return objects
@@ -317,14 +315,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             rules.markers, lambda folder: ObjectListing(connection, bucket, replace(rules, prefix=folder)).pages()
         )
 
-    def _between_listings(self) -> BetweenListings | None:
-        rules = self.listing_rules
-        if self.queue_url is not None:
-            queue = NotificationQueue(self.connection, self.queue_url)
-            return ObjectNotifications(queue, self._store(), rules, self.backfill_ms)
-        if self.use_incremental_listing:
-            return IncrementalListing(self._listing().pages, rules.prefix, self.backfill_ms)
-        return None
+    def _notifications(self) -> ObjectNotifications | None:
+        if self.queue_url is None:
+            return None
+        queue = NotificationQueue(self.connection, self.queue_url)
+        return ObjectNotifications(queue, self._store(), self.listing_rules, self.backfill_ms)
 
     @property
     def location_connection(self) -> S3ConnectionConfig:

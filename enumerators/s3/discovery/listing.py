@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.retry import Deadline, TransientError
@@ -16,7 +16,7 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import s3_error
 from tidegate.readers.s3.store import s3_object
 
-__all__ = ["ListingRules", "ObjectListing"]
+__all__ = ["ObjectListing"]
 
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
 MOST_PAGES = 2 * MOST_THREADS  # pages that wait to be taken
@@ -53,11 +53,8 @@ class ObjectListing:
         self._bucket = bucket
         self._rules = rules
 
-    def pages(self, start_after: str | None = None) -> Generator[list[S3Object], None, None]:
+    def pages(self) -> Generator[list[S3Object], None, None]:
         """Yield all objects, each once, up to 1,000 at a time; in the order of the keys in one folder only.
-
-        start_after: list only later keys, in the order of their UTF-8 bytes; if keys rise with time, the last key of
-            the previous round.
 
         An object that comes or goes meanwhile may be listed or not.  At most 16 pages wait to be taken.  A failed
         request is repeated until ``deadline_s``.  The iterator's threads end with it; it waits for requests that are
@@ -66,7 +63,7 @@ class ObjectListing:
         Raises OptionError if there is no such bucket, DeadlineError if the endpoint fails or is silent for too long,
         ConnectorError if it refuses.
         """
-        listing = _Listing(self._config, self._bucket, self._rules, start_after)
+        listing = _Listing(self._config, self._bucket, self._rules)
         try:
             yield from listing
         finally:
@@ -76,8 +73,8 @@ class ObjectListing:
 class _Listing:
     """A running listing: threads take stretches and put pages."""
 
-    def __init__(self, config: S3ConnectionConfig, bucket: str, rules: ListingRules, start_after: str | None) -> None:
-        self._config, self._bucket, self._rules, self._start_after = config, bucket, rules, start_after
+    def __init__(self, config: S3ConnectionConfig, bucket: str, rules: ListingRules) -> None:
+        self._config, self._bucket, self._rules = config, bucket, rules
         self._changed = threading.Condition()
         self._stretches: deque[_Stretch] = deque()
         self._pages: deque[list[S3Object]] = deque()
@@ -150,12 +147,11 @@ class _Listing:
 
     def _list(self, stretch: _Stretch) -> Iterator[list[S3Object]]:
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": stretch.prefix, "MaxKeys": KEYS_PER_PAGE}
-        after = self._after(stretch)
-        if after is not None:
-            request["StartAfter"] = after
+        if stretch.folders is not None:
+            request["StartAfter"] = stretch.folders[0]
         if stretch.level is not None:
             request["Delimiter"] = "/"
-        folders = self._folder_of_start(stretch)
+        folders: list[str] = []
         for answer in self._answers(request):
             objects = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
             folders += [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
@@ -163,7 +159,7 @@ class _Listing:
             if stretch.folders is not None and objects and _folder(stretch, objects[-1].key) > stretch.folders[1]:
                 break
         if stretch.level is not None:
-            self._add(_stretches_of(stretch, [f for f in dict.fromkeys(folders) if self._is_wanted(f)]))
+            self._add(_stretches_of(stretch, list(filter(self._rules.enters, folders))))
 
     def _answers(self, request: dict[str, Any]) -> Iterator[Any]:
         """Yield the pages of a listing as boto3 returns them."""
@@ -196,24 +192,9 @@ class _Listing:
     def _address(self) -> str:
         return f"s3://{self._bucket}/{self._rules.prefix}"
 
-    def _after(self, stretch: _Stretch) -> str | None:
-        """Return the key after which a stretch begins, unless it begins with its prefix."""
-        first = [] if stretch.folders is None else [stretch.folders[0]]
-        return max([*first, self._start_after or ""]) or None
-
-    def _folder_of_start(self, stretch: _Stretch) -> list[str]:
-        """Return the folder of ``start_after``, whose rest may be wanted: some endpoints do not list it then."""
-        start_after = self._start_after or ""
-        is_below = start_after.startswith(stretch.prefix) and "/" in start_after[len(stretch.prefix) :]
-        return [_folder(stretch, start_after)] if is_below and stretch.level is not None else []
-
     def _is_in(self, stretch: _Stretch, key: str) -> bool:
         first, last = stretch.folders or ("", "")
         return stretch.folders is None or (first <= _folder(stretch, key) <= last and "/" in key[len(stretch.prefix) :])
-
-    def _is_wanted(self, folder: str) -> bool:
-        start_after = self._start_after or ""
-        return self._rules.enters(folder) and (folder >= start_after or start_after.startswith(folder))
 
 
 def _stretches_of(parent: _Stretch, folders: list[str]) -> list[_Stretch]:

@@ -11,15 +11,14 @@ from concurrent.futures import CancelledError, Executor, Future
 from contextlib import closing
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
-from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
 from tidegate.enumerators.s3.discovery.left_out import LeftOut
 from tidegate.enumerators.s3.discovery.marked_folders import FolderRound, MarkedFolders
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, counted
@@ -43,7 +42,7 @@ class ObjectDiscovery:
         out, with a warning.
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
     left_out: an attribute: the objects that were left out, with the reasons.
-    between: finds objects in the rounds between full listings; None: every round is a full listing.
+    notifications: tell of new objects between full listings; None: every round is a full listing.
     folders: an attribute: the folders that markers call complete; None: there are no markers.
     """
 
@@ -56,12 +55,12 @@ class ObjectDiscovery:
         *,
         allow_overwrites: bool = False,
         ignore_corrupt: bool = False,
-        between: BetweenListings | None = None,
+        notifications: ObjectNotifications | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
         self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
-        self._between = between
+        self._notifications = notifications
         self.folders: MarkedFolders | None = None
         self._stopped = threading.Event()
         self.left_out = LeftOut()
@@ -69,32 +68,35 @@ class ObjectDiscovery:
     def stop(self) -> None:
         """Let a round in another thread raise CancelledError soon."""
         self._stopped.set()
-        if self._between is not None:
-            self._between.stop()
+        if self._notifications is not None:
+            self._notifications.stop()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from the values of ``settle`` in a stored offset's snapshot."""
-        if self._between is not None:
-            self._between.restore(state)
+    def restore(self, listed_ms: int | None) -> None:
+        """Continue from the value of ``settle`` in a stored offset's snapshot."""
+        if self._notifications is not None:
+            self._notifications.restore(listed_ms)
 
-    def settle(self, number: int) -> Mapping[str, Any]:
+    def settle(self, number: int) -> int | None:
         """Learn that the objects found so far are stored once a manifest with this or a greater number is.
 
         number: the greatest of the manifests that are not read to their end; 0: there are none, and all objects are
             stored.
 
-        Called after each round that ended well.  Returns the values that the snapshot holds for ``restore``.
+        Called after each round that ended well.  Returns the value that the snapshot holds for ``restore``.
         """
-        return {} if self._between is None else self._between.settle(number)
+        return None if self._notifications is None else self._notifications.settle(number)
 
     def stored(self, number: int) -> None:
         """Learn that a stored offset names a manifest with this number."""
-        if self._between is not None:
-            self._between.stored(number)
+        if self._notifications is not None:
+            self._notifications.stored(number)
 
     def metrics(self) -> Mapping[str, int]:
         """Return the metrics of this run."""
-        return {"numFilesLeftOut": self.left_out.count, **({} if self._between is None else self._between.metrics())}
+        return {
+            "numFilesLeftOut": self.left_out.count,
+            **({} if self._notifications is None else self._notifications.metrics()),
+        }
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
         """Run one round, and return the chunks of new objects.
@@ -107,7 +109,7 @@ class ObjectDiscovery:
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
         sorter = ChunkSorter()
-        lists = self._between is None or self._between.begin_round(begun_ms)
+        lists = self._notifications is None or self._notifications.begin_round(begun_ms)
         folders = None if self.folders is None else self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
 
@@ -122,7 +124,7 @@ class ObjectDiscovery:
                         if folders is not None and existing:
                             folders.add(self._holding(some))
                         sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
-        seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
+        seen.end_round(begun_ms if self._notifications is None else self._notifications.end_round(begun_ms))
         self.seen = seen
         if self.folders is not None and folders is not None:
             self.folders.end_round(folders)
@@ -133,9 +135,9 @@ class ObjectDiscovery:
     ) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
         if lists:
             yield self._pages
-        # The next round finds objects that came after the listing.
-        if self._between is not None and existing and (not lists or self._between.asked_in_all_rounds):
-            yield self._between.pages
+        # Even if it lists: while a bounded run lists, nobody else takes the messages that arrive.
+        if self._notifications is not None and existing:
+            yield self._notifications.pages
         if folders is not None and self.folders is not None:
             for folder in folders.unsettled():
                 yield partial(self.folders.pages, folder)
@@ -154,8 +156,6 @@ class ObjectDiscovery:
                 raise CancelledError
             page = listed if folders is None else folders.without_markers(listed)
             new, overwritten = seen.sift(page)
-            if self._between is not None:
-                self._between.saw(page, new)
             yield from new
             if self._allow_overwrites:
                 yield from overwritten

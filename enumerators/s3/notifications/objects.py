@@ -7,11 +7,9 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import CancelledError
 from itertools import islice
-from typing import Any, ClassVar
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
-from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
-from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S, HeldMessages
 from tidegate.enumerators.s3.notifications.messages import created_objects
 from tidegate.enumerators.s3.notifications.queue import LONGEST_HIDDEN_S, Message, NotificationQueue, QueueState
@@ -29,24 +27,27 @@ _PAGE = 256
 _MOST_KNOWN = 10_000
 
 
-class ObjectNotifications(BetweenListings):
-    """Discovers objects by notifications, and holds the messages that must not be deleted yet.
+class ObjectNotifications:
+    """Discovers objects by notifications, and holds the messages that must not be deleted yet; one for each run.
 
     store: the bucket.  It is asked for each named object, which may have been deleted or overwritten since.
     rules: the rules for the objects, as for a listing of the bucket.
+    backfill_ms: the time between full listings, which find what no message told (Auto Loader: backfillInterval); None:
+        there is only the first one.
+
+    Each round calls ``begin_round``, ``pages`` and ``end_round``, in this order.  A round that fails does not end, and
+    the objects that it saw do not count.
 
     A malformed message is left to the queue's redrive policy.  It is not deleted, and comes again less and less
     often, so it does not delay other messages.
     """
 
-    # While a bounded run lists, nobody else takes the messages that arrive.
-    asked_in_all_rounds: ClassVar[bool] = True
-
     def __init__(
         self, queue: NotificationQueue, store: ObjectStore, rules: ListingRules, backfill_ms: int | None
     ) -> None:
-        super().__init__(backfill_ms)
-        self._queue, self._store, self._rules = queue, store, rules
+        self._queue, self._store, self._rules, self._backfill_ms = queue, store, rules, backfill_ms
+        self._listed_ms: int | None = None
+        self._lists = False
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None
         self._stopped = threading.Event()
@@ -54,20 +55,43 @@ class ObjectNotifications(BetweenListings):
         self._known: set[str] = set()
         self._malformed_count = 0
 
+    def begin_round(self, now_ms: int) -> bool:
+        """Begin a round, and return whether it lists all objects, too.
+
+        now_ms: ms since the epoch; the interval begins with the last round that listed all objects.
+        """
+        if self._listed_ms is None:
+            self._lists = True
+        else:
+            # If the clock was ahead then, it does not show when the next one is due.
+            age_ms = now_ms - self._listed_ms
+            self._lists = self._backfill_ms is not None and not 0 <= age_ms < self._backfill_ms
+        return self._lists
+
     def end_round(self, begun_ms: int) -> int:
         """Note that a round ended well, and return the time in ms up to which all objects are known.
 
         begun_ms: when the round began.
         A message is at most as old as the queue's retention.  The next listing shows objects since the last listing.
         """
+        if self._lists:
+            self._listed_ms = begun_ms
         self._state = self._queue.state()
-        listed_ms, told_ms = super().end_round(begun_ms), begun_ms - self._state.retention_ms
-        return told_ms if self._backfill_ms is None else min(told_ms, listed_ms)
+        told_ms = begun_ms - self._state.retention_ms
+        return told_ms if self._backfill_ms is None else min(told_ms, self._listed_ms or begun_ms)
 
-    def settle(self, number: int) -> dict[str, Any]:
-        """Learn the number of the manifest with the messages' objects, and return the values for the snapshot."""
+    def restore(self, listed_ms: int | None) -> None:
+        """Continue from the value of ``settle`` in a stored offset's snapshot; None: all objects are listed first."""
+        self._listed_ms = listed_ms
+
+    def settle(self, number: int) -> int | None:
+        """Learn that the messages of this round are stored once a manifest with this or a greater number is.
+
+        Called after each round that ended well.  Returns when the last listing of all objects began, in ms since the
+        epoch.
+        """
         self.held.end_round(number)
-        return super().settle(number)
+        return self._listed_ms
 
     def stored(self, number: int) -> None:
         """Allow the deletion of messages whose objects a stored offset covers."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig

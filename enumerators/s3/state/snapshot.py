@@ -15,12 +15,11 @@ from typing_extensions import NotRequired, TypedDict
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.s3.discovery.between_listings import AFTER, LISTED
 from tidegate.enumerators.snapshots import checked
 
 __all__ = ["S3Snapshot", "SeenSnapshot"]
 
-_CLEAN, _REREADS, _FOLDERS = "clean", "rereads", "folders"
+_CLEAN, _REREADS, _FOLDERS, _LISTED = "clean", "rereads", "folders", "listed_ms"
 
 
 class _Seen(TypedDict):
@@ -47,8 +46,7 @@ class _Shape(TypedDict):
     clean: NotRequired[dict[str, list[int]]]
     rereads: NotRequired[dict[str, int]]
     folders: NotRequired[_Folders]
-    listed_ms: NotRequired[int | None]
-    after: NotRequired[str | None]
+    listed_ms: NotRequired[int]
 
 
 _SHAPE = TypeAdapter(_Shape)
@@ -86,7 +84,7 @@ class S3Snapshot:
     seen: None: no round has ended yet.
     clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
     rereads: for ``RereadRequests``.
-    between: for ``BetweenListings.restore``: its keys tell which implementation noted it.
+    listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
     folders: of CompleteFolders; None: there are no markers.
     unknown: keys that another version of tidegate added; they are kept.
     """
@@ -96,7 +94,7 @@ class S3Snapshot:
     seen: SeenSnapshot | None = None
     clean: Mapping[SplitId, list[int]] | None = None
     rereads: Mapping[str, int] = field(default_factory=dict)
-    between: Mapping[str, Any] = field(default_factory=dict)
+    listed_ms: int | None = None
     folders: Mapping[str, Any] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
@@ -110,7 +108,7 @@ class S3Snapshot:
             None if shape["seen"] is None else SeenSnapshot.from_json(shape["seen"]),
             shape.get(_CLEAN),
             shape.get(_REREADS, {}),
-            {name: shape[name] for name in (LISTED, AFTER) if name in shape},
+            shape.get(_LISTED),
             shape.get(_FOLDERS),
             {name: value for name, value in shape.items() if name not in _Shape.__annotations__},
         )
@@ -122,7 +120,7 @@ class S3Snapshot:
             "number": self.number,
             "seen": None if self.seen is None else self.seen.to_json(),
             **self.unknown,
-            **self.between,
+            **({} if self.listed_ms is None else {_LISTED: self.listed_ms}),
             **({} if self.clean is None else {_CLEAN: self.clean}),
             **({_REREADS: self.rereads} if self.rereads else {}),
             **({} if self.folders is None else {_FOLDERS: self.folders}),

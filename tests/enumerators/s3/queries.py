@@ -14,7 +14,7 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.s3.enumerator import S3Enumerator
-from tidegate.enumerators.s3.manifests.standing import MOST_MANIFESTS
+from tidegate.enumerators.s3.standing import MOST_MANIFESTS
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.query_folder import ORPHAN_S

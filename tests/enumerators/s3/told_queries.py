@@ -10,10 +10,10 @@ from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
@@ -54,7 +54,7 @@ class Query:
                 self.store,
                 ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
                 SeenObjects(self.max_age_ms),
-                between=self.notifications,
+                notifications=self.notifications,
                 clock=lambda: WALL + self.clock.now,
             )
             if self.markers is not None:

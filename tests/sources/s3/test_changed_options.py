@@ -104,7 +104,6 @@ def test_what_stays_is_noted_beside_the_offset_which_holds_no_more_for_it(stream
         {"bad_event_time": "ignore"},
         {"starting_timestamp": NOON},
         {"max_files_per_trigger": 7},
-        {"use_incremental_listing": True},
     ],
 )
 def test_other_options_may_change_and_nothing_is_read_twice_or_left_out(bucket, stream, then):

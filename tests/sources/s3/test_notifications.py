@@ -62,7 +62,7 @@ def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket
         ({"queue_url": "https://sqs.eu-west-1.amazonaws.com"}, "expected the URL of a queue"),
         ({"queue_url": "https://me:hidden@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
         ({"queue_url": "ftp://me:hidden@host/q"}, "^the option 'queue_url' is 'ftp://host/q': expected the URL"),
-        ({"backfill_interval": "1 day"}, "backfillInterval is set, but neither queueUrl nor useIncrementalListing is"),
+        ({"backfill_interval": "1 day"}, "backfillInterval is set, but queueUrl is not"),
         (
             {"queue_url": "https://host/q", "backfill_interval": "-1 day"},
             "'backfill_interval' is '-1 day': expected a duration above 0",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from contextlib import closing
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from itertools import product
@@ -15,7 +14,6 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.objects.own_client import OwnClient
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import listing as object_listing
 from tidegate.enumerators.s3.discovery.listing import MOST_PAGES, MOST_THREADS, ListingRules, ObjectListing
@@ -74,14 +72,14 @@ def lay_down(bucket, keys):
         path.write_bytes(key.encode())
 
 
-def listed(config, start_after=None, **rules) -> list[S3Object]:
-    pages = list(ObjectListing(config, "objects", ListingRules(**rules)).pages(start_after))
+def listed(config, **rules) -> list[S3Object]:
+    pages = list(ObjectListing(config, "objects", ListingRules(**rules)).pages())
     assert all(pages)
     return [obj for page in pages for obj in page]
 
 
-def keys(config, start_after=None, **rules) -> list[str]:
-    return sorted(obj.key for obj in listed(config, start_after, **rules))
+def keys(config, **rules) -> list[str]:
+    return sorted(obj.key for obj in listed(config, **rules))
 
 
 def no_folders_in_files(tree):
@@ -110,8 +108,6 @@ def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, 
     prefix = data.draw(st.sampled_from(["", *{f"{key.split('/')[0]}/" for key in there if "/" in key}]))
     expected = [key for key in there if is_data(key, prefix, recursive)]
     assert keys(config, prefix=prefix, recursive=recursive) == expected
-    after = data.draw(st.sampled_from([*there, "a/", "b", "c=1/z", "~"]))
-    assert keys(config, after, prefix=prefix, recursive=recursive) == [key for key in expected if key > after]
 
 
 @pytest.mark.parametrize("limits", [(1, 2, 1, 2), (1, 2, 2, 1), (1, 2, 3, 1_000)], ids=str, indirect=True)
@@ -121,25 +117,6 @@ def test_stretches_of_folders_leave_out_what_lies_between_and_nothing_else(confi
     expected += ["aa", "b!", "c=1", "d", "z"]
     lay_down(bucket, [*expected, "_hidden/1", "cc/_hidden"])
     assert keys(config) == sorted(expected)
-    for after in expected:
-        assert keys(config, after) == sorted(key for key in expected if key > after)
-
-
-class ShowingTheFolderOfStart(OwnClient):
-    """Lists the folder that contains StartAfter, as some endpoints do."""
-
-    def list_objects_v2(self, **request):
-        answer = self._client.list_objects_v2(**request)
-        if "Delimiter" in request and not request["Prefix"]:
-            folder = {"Prefix": request["StartAfter"].partition("/")[0] + "/"}
-            answer["CommonPrefixes"] = [folder, *answer.get("CommonPrefixes", [])]
-        return answer
-
-
-def test_the_folder_in_which_the_listing_starts_is_listed_once(server, bucket):
-    lay_down(bucket, ["a/1", "a/2", "a/3", "b/1"])
-    with closing(server.client()) as client:
-        assert keys(ShowingTheFolderOfStart(client), "a/1") == ["a/2", "a/3", "b/1"]
 
 
 def test_an_object_comes_with_its_size_time_and_etag(server, config, bucket):
@@ -160,7 +137,6 @@ def test_odd_keys_are_listed_as_they_are(config, bucket):
     assert keys(config) == sorted(ODD_KEYS)
     assert keys(config, prefix="100%/") == ["100%/%41"]
     assert keys(config, prefix="a+ /c d") == ["a+ /c d%20+"]
-    assert keys(config, "a&b=c?d#e") == sorted(key for key in ODD_KEYS if key > "a&b=c?d#e")
 
 
 def test_many_pages_of_many_folders_come_whole(config, bucket):
@@ -168,7 +144,6 @@ def test_many_pages_of_many_folders_come_whole(config, bucket):
     expected += [f"flat/{number:04}" for number in range(1_100)]
     lay_down(bucket, expected)
     assert keys(config) == sorted(expected)
-    assert keys(config, "flat/1000") == [f"flat/{number:04}" for number in range(1_001, 1_100)]
 
 
 def test_a_bucket_without_objects_has_no_page(config, bucket):

@@ -17,7 +17,7 @@ snapshots = st.builds(
     st.none() | st.builds(SeenSnapshot, st.lists(names), st.none() | numbers, numbers),
     st.none() | st.dictionaries(names, st.lists(numbers)),
     st.dictionaries(names, numbers),
-    st.just({}) | st.fixed_dictionaries({"listed_ms": st.none() | numbers}, optional={"after": st.none() | names}),
+    st.none() | numbers,
     st.none()
     | st.fixed_dictionaries({"template": names, "complete": st.none() | numbers, "stretches": st.lists(stretches)}),
     st.just({}) | st.just({"of a newer version": [1]}),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.standing import MOST_MANIFESTS, Standing
+from tidegate.enumerators.s3.standing import MOST_MANIFESTS, Standing
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, S3Object
