@@ -26,7 +26,6 @@ __all__ = [
     "SupportsCost",
     "SupportsDetails",
     "SupportsMetrics",
-    "SupportsNarrowing",
     "SupportsValidation",
     "SupportsWaiting",
 ]
@@ -242,14 +241,6 @@ class SupportsMetrics(Protocol):
         Called once per plan: no I/O.  Names are camelCase; established names are preferred (Auto Loader:
         ``approximateQueueSize``).
         """
-
-
-@runtime_checkable
-class SupportsNarrowing(Protocol):
-    """Can skip records that a batch query filters out."""
-
-    def narrowed(self, ranges: Collection[SplitRange]) -> Collection[SplitRange]:
-        """Return the parts of the ranges to read.  Called once per batch query, never in a stream."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -218,37 +218,12 @@ def coordinator_of(
     )
 
 
-class _FilterTaker:
-    """``pushFilters`` of a batch reader.
-
-    Spark refuses every reader that overrides the method while spark.sql.python.filterPushdown.enabled is off (trap).
-    It compares ``__func__``, and this object has the ``__func__`` of the original method.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: _BatchReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> Sequence[Filter]:
-        return self._reader.take_filters(filters)
-
-
 class _BatchReader(DataSourceReader):
     def __init__(self, source: Source, driver: Driver) -> None:
         self._source, self._driver = source, driver
 
     def __reduce__(self) -> Any:
         return pickled(self)
-
-    @property
-    def pushFilters(self) -> _FilterTaker:  # noqa: N802 - PySpark's
-        return _FilterTaker(self)
-
-    def take_filters(self, filters: Sequence[Filter]) -> Sequence[Filter]:
-        with in_one_sentence():
-            self._source, left = self._source.with_filters(filters)
-        return left
 
     def partitions(self) -> list[InputPartition]:
         with in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:

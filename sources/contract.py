@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pydantic.alias_generators import to_snake
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
@@ -230,14 +229,6 @@ class Source(BaseModel, ABC):
                 f"{', '.join(_columns(own))}, and not {', '.join(_columns(schema))}"
             )
         return self
-
-    def with_filters(self, filters: Sequence[Filter]) -> tuple[Self, Sequence[Filter]]:
-        """Return the source for a batch query with filters, and those of them that Spark still has to apply.
-
-        filters: the query wants only rows that pass all of them.  The source must apply exactly those that it does not
-            return.  The default applies none.
-        """
-        return self, filters
 
     @property
     def budget(self) -> Budget:

@@ -17,7 +17,6 @@ from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics
-from tidegate.enumerators.kafka.wanted import WantedRecords
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
@@ -47,7 +46,6 @@ class KafkaEnumerator(SplitEnumerator):
     state: the last run's snapshot; see KafkaSnapshot.
     fail_on_data_loss: refuse to continue with another cluster, and remember partitions that are gone.
     commit_group_id: the consumer group to which positions of written batches are committed; None: none.
-    wanted: the records that a batch query asks for; None: all.
     bad_records_topic: a topic that must exist, and is not read even if a pattern matches it; None: there is none.
     """
 
@@ -64,7 +62,6 @@ class KafkaEnumerator(SplitEnumerator):
         event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
         commit_group_id: str | None = None,
-        wanted: WantedRecords | None = None,
         bad_records_topic: str | None = None,
     ) -> None:
         stored = KafkaSnapshot.from_json(state)
@@ -88,7 +85,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._looked: tuple[_Listed, _Listed, _Listed] | None = None  # begins, high watermarks, ends
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
-        self._wanted, self._bad_records_topic = wanted, bad_records_topic
+        self._bad_records_topic = bad_records_topic
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
 
     def discover(self) -> Collection[SplitId]:
@@ -274,14 +271,6 @@ class KafkaEnumerator(SplitEnumerator):
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
         return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
-
-    def narrowed(self, ranges: Collection[SplitRange]) -> Collection[SplitRange]:
-        """Return the parts of the ranges that may hold wanted records."""
-        return ranges if self._wanted is None else self._wanted.ranges(ranges, self._first_since)
-
-    def _first_since(self, partitions: Collection[TopicPartition], from_ms: int) -> Mapping[TopicPartition, int | None]:
-        answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(partitions, from_ms)))
-        return {p: offset if offset >= 0 else None for p, (offset, _) in answers.items()}
 
     def commit(self, positions: Positions) -> None:
         """Commit positions in the background, if there is a group; leave out topics that were recreated."""

@@ -30,7 +30,6 @@ from tidegate.enumerators.contract import (
     SupportsCommit,
     SupportsCompleteness,
     SupportsDetails,
-    SupportsNarrowing,
 )
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
@@ -188,14 +187,10 @@ class SourceCoordinator:
     def everything(self) -> tuple[list[ReadTask], Json | None]:
         """Return the tasks of a batch query, and the enumerator's snapshot.
 
-        Every split is read from its start to its stop or its present end, without the parts that the query's filters
-        leave out.
+        Every split is read from its start to its stop or its present end.
         """
         opened = self._open_once(Offset())
-        ranges: Collection[SplitRange] = opened.splits.everything()
-        if isinstance(opened.enumerator, SupportsNarrowing):
-            ranges = opened.enumerator.narrowed(ranges)
-        return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
+        return self._assigned(opened.splits.everything(), opened.enumerator), opened.enumerator.snapshot()
 
     def source_progress(self) -> Json | None:
         """Return the decisions of the last plan, for display; None before the first."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
-from pyspark.sql.datasource import Filter
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -21,7 +20,6 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestam
 from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
-from tidegate.enumerators.kafka.wanted import WantedRecords
 from tidegate.enumerators.planning.source_progress import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
@@ -37,7 +35,6 @@ from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.contract import Source, check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
-from tidegate.sources.kafka.filters import take_over
 from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom
 from tidegate.sources.kafka.positions import (
     Offsets,
@@ -188,8 +185,6 @@ class KafkaSource(Source):
     )
     group_id_prefix: str | None = None
     commit_group_id: Annotated[str | None, Field(min_length=1)] = None
-
-    _wanted: WantedRecords | None = None
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
@@ -351,12 +346,6 @@ class KafkaSource(Source):
             return self
         return self.model_copy(update={"starting_offsets": "earliest"})
 
-    def with_filters(self, filters: Sequence[Filter]) -> tuple[Self, Sequence[Filter]]:
-        """Take over filters on ``topic``, ``partition`` and ``offset``, and let lower limits of ``timestamp`` help."""
-        filtered = self.model_copy()
-        filtered._wanted, left = take_over(filters, self._wanted)  # noqa: SLF001 - our own
-        return filtered, left
-
     @property
     def has_watermarks(self) -> bool:
         """Whether the source has a watermark of its own, such as that of ``watermark_from``."""
@@ -405,7 +394,6 @@ class KafkaSource(Source):
             event_times=self.event_times,
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
-            wanted=self._wanted,
             bad_records_topic=self.bad_records_topic,
         )
 

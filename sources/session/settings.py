@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["push_filters_down", "session_conf", "use_unix_sockets"]
+__all__ = ["session_conf", "use_unix_sockets"]
 
 _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _DAEMON = "spark.python.daemon.module"
 _NO_BARS: dict[str, bool | float | int | str | None] = {"spark.ui.showConsoleProgress": "false"}
-_FILTERS = "spark.sql.python.filterPushdown.enabled"
 _LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
 
@@ -63,12 +62,6 @@ def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
             "such as by SparkSession.builder.config(map=tidegate.session_conf())",
             _UNIX_SOCKETS,
         )
-
-
-def push_filters_down(spark: SparkSession) -> None:
-    """Let Spark hand the filters of batch queries to Python sources, unless the user has set otherwise."""
-    if spark.conf.get(_FILTERS, None) is None:
-        spark.conf.set(_FILTERS, "true")
 
 
 def _socket_folder(spark: SparkSession) -> str:
