@@ -132,9 +132,9 @@ def _holding(standing: Standing, states: Mapping[SplitId, SplitState], positions
 
 def _held(splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], limits: Limits) -> set[SplitId]:
     """Return the splits that wait for the clock (rule 2); for the watermark they end at their positions."""
-    if (horizon_ms := limits.horizon_ms) is None:
+    if limits.horizon_ms is None:
         return set()
-    return {s for s, at_ms in reached.items() if splits[s].next_ms is not None and at_ms >= horizon_ms}
+    return {s for s, at_ms in reached.items() if splits[s].next_ms is not None and limits.holds(at_ms)}
 
 
 def _before_held(watermark_ms: int | None, held_ms: Collection[int], disorder_ms: int | None) -> int | None:
@@ -231,6 +231,8 @@ def _next_low(
         times.append(in_time_ms)
     for split, at_ms in reached.items():
         if splits[split].next_ms is not None:
+            if limits.holds(at_ms):
+                continue
             if in_time_ms is None or at_ms >= in_time_ms or split in standing.catching_up:
                 times.append(at_ms)
         # Rule 4: a split at its target no longer holds the bound.

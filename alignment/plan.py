@@ -75,6 +75,10 @@ class Limits:
     horizon_ms: int | None = None
     cost: CostOf = split_rows
 
+    def holds(self, event_time_ms: int) -> bool:
+        """Whether a record waits for the clock."""
+        return self.horizon_ms is not None and event_time_ms >= self.horizon_ms
+
     @property
     def wants_watermark(self) -> bool:
         """Whether the source has a watermark of any kind."""

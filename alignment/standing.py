@@ -35,6 +35,7 @@ class Standing:
     overdue: the splits with a head that is not after the source's watermark.
     late: the overdue splits that came, or woke, with such a head, and have not caught up.
     catching_up: the late splits that the others wait for.
+    held: the splits that wait for the clock, since their heads are in the future; they hold back no others (rule 2).
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split whose head has that time, or whose generator leaves that time open.
     generated_ms: the source's watermark by its generators, from the rows that were read; None: there is none.
@@ -53,6 +54,7 @@ class Standing:
     overdue: frozenset[SplitId] = frozenset()
     late: frozenset[SplitId] = frozenset()
     catching_up: frozenset[SplitId] = frozenset()
+    held: frozenset[SplitId] = frozenset()
     low_ms: int | None = None
     held_by: SplitId | None = None
     generated_ms: int | None = None
@@ -67,7 +69,7 @@ class Standing:
     @property
     def ignored(self) -> frozenset[SplitId]:
         """The splits whose heads are kept out of low."""
-        return self.overdue - self.catching_up
+        return (self.overdue - self.catching_up) | self.held
 
     @property
     def in_time_ms(self) -> int | None:
@@ -141,7 +143,9 @@ def find_standing(
             {s: _at_end(extents[s], is_stop=ends[s] == limits.stops.get(s), is_quiet=s in quiet) for s in at_end}
         )
     states.update(dict.fromkeys(progress.positions.keys() - extents.keys(), SplitState.REMOVED))
-    standing = _with_late(Standing(progress, extents, starts, ends, spans, hollow, states), limits, added)
+    held = frozenset(s for s, span in spans.items() if limits.holds(span.head.event_time_ms))
+    standing = Standing(progress, extents, starts, ends, spans, hollow, states, held=held)
+    standing = _with_late(standing, limits, added)
     return _with_low(standing, index, limits) if limits.aligned and not limits.drift_by_watermark else standing
 
 

@@ -20,6 +20,7 @@ from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Positions, SplitRange
 from tidegate.alignment.standing import find_standing, with_generated
+from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import (
@@ -337,7 +338,8 @@ class SourceCoordinator:
         index, generated = opened.index, opened.generated
         standing = find_standing(current.progress, current.extents, current.idle, index, limits, added=current.added)
         if generated is not None:
-            generated_ms = generated.combine(standing.states)
+            # Rule 2: a split that waits for the clock holds back no others.
+            generated_ms = generated.combine({**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)})
             standing = with_generated(standing, generated_ms, generated.by_split(), generated.holding(), limits)
         if limits.by_completeness:
             standing = replace(standing, complete_ms=self._completeness(opened.enumerator).until_ms)

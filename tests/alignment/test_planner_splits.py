@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.alignment.model import Entry, World, log, states
+from tests.alignment.spark_watermark import LAGS
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
@@ -150,6 +153,9 @@ class TestComplete:
         assert (world.read("c"), world.progress.watermark_ms) == ([60, 70], 69)
 
 
+HOUR_MS = 3_600_000
+
+
 class TestHorizon:
     """Rule 2: a record past the horizon waits alone, and its time says nothing of others."""
 
@@ -186,3 +192,24 @@ class TestHorizon:
         world.drain()
         assert world.read("b") == [0]
         assert world.progress.watermark_ms == 1_199
+
+    def test_it_sets_no_low_while_all_other_heads_are_late(self) -> None:
+        """Otherwise late splits would be read up to the horizon, and a split that wakes would lose its rows."""
+        month_ms, begin_ms = 30 * 24 * HOUR_MS, 200 * HOUR_MS
+        world = World({"a": log(begin_ms), "held": log(begin_ms, month_ms)}, Limits(max_drift_ms=HOUR_MS))
+        world.limits = replace(world.limits, horizon_ms=month_ms)
+        world.group_low_ms = month_ms  # so that the low after a batch is wanted
+        world.drain()
+        world.quiet.add("a")
+        assert world.plan().next_low_ms is None
+        world.discover("late", log(0, *range(begin_ms, begin_ms + 100 * HOUR_MS, HOUR_MS // 4)))
+        planned = world.plan()
+        assert (planned.low_ms, planned.splits["late"].next_ms) == (month_ms, begin_ms + HOUR_MS)
+        woken = range(begin_ms + 1, begin_ms + 100 * HOUR_MS, HOUR_MS // 4)
+        world.logs["a"].entries += [Entry(1 + i, at_ms) for i, at_ms in enumerate(woken)]
+        world.logs["a"].append(len(woken))
+        world.quiet.clear()
+        for lag in LAGS:
+            assert not world.spark.dropped(woken, HOUR_MS, lag)
+        world.drain()
+        assert world.read("a") == [begin_ms, *woken]

@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
-from tests.support.logs import Logs, coordinator, drain
+import pytest
+
+from tests.support.logs import WALL, Logs, coordinator, drain
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
@@ -42,6 +44,18 @@ def test_alignment_goes_by_event_times_whatever_generators_say():
     ).with_watermark_alignment(max_drift=timedelta(milliseconds=10))
     end = coordinator(Logs(a=[0, 5, 10, 15], b=[0, 100]), watermarks=strategy).latest_offset(INITIAL_OFFSET)
     assert end["positions"] == {"a": 2, "b": 1}
+
+
+@pytest.mark.parametrize("by_watermark", [False, True])
+def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermark_nor_the_others(by_watermark):
+    now_ms = int(WALL * 1000)
+    times_ms = range(now_ms - 90, now_ms, 10)
+    logs = Logs(a=times_ms, held=[now_ms - 90, now_ms + 1_000])
+    strategy = ASCENDING.with_watermark_alignment(max_drift=timedelta(milliseconds=10))
+    run = coordinator(logs, watermarks=strategy, drift_by_watermark=by_watermark, hold_beyond_ms=0)
+    read, last = drain(run, INITIAL_OFFSET)
+    assert len(read) == 10
+    assert last["watermark"] == times_ms[-1] - 1
 
 
 def test_a_split_that_comes_later_holds_the_watermark_until_its_rows_were_seen():
