@@ -77,6 +77,17 @@ class LoggedOffsets:
             sources.append(SourceOffset(name + colon, None if text == _NO_OFFSET else text))
         return cls(header, tuple(sources))
 
+    @property
+    def by_place(self) -> dict[int, SourceOffset]:
+        """The offsets by the place of the source in the query, in the order of the file.
+
+        A DataFrame that is used twice has two places.  Version 2 names only the last of them.
+        """
+        return {
+            int(offset.name[:-1]) if offset.name[:-1].isdecimal() else line: offset
+            for line, offset in enumerate(self.sources)
+        }
+
     def to_bytes(self) -> bytes:
         """Return the file in Spark's format."""
         lines = [offset.name + (_NO_OFFSET if offset.text is None else offset.text) for offset in self.sources]

@@ -2,7 +2,10 @@
 
 Besides the logs that every query has, the built-in source keeps the offsets with which it began:
 
-DIR/sources/0/0   for the source at place 0: a byte 0, a version, and the offset as JSON
+DIR/sources/0/0   of one source: a byte 0, a version, and the offset as JSON
+
+Spark numbers these folders by DataFrame, but the offsets in its logs by use: a DataFrame that is used twice has one
+folder and two places.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class BuiltInQuery:
         self.batches = [number for number in planned if number <= following]
         self._begins = {int(name): self._begin(int(name)) for name in folder.within("sources").folders() if _is(name)}
         newest = self._logged(self.batches[-1]) if self.batches else None
-        offsets = self._begins if newest is None else dict(enumerate(source.value for source in newest.sources))
+        offsets = self._begins if newest is None else {p: at.value for p, at in newest.by_place.items()}
         self.sources = sorted(place for place, value in offsets.items() if built_in_offset(value) is not None)
         without = [place for place, value in sorted(offsets.items()) if value == {}]
         if not self.sources and without:
@@ -82,14 +85,18 @@ class BuiltInQuery:
         return _offset_in(self.logs.offsets(number), place)
 
     def begin(self, place: int) -> BuiltInOffset:
-        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not have it."""
-        offset = built_in_offset(self._begins.get(place))
-        if offset is None:
+        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not tell."""
+        begins = {p: offset for p, value in self._begins.items() if (offset := built_in_offset(value)) is not None}
+        ends = {p: self.offset(self.batches[0], p) if self.batches else None for p in self.sources}
+        if all(_may_begin(begins.get(p), end) for p, end in ends.items()):
+            return begins[place]  # no DataFrame is used twice
+        fitting = [begin for begin in begins.values() if _may_begin(begin, ends[place])]
+        if not fitting or any(begin != fitting[0] for begin in fitting):
             raise CheckpointError(
                 f"{self.folder.address} does not say where source {place} began: "
-                f"sources/{place}/0 is missing or damaged"
+                f"sources/{place}/0 is missing or damaged, or several of sources/ fit"
             )
-        return offset
+        return fitting[0]
 
     def chosen(self, places: Collection[int]) -> list[int]:
         """Return the places of the sources that a user names; all built-in sources if the user names none.
@@ -123,6 +130,12 @@ def _is(name: str) -> bool:
 
 
 def _offset_in(logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:
-    if logged is None or place >= len(logged.sources):
-        return None
-    return built_in_offset(logged.sources[place].value)
+    source = None if logged is None else logged.by_place.get(place)
+    return None if source is None else built_in_offset(source.value)
+
+
+def _may_begin(begin: BuiltInOffset | None, end: BuiltInOffset | None) -> bool:
+    """Return whether a source may have begun at one offset, and ended a batch at another; None: it has no offset."""
+    if begin is None or end is None:
+        return begin is not None
+    return all(at <= end.get(topic, {}).get(p, -1) for topic, starts in begin.items() for p, at in starts.items())

@@ -45,10 +45,8 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
     if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
         raise OptionError(f"--to is {new.address}, which is in the old checkpoint; name a folder beside it")
-    left_out = {("sources", str(place)) for place in places}
     for names, data in _files(query.folder):
-        if names[:2] not in left_out:
-            _write(new, names, data)
+        _write(new, names, data)
     for number in sorted(query.committed.intersection(query.batches)):
         stored = query.folder.within("commits").read(str(number))
         if stored is not None:
@@ -59,7 +57,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         if logged is not None:
             sources = tuple(
                 source._replace(text=_migrated(query, number, place)) if place in places else source
-                for place, source in enumerate(logged.sources)
+                for place, source in logged.by_place.items()
             )
             _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())
 
@@ -74,7 +72,7 @@ def _migrated(query: BuiltInQuery, number: int, place: int) -> str | None:
     if before is not None:
         # The built-in source reads new partitions from offset 0.
         starts = dict.fromkeys(positions.keys() - _positions(before).keys(), 0)
-    elif number == 0:
+    elif query.uncommitted == 0:
         begins = _positions(query.begin(place))
         starts = {split: begins.get(split, 0) for split in positions}
     else:

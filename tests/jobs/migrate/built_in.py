@@ -7,7 +7,8 @@ def write_checkpoint(folder, begins, batches, committed, version=1):
     """Write a checkpoint.
 
     begins: the first offset of each built-in source, by its place.
-    batches: for each batch the offsets of the sources, in order; None: the source has none.
+    batches: for each batch the offsets of the sources, in order, or by their places (version 2); None: the source has
+        none.
     committed: the number of written batches.
     """
     for place, offset in begins.items():
@@ -15,9 +16,13 @@ def write_checkpoint(folder, begins, batches, committed, version=1):
     write(folder / "metadata", b'{"id":"a0c800b1"}')
     write(folder / "state" / "0" / "0" / "1.delta", b"state")
     for number, sources in enumerate(batches):
-        texts = ["-" if source is None else json.dumps(source) for source in sources]
-        named = [f"{place}:{text}" for place, text in enumerate(texts)] if version == 2 else texts
-        write(folder / "offsets" / str(number), "\n".join([f"v{version}", '{"batchWatermarkMs":7}', *named]).encode())
+        names_places = version == 2 or isinstance(sources, dict)
+        places = sources.items() if isinstance(sources, dict) else enumerate(sources)
+        lines = [
+            f"{place}:" * names_places + ("-" if source is None else json.dumps(source)) for place, source in places
+        ]
+        header = [f"v{1 + names_places}", '{"batchWatermarkMs":7}']
+        write(folder / "offsets" / str(number), "\n".join([*header, *lines]).encode())
         if number < committed:
             write(folder / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":7}')
 

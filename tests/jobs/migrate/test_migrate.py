@@ -91,8 +91,7 @@ def test_the_new_checkpoint_is_the_old_one_but_for_the_offsets_of_its_kafka_sour
 
     for same in ("metadata", "state/0/0/1.delta", "commits/0", "commits/1"):
         assert (new / same).read_bytes() == (old / same).read_bytes()
-    there = {str(path.relative_to(new)) for path in new.rglob("*") if path.is_file()}
-    assert there == {"metadata", "state/0/0/1.delta", "commits/0", "commits/1", "offsets/0", "offsets/1", "offsets/2"}
+    assert {path.relative_to(new) for path in new.rglob("*")} == {path.relative_to(old) for path in old.rglob("*")}
 
     migrated = []
     for number in range(3):
@@ -101,11 +100,59 @@ def test_the_new_checkpoint_is_the_old_one_but_for_the_offsets_of_its_kafka_sour
         names = ["1:", "2:"] if version == 2 else ["", ""]
         migrated.append([ours(line.removeprefix(name)) for line, name in zip(lines[1:], names, strict=True)])
     assert migrated == [
-        [({"orders-0": 10, "orders-1": 4}, {"orders-0": 5, "orders-1": 0}), ({"clicks-eu-0": 9}, {"clicks-eu-0": 9})],
+        [({"orders-0": 10, "orders-1": 4}, {}), ({"clicks-eu-0": 9}, {})],  # it is written, and never read again
         [({"orders-0": 20, "orders-1": 8}, {}), ({"clicks-eu-0": 11}, {})],
         # The built-in source reads a partition that comes later from 0 on.
         [({"orders-0": 30, "orders-1": 8, "orders-2": 6}, {"orders-2": 0}), ({"clicks-eu-0": 12}, {})],
     ]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_batch_0_that_is_repeated_begins_where_the_query_began(tidegate, old, tmp_path, version):
+    write_checkpoint(old, BEGINS, BATCHES[:1], 0, version)
+    assert tidegate("migrate", old, "--to", tmp_path / "new")[0] == 0
+    assert [ours(line.partition(":")[2] if version == 2 else line) for line in offsets(tmp_path / "new", 0)[2][1:]] == [
+        ({"orders-0": 10, "orders-1": 4}, {"orders-0": 5, "orders-1": 0}),
+        ({"clicks-eu-0": 9}, {"clicks-eu-0": 9}),
+    ]
+
+
+ORDERS, CLICKS = {"orders": {"0": 20}}, {"clicks": {"0": 11}}
+USED_TWICE = pytest.mark.parametrize(
+    "lines",
+    [
+        [ORDERS, ORDERS, CLICKS],  # offset log 1 has a line for each use of a DataFrame
+        {1: ORDERS, 2: CLICKS},  # offset log 2 has one with the place of its last use
+        {1: CLICKS, 0: ORDERS},  # and in any order
+    ],
+    ids=str,
+)
+
+
+@USED_TWICE
+def test_a_dataframe_that_the_query_uses_twice_began_in_one_place(tidegate, old, tmp_path, lines):
+    """Spark numbers the folders of ``sources/`` by DataFrame, and the offsets by use."""
+    write_checkpoint(old, {0: {"orders": {"0": 5}}, 1: {"clicks": {"0": 9}}}, [lines], 0)
+    assert tidegate("migrate", old, "--to", tmp_path / "new")[0] == 0
+    began = {"orders-0": 5, "clicks-0": 9}
+    for line, before in zip(offsets(tmp_path / "new", 0)[2], offsets(old, 0)[2], strict=True):
+        positions, starts = ours(line[line.index("{") :])
+        assert starts == {split: began[split] for split in positions}
+        assert line.partition("{")[0] == before.partition("{")[0]
+    assert {entry["source"]: entry["startingOffsets"] for entry in told(tidegate, old)} == {
+        place: {topic: {"0": began[f"{topic}-0"]}}
+        for place, line in (lines.items() if isinstance(lines, dict) else enumerate(lines))
+        for topic in line
+    }
+
+
+def test_uses_of_one_topic_that_began_in_several_places_are_not_told_apart(tidegate, old, tmp_path):
+    begins = {0: {"orders": {"0": 5}}, 1: {"orders": {"0": 9}}}
+    write_checkpoint(old, begins, [[ORDERS, ORDERS, ORDERS]], 0)
+    sentence = "does not say where source 0 began: sources/0/0 is missing or damaged, or several of sources/ fit"
+    assert sentence in tidegate("migrate", old, "--to", tmp_path / "new")[0]
+    write_checkpoint(old, begins, [[ORDERS, ORDERS, ORDERS]], 1)
+    assert tidegate("migrate", old, "--to", tmp_path / "new")[0] == 0  # no batch begins there again
 
 
 def test_a_command_that_ends_early_has_written_the_newest_offsets_first_and_all_else_before_them(
@@ -122,13 +169,13 @@ def test_a_command_that_ends_early_has_written_the_newest_offsets_first_and_all_
 
     monkeypatch.setattr(LocalFolder, "create", create_until_full)
     offsets_by_room = []
-    for room in range(7):
+    for room in range(9):
         new = tmp_path / f"new-{room}"
         written.clear()
         assert tidegate("migrate", old, "--to", new)[0] == "tidegate: the disk is full"
         offsets_by_room.append({path.name for path in new.glob("offsets/*")})
-    # The metadata, the state and two commits are the first of seven files.
-    assert offsets_by_room == [set(), set(), set(), set(), set(), {"2"}, {"1", "2"}]
+    # The metadata, the state, two beginnings and two commits are the first of nine files.
+    assert offsets_by_room == [*[set()] * 7, {"2"}, {"1", "2"}]
 
 
 def test_only_the_named_source_is_taken_over(tidegate, old, tmp_path):
@@ -138,8 +185,6 @@ def test_only_the_named_source_is_taken_over(tidegate, old, tmp_path):
     lines = offsets(new, 2)[2]
     assert lines[2] == offsets(old, 2)[2][2]
     assert ours(lines[1])[0] == {"orders-0": 30, "orders-1": 8, "orders-2": 6}
-    assert (new / "sources" / "2" / "0").exists()
-    assert not (new / "sources" / "1").exists()
 
 
 def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tidegate, old, tmp_path):
