@@ -12,18 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.errors import OptionError
 
-__all__ = ["StrategyError", "WatermarkStrategy", "milliseconds"]
+__all__ = ["StrategyError", "WatermarkStrategy"]
 
-_MILLISECOND = timedelta(milliseconds=1)
 _LONGEST_NAME = 64
-
-
-def milliseconds(duration: timedelta) -> int:
-    """Return ``duration`` in whole milliseconds, rounded down."""
-    return duration // _MILLISECOND
 
 
 class StrategyError(OptionError):
@@ -78,7 +73,7 @@ class WatermarkStrategy:
             raise StrategyError(shown, "out_of_orderness", must="must be zero or more")
         if timeout <= timedelta(0):
             raise StrategyError(f"idle timeout is {_shown(timeout)}", "idle_timeout", must="must be more than zero")
-        if drift is not None and drift < _MILLISECOND:
+        if drift is not None and milliseconds(drift) < 1:
             shown = f"max drift is {_shown(drift)}"
             raise StrategyError(shown, "max_drift", must="must be at least one millisecond")
         needs_group = (self.group_priority or None, self.group_members, self.group_location)

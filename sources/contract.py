@@ -17,8 +17,9 @@ from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.plan import LateSplits
-from tidegate.alignment.strategy import StrategyError, WatermarkStrategy, milliseconds
+from tidegate.alignment.strategy import StrategyError, WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.folders.opening import open_folder

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.generators.contract import WatermarkGenerator, WatermarkOutput
-from tidegate.alignment.strategy import milliseconds
 from tidegate.errors import OptionError
 
 if TYPE_CHECKING:

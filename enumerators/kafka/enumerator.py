@@ -22,6 +22,7 @@ from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.watch import WatchedEnd
@@ -258,7 +259,7 @@ class KafkaEnumerator(SplitEnumerator):
         at = {TopicPartition.of(split): position for split, position in positions.items()}
         find = self._find_head
         heads = self._asked(
-            lambda: self._client.peek(at, find, self._peeked, self._topics.ids, useful_bytes=find.useful_bytes)
+            lambda: peek(self._client, at, find, self._peeked, self._topics.ids, useful_bytes=find.useful_bytes)
         )
         return {s: None if (seen := heads[p]) is None else Head(*seen) for s, p in zip(positions, at, strict=True)}
 

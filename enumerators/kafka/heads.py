@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.kafka.peek import FEW_BYTES
+from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.records.first_record import first_record
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
+from tidegate.readers.kafka.peek import peek
 
 __all__ = ["ByTimestamp", "CommittedBy", "OffsetPoint", "OffsetsSpec", "resolve"]
 
@@ -132,7 +133,7 @@ def _first_records(
         return {}
     ends = {p: offset for p, (offset, _) in client.list_offsets(dict.fromkeys(times_ms, LATEST)).items()}
     answers = {p: answer for p, answer in client.list_offsets(times_ms).items() if 0 <= answer[0] < ends[p]}
-    records = client.peek({p: offset for p, (offset, _) in answers.items()}) if answers else {}
+    records = peek(client, {p: offset for p, (offset, _) in answers.items()}) if answers else {}
     offsets: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
     searches: dict[TopicPartition, Bisection] = {}
     for partition, record in records.items():
@@ -141,7 +142,7 @@ def _first_records(
         elif record is not None:
             searches[partition] = Bisection(Head(*record), ends[partition], times_ms[partition], exact=True)
     while asked := {p: position for p, search in searches.items() if (position := search.question()) is not None}:
-        for partition, seen in client.peek(asked).items():
+        for partition, seen in peek(client, asked).items():
             searches[partition].answer(asked[partition], None if seen is None else Head(*seen))
     for partition, search in searches.items():
         position, next_ms = search.result()

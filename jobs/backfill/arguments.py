@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
-from tidegate.alignment.strategy import milliseconds
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.run_extent import RunExtent, Stretch

@@ -12,7 +12,6 @@ from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
 from tidegate.readers.kafka.fetch_call import fetch_call
-from tidegate.readers.kafka.peek import FEW_BYTES, FindHead, Peek
 from tidegate.readers.kafka.produce import produce_call
 from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tidegate.errors import ConnectorError
-    from tidegate.readers.kafka.peeked import PeekedBatches
     from tidegate.readers.kafka.records.batches import RecordBatch
 
 __all__ = ["EARLIEST", "EARLIEST_LOCAL", "FEW_BYTES", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
@@ -35,6 +33,8 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
+
+FEW_BYTES = 64 << 10
 
 Answer = TypeVar("Answer")
 CLOCK_S = 2.0
@@ -280,30 +280,6 @@ class KafkaClient:
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
         fetched, _ = self._fetch(positions, _kept, topic_ids, partition_bytes, config=self.config).reached()
         return {partition: part for partition, part in fetched.items() if part is not None}
-
-    def peek(
-        self,
-        positions: Mapping[TopicPartition, int],
-        find: FindHead | None = None,
-        peeked: PeekedBatches | None = None,
-        topic_ids: Mapping[str, UUID | None] | None = None,
-        useful_bytes: int = FEW_BYTES,
-    ) -> dict[TopicPartition, tuple[int, int] | None]:
-        """Return offset and event time (ms) of the first visible data record at or after each position.
-
-        find: returns them for the first record of a batch that counts; the default takes every
-            record, by its timestamp.
-        peeked: batches that need no request; new batches are kept there.
-        topic_ids: the ids of the topics, as in ``fetch``.
-        useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
-            comes.
-
-        None: there is none up to the end, which is the last stable offset under ``read_committed``.  The search
-        continues behind these bytes if they hold only control records, aborted transactions or holes.  Raises
-        PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
-        DeadlineError if the broker keeps sending nothing where there may be records.
-        """
-        return Peek(self, find, peeked, topic_ids, useful_bytes).heads(positions)
 
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
         """Return whether an empty answer from ``position``, below the visible ``end``, proves a hole between them.

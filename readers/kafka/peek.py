@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tidegate.errors import PositionGoneError
+from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
 from tidegate.readers.kafka.records.first_record import first_record
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.records.batches import RecordBatch
     from tidegate.readers.retry import Deadline
 
-__all__ = ["FEW_BYTES", "FindHead", "Peek"]
-
-FEW_BYTES = 64 << 10
+__all__ = ["FindHead", "peek"]
 
 FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
 
@@ -46,8 +45,33 @@ class _Look(NamedTuple):
     end: int = 0
 
 
-class Peek:
-    """One peek at many partitions; see ``KafkaClient.peek``.
+def peek(
+    client: KafkaClient,
+    positions: Mapping[TopicPartition, int],
+    find: FindHead | None = None,
+    peeked: PeekedBatches | None = None,
+    topic_ids: Mapping[str, UUID | None] | None = None,
+    useful_bytes: int = FEW_BYTES,
+) -> dict[TopicPartition, tuple[int, int] | None]:
+    """Return offset and event time (ms) of the first visible data record at or after each position.
+
+    find: returns them for the first record of a batch that counts; the default takes every
+        record, by its timestamp.
+    peeked: batches that need no request; new batches are kept there.
+    topic_ids: the ids of the topics, as in ``KafkaClient.fetch``.
+    useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
+        comes.
+
+    None: there is none up to the end, which is the last stable offset under ``read_committed``.  The search
+    continues behind these bytes if they hold only control records, aborted transactions or holes.  Raises
+    PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
+    DeadlineError if the broker keeps sending nothing where there may be records.
+    """
+    return _Peek(client, find, peeked, topic_ids, useful_bytes).heads(positions)
+
+
+class _Peek:
+    """One peek at many partitions.
 
     useful_bytes: how many bytes of each partition are requested at first.
     """

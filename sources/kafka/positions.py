@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
-from tidegate.alignment.strategy import milliseconds
+from tidegate.alignment.durations import milliseconds
 from tidegate.readers.kafka.client import EARLIEST
 
 __all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "TopicName", "Topics", "in_milliseconds"]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
-from tidegate.alignment.strategy import milliseconds
+from tidegate.alignment.durations import milliseconds
 from tidegate.enumerators.s3.cleaning.cleaner import Archive
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.markers import parse_markers

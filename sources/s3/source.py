@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.strategy import milliseconds
+from tidegate.alignment.durations import milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
 from tidegate.enumerators.s3.discovery.listing import ObjectListing

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tidegate.alignment.strategy import WatermarkStrategy, milliseconds
+from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
 
 
@@ -48,7 +48,3 @@ def test_a_number_is_no_duration() -> None:
         OptionError, match=r"^max_drift is 3600, but it must be a timedelta, such as timedelta\(hours=1"
     ):
         WatermarkStrategy().with_watermark_alignment(max_drift=3600)  # type: ignore[arg-type]
-
-
-def test_durations_are_rounded_down_to_milliseconds() -> None:
-    assert milliseconds(timedelta(microseconds=1999)) == 1

@@ -18,6 +18,7 @@ from tidegate.readers.kafka import fetch_call
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.retry import Deadline
 
@@ -59,10 +60,10 @@ def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab: 
         lab.append(topic, batch, partition=partition.partition)
     with KafkaClient(lab.config(fetch_max_bytes=1000)) as client:
         for position in range(5):
-            heads = client.peek(dict.fromkeys(partitions, position))
+            heads = peek(client, dict.fromkeys(partitions, position))
             assert heads == {partition: (position, partition.partition * 100 + position) for partition in partitions}
-        assert client.peek(dict.fromkeys(partitions, 5)) == dict.fromkeys(partitions)
-        assert client.peek({}) == {}
+        assert peek(client, dict.fromkeys(partitions, 5)) == dict.fromkeys(partitions)
+        assert peek(client, {}) == {}
 
 
 def test_many_large_batches_are_peeked_at_though_a_response_has_no_room_for_all(lab: Lab) -> None:
@@ -71,7 +72,7 @@ def test_many_large_batches_are_peeked_at_though_a_response_has_no_room_for_all(
     for partition in partitions:
         lab.append(topic, encode([Record(partition.partition, value=b"v" * 200_000)]), partition=partition.partition)
     with KafkaClient(lab.config()) as client:
-        assert client.peek(dict.fromkeys(partitions, 0)) == {
+        assert peek(client, dict.fromkeys(partitions, 0)) == {
             partition: (0, partition.partition) for partition in partitions
         }
 
@@ -90,11 +91,11 @@ def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
     for partition in partitions:
         lab.append(topic, encode([Record(partition.partition, value=b"v" * 50_000)]), partition=partition.partition)
     with KafkaClient(lab.config(fetch_max_bytes=256 << 10)) as client:
-        assert client.peek(dict.fromkeys(partitions, 0)) == heads
+        assert peek(client, dict.fromkeys(partitions, 0)) == heads
         assert len(responses) == 24 / 4
         responses.clear()
         # The first request has too little room: only its first partition gets a batch.
-        assert client.peek(dict.fromkeys(partitions, 0), useful_bytes=4 << 10) == heads
+        assert peek(client, dict.fromkeys(partitions, 0), useful_bytes=4 << 10) == heads
         assert len(responses) <= 1 + 24 / 4
 
 
@@ -103,7 +104,7 @@ def test_a_peek_outside_the_log_is_data_loss(lab: Lab, position: int) -> None:
     topic = lab.new_topic()
     lab.append(topic, encode([Record()] * 3))
     with KafkaClient(lab.config()) as client, pytest.raises(PositionGoneError) as raised:
-        client.peek({TopicPartition(topic, 0): position})
+        peek(client, {TopicPartition(topic, 0): position})
     assert str(raised.value) == f"position {position} of {topic}-0 does not exist: its log reaches from 0 to 3"
 
 
@@ -251,9 +252,9 @@ def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab: Lab) -
         KafkaClient(lab.config(properties=limited)) as client,
         pytest.raises(ConnectorError, match=r"bytes, but at most 100000 are taken; look at kafka.receive.message.max"),
     ):
-        client.peek({at: 0})
+        peek(client, {at: 0})
     with KafkaClient(lab.config(properties={"receive_message_max_bytes": 300_000})) as client:
-        assert client.peek({at: 0}) == {at: (0, 1000)}
+        assert peek(client, {at: 0}) == {at: (0, 1000)}
 
 
 def test_an_answer_that_is_no_answer_is_reported_at_once() -> None:
@@ -286,7 +287,7 @@ def test_a_restarted_broker_is_found_again(lab: Lab) -> None:
         assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
         lab.kafka.restart()
         assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
-        assert client.peek({at: 1}) == {at: (1, 1000)}
+        assert peek(client, {at: 1}) == {at: (1, 1000)}
 
 
 def test_a_client_leaves_no_socket_and_may_be_used_again(lab: Lab) -> None:

@@ -16,6 +16,7 @@ from tests.support.kafka.old_messages import Message, plain, row, sealed, wrappe
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.records import batches as kafka_batches
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
@@ -201,4 +202,4 @@ def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
         with KafkaClient(lab.config()) as client:
             for position in range(end):
                 head = next(message for message in expected if message["offset"] >= position)
-                assert client.peek({at: position}) == {at: (head["offset"], head["timestamp"])}
+                assert peek(client, {at: position}) == {at: (head["offset"], head["timestamp"])}
