@@ -14,23 +14,11 @@ from typing import Any
 
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.errors import OptionError
+from tidegate.errors import StrategyError
 
-__all__ = ["StrategyError", "WatermarkStrategy"]
+__all__ = ["WatermarkStrategy"]
 
 _LONGEST_NAME = 64
-
-
-class StrategyError(OptionError):
-    """Fields of a WatermarkStrategy are malformed or contradict each other.
-
-    fields: their names.
-    must: the requirement on a single wrong field, such as "must be zero or more".
-    """
-
-    def __init__(self, message: str, *fields: str, must: str = "") -> None:
-        super().__init__(f"{message}, but it {must}" if must else message)
-        self.fields, self.must = fields, must
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,12 @@ import cramjam
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.errors import ConnectorError, CorruptDataError
+from tidegate.errors import CorruptDataError, OutOfMemoryError
 
 __all__ = [
     "DEFAULT_MOST_BYTES",
     "Bound",
     "Bytes",
-    "OutOfMemoryError",
     "about",
     "decompress",
     "parse_most_bytes",
@@ -45,10 +44,6 @@ _USUAL_RATIO = 4  # most blocks grow less than so many times
 _GROWTH = 4
 
 _NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
-_OUT_OF_MEMORY = (
-    "takes more memory to decode than this process may have; raise spark.executor.pyspark.memory if it is set, or "
-    "the limit of the process"
-)
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _XZ_WINDOW = 128 << 20  # twice what the highest preset takes
@@ -81,13 +76,6 @@ class Bound(NamedTuple):
     def exceeded(self, state: str = "decompressed") -> CorruptDataError:
         """Return the error that ``require`` raises; ``state`` completes "takes more than ... bytes"."""
         return CorruptDataError(f"takes more than {self.bytes} bytes {state}; if it is sound, raise {self.option}")
-
-
-class OutOfMemoryError(ConnectorError):
-    """Data takes more memory than the process may have.  The data may be sound, so it is never skipped."""
-
-    def __init__(self, message: str = _OUT_OF_MEMORY) -> None:
-        super().__init__(message)
 
 
 @contextmanager

@@ -6,19 +6,15 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from tidegate.errors import ConnectorError, DeadlineError
+from tidegate.errors import DeadlineError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Deadline", "TransientError"]
+__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Deadline"]
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
-
-
-class TransientError(ConnectorError):
-    """The other side failed in a way that may pass; the owner of the Deadline tries again."""
 
 
 class Deadline:

@@ -19,11 +19,11 @@ from typing_extensions import Self
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.plan import LateSplits
-from tidegate.alignment.strategy import StrategyError, WatermarkStrategy
+from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.folders.opening import open_folder
-from tidegate.errors import OptionError, did_you_mean
+from tidegate.errors import OptionError, StrategyError, did_you_mean
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
 from tidegate.readers.s3.config import S3ConnectionConfig

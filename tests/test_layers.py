@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tidegate import errors
+
 ROOT = Path(__file__).parents[1]
 LAYERS = {"alignment": 1, "windows": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
 SIDE_PACKAGES = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
@@ -114,6 +116,19 @@ def test_an_import_that_looks_up_is_found(tmp_path, package, line):
     (tmp_path / package).mkdir()
     (tmp_path / package / "module.py").write_text(f"from __future__ import annotations\n{line}\n")
     assert len(violations(tmp_path)) == 1
+
+
+def test_every_error_for_users_begins_with_tidegate_errors():
+    """Spark shows the qualified name of an error, and the FAQ tells users to search for its beginning."""
+    known = {name for name, found in vars(errors).items() if isinstance(found, type)}
+    elsewhere = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for package in [*LAYERS, *SIDE_PACKAGES]
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and known & {*map(ast.unparse, node.bases)}
+    ]
+    assert not elsewhere
 
 
 def test_every_package_is_known_here():

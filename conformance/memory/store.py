@@ -20,8 +20,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, ClassVar, NamedTuple
 
 from tidegate.conformance.harness import Fault, Row
-from tidegate.errors import ConnectorError
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.errors import ConnectorError, TransientError
+from tidegate.readers.retry import Deadline
 
 __all__ = ["MemoryStore", "Record", "StoreClient"]
 

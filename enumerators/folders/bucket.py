@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
-from tidegate.errors import ConnectorError, TidegateError
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.errors import ConnectorError, TidegateError, TransientError
+from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import s3_error
 

@@ -17,10 +17,9 @@ from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics
-from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
+from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError, UnknownPartitionError
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
-from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.peeked import PeekedBatches

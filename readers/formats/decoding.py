@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from tidegate.errors import BadRecordError, CorruptDataError
-from tidegate.readers.decompression import OutOfMemoryError
+from tidegate.errors import BadRecordError, CorruptDataError, OutOfMemoryError
 
 __all__ = ["decoding"]
 

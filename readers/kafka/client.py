@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
+from tidegate.errors import BrokerTooOldError
 from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
@@ -15,7 +16,7 @@ from tidegate.readers.kafka.fetch_call import fetch_call
 from tidegate.readers.kafka.produce import produce_call
 from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
-from tidegate.readers.kafka.wire.connection import BrokerTooOldError, decode_response
+from tidegate.readers.kafka.wire.connection import decode_response
 from tidegate.readers.retry import Deadline
 
 if TYPE_CHECKING:

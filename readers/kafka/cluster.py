@@ -14,17 +14,17 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
-from tidegate.errors import ConnectorError, UnavailableError
+from tidegate.errors import ConnectorError, RefusedError, TransientError, UnavailableError, UnknownPartitionError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.nearby import NearbyReplicas
 from tidegate.readers.kafka.reconnects import FailedConnections
-from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError, decode_response
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
+from tidegate.readers.retry import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
-__all__ = ["NO_ERROR", "REDIRECTED", "KafkaCluster", "LeaderCall", "UnknownPartitionError", "failure_of"]
+__all__ = ["NO_ERROR", "REDIRECTED", "KafkaCluster", "LeaderCall", "failure_of"]
 
 Answer = TypeVar("Answer")
 
@@ -37,10 +37,6 @@ UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
 NO_TOPIC_ID = UUID(int=0)
 REDIRECTED = -1000
 """In place of an error code: ask another replica at once."""
-
-
-class UnknownPartitionError(ConnectorError):
-    """The cluster has no such partition, and has had enough time to learn about it."""
 
 
 class KafkaCluster:

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
-from tidegate.errors import ConnectorError
+from tidegate.errors import ConnectorError, TransientError
 from tidegate.readers.kafka.cluster import KafkaCluster, failure_of
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition, by_topic
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.retry import Deadline
 
 __all__ = ["ConsumerGroup"]
 

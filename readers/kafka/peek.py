@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tidegate.errors import PositionGoneError
+from tidegate.errors import PositionGoneError, TransientError
 from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
 from tidegate.readers.kafka.records.first_record import first_record
-from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError
+from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError, TransientError, UnknownPartitionError
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.joint_fetch import FIRST_GUESS_BYTES_PER_RECORD, MARGIN, JointFetch
 from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
 from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS
-from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidegate.readers.retry import TransientError
+from tidegate.errors import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka import errors as kafka_errors
 
-from tidegate.errors import TidegateError
+from tidegate.errors import RefusedError, TidegateError, TransientError
 from tidegate.readers.kafka.fetch import NO_SESSION_ID, read_fetch_response, read_session, session_request
-from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError
-from tidegate.readers.retry import TransientError
+from tidegate.readers.kafka.wire.connection import BrokerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,11 +10,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError
+from tidegate.errors import CorruptDataError, NoMessageError
 from tidegate.readers.arrow.conform import conform_each, spark_schema
 from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.protobuf_schema import NoMessageError
 from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 from tidegate.readers.registry.wire import HEADER_BYTES, schema_id_of

@@ -13,17 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import CorruptDataError, OptionError, did_you_mean
+from tidegate.errors import CorruptDataError, NoMessageError, OptionError, did_you_mean
 from tidegate.readers.registry.schemas import RegisteredSchema
 
-__all__ = ["TIMESTAMP", "NoMessageError", "ProtobufSchema"]
+__all__ = ["TIMESTAMP", "ProtobufSchema"]
 
 TIMESTAMP = "google.protobuf.Timestamp"
 _ROOT = "tidegate_registered.proto"
-
-
-class NoMessageError(OptionError):
-    """A schema has no message of the wanted name."""
 
 
 class ProtobufSchema:

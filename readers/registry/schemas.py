@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tidegate.errors import ConnectorError, OptionError
+from tidegate.errors import ConnectorError, OptionError, TransientError
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.retry import Deadline
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient

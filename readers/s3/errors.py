@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError
-from tidegate.readers.retry import TransientError
+from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError, TransientError
 
 __all__ = ["OVERWRITTEN", "s3_error"]
 

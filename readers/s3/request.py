@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.errors import TransientError
+from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.errors import s3_error
 
 __all__ = ["ask_s3"]

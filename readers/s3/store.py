@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import ConnectorError, ObjectGoneError
+from tidegate.errors import ConnectorError, ObjectGoneError, TransientError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.objects.values import Chunk, S3Object
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
 from tidegate.readers.s3.file import ObjectFile

@@ -34,6 +34,7 @@ from tidegate.errors import (
     DeadlineError,
     OptionError,
     PositionGoneError,
+    TransientError,
     UnavailableError,
 )
 from tidegate.readers.contract import (
@@ -45,7 +46,7 @@ from tidegate.readers.contract import (
     TimedRows,
 )
 from tidegate.readers.event_time.policy import NO_TIME, EventTimePolicy, JudgedTimes
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.retry import Deadline
 from tidegate.sources.contract import Source
 from tidegate.sources.options import Duration
 

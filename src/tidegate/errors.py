@@ -2,6 +2,8 @@
 
     TidegateError
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
+    │   ├── StrategyError         fields of a WatermarkStrategy
+    │   └── NoMessageError        a name that a Protobuf schema does not have
     ├── FunctionError         the caller: a function of a window raised an error
     ├── InstallationError     the caller: a Python of the cluster lacks tidegate, or has another version
     ├── CheckpointError       the caller: a checkpoint of another source, of other windows or of a newer version
@@ -13,6 +15,11 @@
     ├── BadRecordError        the data: a record cannot be read, or does not fit its columns
     ├── ConnectorError        the other system: it refused, or did not answer before the deadline
     │   ├── DeadlineError
+    │   ├── TransientError        a failure that may pass
+    │   ├── RefusedError          a broker or a proxy refused for good
+    │   ├── BrokerTooOldError
+    │   ├── UnknownPartitionError
+    │   ├── OutOfMemoryError
     │   └── UnavailableError      a split has become unavailable
     ├── ContractError         a connector broke a rule of its contract
     └── ServerError           a development server could not be resolved or started
@@ -29,6 +36,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "BadRecordError",
+    "BrokerTooOldError",
     "CheckpointError",
     "ConnectorError",
     "ContractError",
@@ -38,12 +46,18 @@ __all__ = [
     "FunctionError",
     "InstallationError",
     "LateDataError",
+    "NoMessageError",
     "ObjectGoneError",
     "OptionError",
+    "OutOfMemoryError",
     "PositionGoneError",
+    "RefusedError",
     "ServerError",
+    "StrategyError",
     "TidegateError",
+    "TransientError",
     "UnavailableError",
+    "UnknownPartitionError",
     "did_you_mean",
     "nearest_name",
 ]
@@ -55,6 +69,22 @@ class TidegateError(Exception):
 
 class OptionError(TidegateError, ValueError):
     """An option is unknown, malformed or contradicts another one."""
+
+
+class StrategyError(OptionError):
+    """Fields of a WatermarkStrategy are malformed or contradict each other.
+
+    fields: their names.
+    must: the requirement on a single wrong field, such as "must be zero or more".
+    """
+
+    def __init__(self, message: str, *fields: str, must: str = "") -> None:
+        super().__init__(f"{message}, but it {must}" if must else message)
+        self.fields, self.must = fields, must
+
+
+class NoMessageError(OptionError):
+    """A Protobuf schema has no message of the wanted name."""
 
 
 class FunctionError(TidegateError):
@@ -106,6 +136,33 @@ class ConnectorError(TidegateError):
 
 class DeadlineError(ConnectorError):
     """The system that is read did not answer before the deadline, retries included."""
+
+
+class TransientError(ConnectorError):
+    """The other side failed in a way that may pass; the owner of the Deadline tries again."""
+
+
+class RefusedError(ConnectorError):
+    """A broker or a proxy refused us for good: the same login would be refused again, or be locked out."""
+
+
+class BrokerTooOldError(ConnectorError):
+    """A broker supports no version of a request with the fields that we need."""
+
+
+class UnknownPartitionError(ConnectorError):
+    """The cluster has no such partition, and has had enough time to learn about it."""
+
+
+class OutOfMemoryError(ConnectorError):
+    """Data takes more memory than the process may have.  The data may be sound, so it is never skipped."""
+
+    def __init__(
+        self,
+        message: str = "takes more memory to decode than this process may have; raise spark.executor.pyspark.memory if "
+        "it is set, or the limit of the process",
+    ) -> None:
+        super().__init__(message)
 
 
 class UnavailableError(ConnectorError):

@@ -93,7 +93,7 @@ import resource, sys
 import cramjam
 from pathlib import Path
 from tests.support.kafka.lab import HEADER, Record, encode, reseal
-from tidegate.readers.decompression import OutOfMemoryError
+from tidegate.errors import OutOfMemoryError
 from tidegate.readers.kafka.records.batches import corruption_named, split_batches
 
 codec, number = sys.argv[1], {"gzip": 1, "lz4": 3, "zstd": 4}[sys.argv[1]]

@@ -4,8 +4,8 @@ from typing import NoReturn
 
 import pytest
 
-from tidegate.errors import DeadlineError
-from tidegate.readers.retry import LONGEST_PAUSE_S, Deadline, TransientError
+from tidegate.errors import DeadlineError, TransientError
+from tidegate.readers.retry import LONGEST_PAUSE_S, Deadline
 
 
 class Clock:

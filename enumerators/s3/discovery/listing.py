@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.errors import ConnectorError
+from tidegate.errors import ConnectorError, TransientError
 from tidegate.readers.objects.values import S3Object
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import s3_error
 from tidegate.readers.s3.store import s3_object

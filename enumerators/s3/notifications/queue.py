@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
-from tidegate.errors import OptionError
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.errors import OptionError, TransientError
+from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import s3_error
 

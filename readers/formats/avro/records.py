@@ -18,9 +18,9 @@ import pyarrow as pa
 from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
-from tidegate.errors import CorruptDataError, OptionError, TidegateError
+from tidegate.errors import CorruptDataError, OptionError, OutOfMemoryError, TidegateError
 from tidegate.readers.arrow.conform import retyped
-from tidegate.readers.decompression import Bound, OutOfMemoryError, about
+from tidegate.readers.decompression import Bound, about
 from tidegate.readers.formats.avro.container import AvroBlock
 from tidegate.readers.formats.avro.memory import (
     Cost,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import numpy as np
 
-from tidegate.errors import CorruptDataError
-from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, OutOfMemoryError, decompress
+from tidegate.errors import CorruptDataError, OutOfMemoryError
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, decompress
 from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessages
 
 if TYPE_CHECKING:

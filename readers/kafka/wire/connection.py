@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import errors as kafka_errors
 
-from tidegate.errors import ConnectorError, OptionError
+from tidegate.errors import BrokerTooOldError, ConnectorError, OptionError, RefusedError, TransientError
 from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
 from tidegate.readers.kafka.wire.kerberos import TicketError
 from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
@@ -26,12 +26,11 @@ from tidegate.readers.kafka.wire.login import decode_response as _decode_respons
 from tidegate.readers.kafka.wire.sockets import ProxyError
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError
-from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BrokerConnection", "BrokerTooOldError", "RefusedError", "decode_response"]
+__all__ = ["BrokerConnection", "decode_response"]
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
@@ -73,14 +72,6 @@ _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "sasl_oauthbearer_token_endpoint_url": ("sasl_login_callback_handler_class",),
 }
 """The same options in Java's configuration, which are named if they were given."""
-
-
-class BrokerTooOldError(ConnectorError):
-    """A broker supports no version of a request with the fields that we need."""
-
-
-class RefusedError(ConnectorError):
-    """A broker or a proxy refused us for good: the same login would be refused again, or be locked out."""
 
 
 class BrokerConnection:

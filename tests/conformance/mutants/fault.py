@@ -7,8 +7,7 @@ from pathlib import Path
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tidegate.conformance.memory.store import MemoryStore, StoreClient
-from tidegate.errors import ConnectorError
-from tidegate.readers.retry import TransientError
+from tidegate.errors import ConnectorError, TransientError
 
 
 class WithClient(MemorySource):

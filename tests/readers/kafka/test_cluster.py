@@ -3,10 +3,10 @@
 import time
 from types import SimpleNamespace
 
+from tidegate.errors import RefusedError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka.wire.connection import RefusedError
 
 ADDRESS = "here:9092"
 

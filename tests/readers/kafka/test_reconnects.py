@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tidegate.errors import TransientError
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.reconnects import FailedConnections
-from tidegate.readers.retry import TransientError
 
 
 class Clock:

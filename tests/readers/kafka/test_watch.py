@@ -12,12 +12,12 @@ import pytest
 
 from tests.support.kafka.faulty_broker import FaultyBroker, hand_on
 from tests.support.kafka.lab import Record, encode
-from tidegate.errors import CorruptDataError
+from tidegate.errors import BrokerTooOldError, CorruptDataError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
-from tidegate.readers.kafka.wire.connection import BrokerConnection, BrokerTooOldError
+from tidegate.readers.kafka.wire.connection import BrokerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
 from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, RefusedError
 from tidegate.readers.kafka.wire import connection, login, tokens
-from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError
+from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
 from tidegate.sources.kafka.properties import connection_config
 
