@@ -19,7 +19,7 @@ __all__ = ["run_forget", "run_queries", "run_reread", "run_show", "run_why"]
 _NO_PATH = "s3://not-given"
 
 
-def run_show(location: str, *, checkpoint: str | None, options: Sequence[str], as_json: bool) -> None:
+def run_show(location: str, *, checkpoint: str | None, options: Sequence[str]) -> None:
     """Print the ledger of the query in a state location.
 
     location: the query's option ``stateLocation``.
@@ -29,10 +29,10 @@ def run_show(location: str, *, checkpoint: str | None, options: Sequence[str], a
     Like the other commands, raises OptionError, one sentence, for contradictory arguments and for unknown names.
     """
     source, _ = _source(location, options)
-    show_ledger(open_query_ledger(source, checkpoint), as_json=as_json)
+    show_ledger(open_query_ledger(source, checkpoint))
 
 
-def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequence[str], as_json: bool) -> None:
+def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequence[str]) -> None:
     """Print why objects were read or not.
 
     wanted: a key, or a glob of keys.
@@ -40,7 +40,7 @@ def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequ
     """
     source, has_path = _source(location, options)
     ledger = open_query_ledger(source, checkpoint)
-    show_why(why(ledger, source if has_path else None, Wanted(wanted)), as_json=as_json)
+    show_why(why(ledger, source if has_path else None, Wanted(wanted)))
 
 
 def run_reread(
@@ -52,7 +52,6 @@ def run_reread(
     batches: str | None,
     checkpoint: str,
     options: Sequence[str],
-    as_json: bool,
 ) -> None:
     """Ask the query to read chunks again, and print the request.
 
@@ -70,24 +69,24 @@ def run_reread(
         raise OptionError("to read objects again, --option path=s3://... is needed, and the query's other options")
     ledger = open_query_ledger(source, checkpoint)
     if batches:
-        show_asked(reread_batches(ledger, batches), as_json=as_json)
+        show_asked(reread_batches(ledger, batches))
         return
     begin_at = None if begin is None else parse_time("--from", begin)
     end_at = None if end is None else parse_time("--to", end)
     wanted = Wanted(objects or f"{source.listing_rules.prefix}*")
-    show_asked(reread_objects(ledger, source, wanted, begin_at, end_at), as_json=as_json)
+    show_asked(reread_objects(ledger, source, wanted, begin_at, end_at))
 
 
-def run_queries(location: str, *, options: Sequence[str], as_json: bool) -> None:
+def run_queries(location: str, *, options: Sequence[str]) -> None:
     """Print the queries with files in a state location."""
     source, _ = _source(location, options)
-    show_queries(list_queries(source), forgotten=False, as_json=as_json)
+    show_queries(list_queries(source))
 
 
-def run_forget(location: str, query: str, *, options: Sequence[str], as_json: bool) -> None:
+def run_forget(location: str, query: str, *, options: Sequence[str]) -> None:
     """Delete a query's files in a state location, and print the query."""
     source, _ = _source(location, options)
-    show_queries([forget_query(source, query)], forgotten=True, as_json=as_json)
+    show_queries([forget_query(source, query)])
 
 
 def _source(location: str, options: Sequence[str]) -> tuple[S3Source, bool]:

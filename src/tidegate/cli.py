@@ -182,13 +182,11 @@ def backfill(  # noqa: PLR0913 - parameters are options
 
 
 @ledger.command()
-def show(
-    location: _Location, *, checkpoint: _Checkpoint = None, option: _Options = None, as_json: _Json = False
-) -> None:
+def show(location: _Location, *, checkpoint: _Checkpoint = None, option: _Options = None) -> None:
     """Show which query uses the state location, which objects it has found, and how many of them it has read."""
     from tidegate.jobs.ledger.command import run_show
 
-    run_show(location, checkpoint=checkpoint, options=option or (), as_json=as_json)
+    run_show(location, checkpoint=checkpoint, options=option or ())
 
 
 @ledger.command(cls=Command)
@@ -200,7 +198,6 @@ def why(
     *,
     checkpoint: _Checkpoint = None,
     option: _Options = None,
-    as_json: _Json = False,
 ) -> None:
     """Say why an object was read, or was not.
 
@@ -208,7 +205,7 @@ def why(
     """
     from tidegate.jobs.ledger.command import run_why
 
-    run_why(location, key, checkpoint=checkpoint, options=option or (), as_json=as_json)
+    run_why(location, key, checkpoint=checkpoint, options=option or ())
 
 
 @ledger.command(cls=Command)
@@ -236,7 +233,6 @@ def reread(
         typer.Option(metavar="N-M", show_default="none", help="Only what these batches have read, such as 7 or 3-5."),
     ] = None,
     option: _Options = None,
-    as_json: _Json = False,
 ) -> None:
     """Let the query read objects, event times or batches once more. Their rows are then delivered twice.
 
@@ -254,16 +250,15 @@ def reread(
         batches=batches,
         checkpoint=checkpoint,
         options=option or (),
-        as_json=as_json,
     )
 
 
 @ledger.command()
-def queries(location: _Location, *, option: _Options = None, as_json: _Json = False) -> None:
+def queries(location: _Location, *, option: _Options = None) -> None:
     """Show all queries with state in the state location."""
     from tidegate.jobs.ledger.command import run_queries
 
-    run_queries(location, options=option or (), as_json=as_json)
+    run_queries(location, options=option or ())
 
 
 @ledger.command(cls=Command)
@@ -272,12 +267,11 @@ def forget(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, as `tidegate ledger queries` names it.")],
     *,
     option: _Options = None,
-    as_json: _Json = False,
 ) -> None:
     """Delete the state of a query from the state location. Its checkpoint is then of no use."""
     from tidegate.jobs.ledger.command import run_forget
 
-    run_forget(location, query, options=option or (), as_json=as_json)
+    run_forget(location, query, options=option or ())
 
 
 @app.command()

@@ -22,7 +22,7 @@ def ledger(tidegate, bucket, query):
         reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region, **options}
         keys = {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
         given = {**reached, **keys, "eventTime": "column:at", **({"path": bucket.path} if path else {})}
-        command = ["ledger", verb, query.state_folder, *arguments, "--json"]
+        command = ["ledger", verb, query.state_folder, *arguments]
         command += [part for name, value in given.items() for part in ("--option", f"{name}={value}")]
         code, output, _ = tidegate(*command, *(("--checkpoint", query.checkpoint) if checkpoint else ()))
         return json.loads(output) if code == 0 else code

@@ -1,6 +1,4 @@
-"""The command line of ``tidegate ledger``: verbs, help, and lines for people."""
-
-import re
+"""The command line of ``tidegate ledger``: verbs and help."""
 
 import pytest
 
@@ -23,28 +21,6 @@ import pytest
 def test_what_cannot_be_done_is_one_sentence(query, ledger, arguments, how, sentence):
     query.run()
     assert sentence in ledger(*arguments, **how)
-
-
-def test_people_see_lines(query, tidegate):
-    query.run(2)
-    code, output, _ = tidegate("ledger", "show", query.state_folder, "--checkpoint", query.checkpoint)
-    assert code == 0
-    assert f"\n{'last batch':25}  1, written\n" in output
-    assert "  4 chunks, 4 objects, " in output
-    assert "  2 chunks read, last by batch 1\n" in output
-    code, output, _ = tidegate("ledger", "queries", query.state_folder)
-    assert code == 0
-    assert re.match(r"[0-9a-f]{12}  3 files, [\d,]+ bytes, written on 20.*, has used it last: released$", output)
-    code, output, _ = tidegate("ledger", "why", query.state_folder, "in/3*", "--checkpoint", query.checkpoint)
-    assert code == 0
-    assert output.startswith("in/3.parquet\n  waiting: it waits at position 3 of manifest 00000001-")
-
-
-def test_people_are_told_that_no_query_is_left(query, tidegate):
-    query.run()
-    _, output, _ = tidegate("ledger", "queries", query.state_folder)
-    assert tidegate("ledger", "forget", query.state_folder, output.split()[0])[0] == 0
-    assert tidegate("ledger", "queries", query.state_folder) == (0, "no query keeps anything here\n", "")
 
 
 @pytest.mark.parametrize("verb", ["show", "why", "reread", "queries", "forget"])

@@ -6,6 +6,7 @@ from contextlib import closing
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.s3.state import lease
+from tidegate.jobs.figures import clock_time
 
 
 def test_what_abandoned_checkpoints_left_is_shown_and_deleted_on_request(query, ledger):
@@ -18,7 +19,7 @@ def test_what_abandoned_checkpoints_left_is_shown_and_deleted_on_request(query, 
     assert (before["query"], before["lease"], now["lease"]) == (abandoned, None, "released")
     files = [path.stat() for path in (query.state_folder / "ledger" / abandoned).iterdir()]
     assert (before["files"], before["bytes"]) == (len(files), sum(file.st_size for file in files))
-    assert abs(before["written"] - max(file.st_mtime for file in files) * 1000) < 1
+    assert before["written"] == clock_time(int(max(file.st_mtime for file in files) * 1000))
     assert f"no query '{abandoned}x' keeps anything in " in ledger("forget", f"{abandoned}x", **ask)
     assert ledger("forget", abandoned, **ask) == [before]
     assert ledger("queries", **ask) == [now]

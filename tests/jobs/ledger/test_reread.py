@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.support.streams import HOUR, NOON
+from tidegate.jobs.figures import clock_time
 
 
 def test_objects_are_read_once_more_but_none_that_has_yet_to_be_read(query, bucket, ledger):
@@ -27,7 +28,7 @@ def test_event_times_are_read_once_more_also_of_a_version_that_was_left_out(quer
     query.run()
     times = ("--from", "2023-11-15T13:00", "--to", "2023-11-15T15:00")
     asked = ledger("reread", *times)
-    assert (asked["chunks"], asked["begin"], asked["end"]) == (2, NOON + HOUR, NOON + 2 * HOUR)
+    assert (asked["chunks"], asked["begin"], asked["end"]) == (2, clock_time(NOON + HOUR), clock_time(NOON + 2 * HOUR))
     query.run()
     assert query.delivered == Counter({"0.parquet": 1, "1.parquet": 2, "2.parquet": 2, "3.parquet": 1})
     assert "names nothing to read again" in ledger("reread", "--from", "2024-01-01")
