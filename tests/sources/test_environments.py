@@ -111,3 +111,32 @@ class TestPlanner:
     def test_the_error_is_one_of_ours_and_an_import_error(self):
         assert issubclass(InstallationError, TidegateError)
         assert issubclass(InstallationError, ImportError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_archive"),
+    [
+        (["-c", "import tidegate.sources.s3.source"], False),
+        (["-c", "from tidegate import register"], True),
+        (["-m", "tidegate", "migrate", "checkpoint"], False),
+    ],
+    ids=["import", "register", "command"],
+)
+def test_an_older_pyspark_is_one_sentence(tmp_path, arguments, is_archive):
+    files, home = {"__init__": "", "version": "__version__: str = '4.1.9'\n"}, tmp_path / "older"
+    if is_archive:  # as Spark's own distribution has it
+        with zipfile.ZipFile(home, "w") as written:
+            for name, text in files.items():
+                written.writestr(f"pyspark/{name}.py", text)
+    else:
+        (home / "pyspark").mkdir(parents=True)
+        for name, text in files.items():
+            (home / f"pyspark/{name}.py").write_text(text)
+    command, environment = [sys.executable, *arguments], {**os.environ, "PYTHONPATH": str(home)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    *before, last = ended.stderr.splitlines()
+    begin = "tidegate.errors.InstallationError" if before else "tidegate"
+    place = home / "pyspark/__init__.py"
+    assert last == f"{begin}: tidegate needs PySpark 4.2 or newer, but this Python has 4.1.9 (in {place})"
+    assert not before or "-c" in arguments
