@@ -6,12 +6,17 @@ from datetime import datetime, timedelta
 
 from tidegate.sources.progress.source import utc_time
 
-__all__ = ["clock_time", "count", "share", "span"]
+__all__ = ["clock_time", "count", "printable", "share", "span"]
 
 
 def count(number: float) -> str:
     """Return a whole number with separated thousands."""
     return f"{number:,.0f}"
+
+
+def printable(text: str) -> str:
+    """Return a text with an escape for what cannot be printed: a name may hold commands for a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def share(part: int, whole: int) -> str:

@@ -23,7 +23,7 @@ from tidegate.enumerators.notes.progress import PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.process_identity import runs
 from tidegate.errors import counted
-from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.figures import clock_time, count, printable, span
 from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["LiveSource", "live_sources", "live_table", "show_watch"]
@@ -117,10 +117,15 @@ def _live_source(application: NoteFolder, planner: str, note: Json) -> LiveSourc
     return LiveSource(batch.get("query"), note["reads"], unquote(application.path.name), planned_at, progress)
 
 
+def _text(written: str, style: str = "") -> Text:
+    """Return a text for the terminal, which whoever names a query or an object cannot command."""
+    return Text(printable(written), style=style)
+
+
 def _name(source: LiveSource, now: datetime) -> Text:
     ago = f"planned {_ago(source.planned_at, now)} ago"
-    name = Text(f"{source.query}\n" if source.query else "", style="bold")
-    return name.append(source.reads, style="not bold").append(f"\n{source.application}\n{ago}", style="not bold dim")
+    name = _text(f"{source.query}\n" if source.query else "", "bold")
+    return name + _text(source.reads, "not bold") + _text(f"\n{source.application}\n{ago}", "not bold dim")
 
 
 def _event_time(progress: SourceProgress) -> Text:
@@ -129,7 +134,7 @@ def _event_time(progress: SourceProgress) -> Text:
         ("bound", clock_time(progress.bound)),
         ("held by", progress.held_by or "-"),
     ]
-    return Text("\n".join(f"{name:10}{value}" for name, value in lines))
+    return _text("\n".join(f"{name:10}{value}" for name, value in lines))
 
 
 def _unread(progress: SourceProgress) -> Text:
@@ -139,18 +144,18 @@ def _unread(progress: SourceProgress) -> Text:
 
 def _splits(progress: SourceProgress, now: datetime) -> Text:
     """List the states, the split paused longest, and in red anything that needs attention."""
-    cell = Text("\n".join(f"{count(number)} {state}" for state, number in progress.splits.items()))
+    cell = _text("\n".join(f"{count(number)} {state}" for state, number in progress.splits.items()))
     for split, since in sorted(progress.paused.items(), key=lambda item: item[1])[:_NAMED]:
-        cell.append(f"\n{split} paused for {_ago(since, now)}", style="dim")
+        cell += _text(f"\n{split} paused for {_ago(since, now)}", "dim")
     if progress.late_rows_total:
-        cell.append(f"\n{counted(progress.late_rows_total, 'row')} late", style="red")
+        cell += _text(f"\n{counted(progress.late_rows_total, 'row')} late", "red")
     for split in progress.late_splits[:_NAMED]:
-        cell.append(f"\n{split} is late", style="red")
+        cell += _text(f"\n{split} is late", "red")
     if progress.bad_records_total:
-        cell.append(f"\n{counted(progress.bad_records_total, 'bad record')} set aside", style="red")
+        cell += _text(f"\n{counted(progress.bad_records_total, 'bad record')} set aside", "red")
     if progress.time_to_deletion:
         split, left = min(progress.time_to_deletion.items(), key=lambda item: item[1])
-        cell.append(f"\n{split} deleted in {span(left)}", style="red" if left < _SOON else "dim")
+        cell += _text(f"\n{split} deleted in {span(left)}", "red" if left < _SOON else "dim")
     return cell
 
 

@@ -71,6 +71,17 @@ def test_a_query_is_shown_by_its_name_once_a_batch_has_told_it():
     assert shown(live_sources()).splitlines()[3].strip().startswith("orders by country ")
 
 
+def test_a_name_cannot_command_the_terminal():
+    escape = "\x1b]0;owned\x07"
+    leave_note(f"orders{escape}", f"app{escape}", heldBy=f"orders{escape}-0", lateSplits=[f"orders{escape}-7"])
+    ((planner, _),) = NoteFolder.of_application(f"app{escape}").within(PROGRESS).notes()
+    NoteFolder.of_application(f"app{escape}").within(BATCHES).write(planner, batch_note({}, 1.0, f"counts{escape}"))
+    text = shown(live_sources())
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert text.count(r"\x1b]0;owned\x07") == 5
+
+
 def test_what_a_person_should_look_at_is_named():
     leave_note(
         splits={"paused": 5},
