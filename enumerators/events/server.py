@@ -9,17 +9,27 @@ import socketserver
 import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Semaphore, Thread
+from threading import Lock, Semaphore, Thread
 from typing import Any
 
-from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, SourceEvent, read_message
+from tidegate.readers.events.event import (
+    NONCE_BYTES,
+    TAKEN,
+    EventChannel,
+    Receive,
+    SourceEvent,
+    read_login,
+    read_message,
+)
 
 __all__ = ["EventServer"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_TIMEOUT_S = 5.0  # for a connection, because a stranger may open it and stay silent
+_LOGIN_S = 1.0  # for the proof that a client has the token, because a stranger may connect and stay silent
+_MESSAGE_S = 5.0  # for the events of such a client
 _TOKEN_BYTES = 32
 _MOST_CONNECTIONS = 64  # at once; others wait
+_MOST_SILENT = 32  # of them without that proof, from one address; the oldest is closed when one more comes
 _MOST_WARNINGS = 10
 
 
@@ -64,11 +74,19 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, address: str, token: bytes, events: SimpleQueue[SourceEvent]) -> None:
         self.token, self.events = token, events
         self._slots, self._warnings = Semaphore(_MOST_CONNECTIONS), 0
+        self._silent: dict[str, list[socket.socket]] = {}  # by address, the oldest first
+        self._lock = Lock()
         self.address_family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
         super().__init__((address, 0), _Connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Register a connection, once fewer than the maximum are open."""
+        with self._lock:
+            silent = self._silent.setdefault(client_address[0], [])
+            if len(silent) >= _MOST_SILENT:
+                with suppress(OSError):
+                    silent.pop(0).shutdown(socket.SHUT_RDWR)  # its thread closes it
+            silent.append(request)
         self._slots.acquire()
         super().process_request(request, client_address)
 
@@ -77,7 +95,15 @@ class _Server(socketserver.ThreadingTCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.heard(request, client_address[0])
             self._slots.release()
+
+    def heard(self, request: socket.socket, address: str) -> None:
+        """Note that a connection has proved that it has the token, or that it is over."""
+        with self._lock:
+            others = [one for one in self._silent.pop(address, []) if one is not request]
+            if others:
+                self._silent[address] = others
 
     def refused(self, client: str, error: Exception) -> None:
         """Log a connection without an event.  A stranger must not be able to fill the log."""
@@ -91,8 +117,21 @@ class _Connection(socketserver.BaseRequestHandler):
     request: socket.socket
 
     def handle(self) -> None:
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        nonce = secrets.token_bytes(NONCE_BYTES)
+        nonce, token, client = secrets.token_bytes(NONCE_BYTES), self.server.token, str(self.client_address[0])
+        try:
+            self.request.settimeout(_LOGIN_S)
+            self.request.sendall(nonce)
+            read_login(token, nonce, self._receive_within(_LOGIN_S))
+            self.server.heard(self.request, client)
+            for event in read_message(token, nonce, self._receive_within(_MESSAGE_S)):
+                self.server.events.put(event)
+            self.request.sendall(TAKEN)
+        except (OSError, EOFError, ValueError, TypeError) as error:
+            self.server.refused(client, error)
+
+    def _receive_within(self, seconds: float) -> Receive:
+        """Return a function that receives bytes, all of its calls together within this time."""
+        deadline_s = time.monotonic() + seconds
 
         def receive(size: int) -> bytes:
             data = bytearray()
@@ -104,11 +143,4 @@ class _Connection(socketserver.BaseRequestHandler):
                 data += part
             return bytes(data)
 
-        try:
-            self.request.settimeout(_TIMEOUT_S)
-            self.request.sendall(nonce)
-            for event in read_message(self.server.token, nonce, receive):
-                self.server.events.put(event)
-            self.request.sendall(TAKEN)
-        except (OSError, EOFError, ValueError, TypeError) as error:
-            self.server.refused(str(self.client_address[0]), error)
+        return receive

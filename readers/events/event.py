@@ -25,6 +25,7 @@ __all__ = [
     "Receive",
     "SourceEvent",
     "message",
+    "read_login",
     "read_message",
 ]
 
@@ -80,13 +81,20 @@ def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
     return login + _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
 
 
+def read_login(token: bytes, nonce: bytes, receive: Receive) -> None:
+    """Read a client's proof that it has the token.
+
+    Raises PermissionError if it is none, and the errors of ``receive``.
+    """
+    _check(receive(_DIGEST_BYTES), hmac.digest(token, nonce, _DIGEST))
+
+
 def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEvent]:
-    """Return the events of one message.
+    """Return the events of the message of a client that has logged in.
 
     Raises PermissionError for a message without the token, ValueError for a malformed one, and the errors of
     ``receive``.
     """
-    _check(receive(_DIGEST_BYTES), hmac.digest(token, nonce, _DIGEST))
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     if length > _MOST_BYTES:
         raise ValueError(f"a message of {length} bytes, more than {_MOST_BYTES}")

@@ -2,10 +2,12 @@
 
 import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
 
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE_S, await_that
+from tidegate.enumerators.events import server as receiving
 from tidegate.enumerators.events.server import EventServer
 from tidegate.readers.events import send as sending
 from tidegate.readers.events.event import BAD_RECORDS, NONCE_BYTES, WATERMARK, EventChannel, SourceEvent, message
@@ -77,6 +79,21 @@ def test_a_stranger_who_says_nothing_keeps_nobody_waiting(server):
     with socket.create_connection((server.channel.host, server.channel.port), 10):
         assert send(server.channel, EVENTS)
     assert server.take(WATERMARK) == EVENTS
+
+
+def test_strangers_who_hold_connections_keep_nobody_out(server):
+    with ExitStack() as held:
+        for _ in range(100):
+            held.enter_context(socket.create_connection((server.channel.host, server.channel.port), 10))
+        assert send(server.channel, EVENTS)
+    assert server.take(WATERMARK) == EVENTS
+
+
+def test_whoever_does_not_say_soon_that_he_has_the_token_is_sent_away(server, monkeypatch):
+    monkeypatch.setattr(receiving, "_MESSAGE_S", PATIENCE_S)
+    with socket.create_connection((server.channel.host, server.channel.port), PATIENCE_S) as silent:
+        assert len(silent.recv(NONCE_BYTES, socket.MSG_WAITALL)) == NONCE_BYTES
+        assert silent.recv(1) == b""
 
 
 def test_a_message_that_was_overheard_is_no_use(server, caplog):
