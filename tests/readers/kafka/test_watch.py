@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.kafka.faulty_broker import FaultyBroker, hand_on
 from tests.support.kafka.lab import Record, encode
+from tests.support.waiting import await_that
 from tidegate.errors import BrokerTooOldError, CorruptDataError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient
@@ -255,4 +256,5 @@ def test_a_broker_that_hangs_for_too_long_leaves_the_decision_to_the_next_look(
     assert not of_two.watch.wait(SHORT_S)
     of_two.is_well.clear()
     monkeypatch.setattr(watch, "_ANSWER_S", watch._GRACE_S / 2)
-    assert of_two.watch.wait(SHORT_S)
+    # On a busy machine the first wait may leave a request behind, which may take as long as before.
+    await_that(lambda: of_two.watch.wait(SHORT_S))
