@@ -1,13 +1,15 @@
 """Jars from Maven Central, which the Ivy among PySpark's jars resolves.  Each user has a cache.
 
 Ivy runs with its defaults: it resolves from Maven Central, with the proxies and certificates of the user's JVM
-(``JAVA_TOOL_OPTIONS``).
+(``JAVA_TOOL_OPTIONS``).  What it fetches must have the digest that ``jars.sha256`` has for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tarfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,9 +17,10 @@ from tidegate.errors import ServerError
 from tidegate.servers.java import java_command, spark_jars
 from tidegate.servers.process import Sandbox
 
-__all__ = ["find_jars", "find_unpacked"]
+__all__ = ["DIGESTS", "find_jars", "find_unpacked"]
 
 RESOLVE_SECONDS = 600
+DIGESTS = Path(__file__).with_name("jars.sha256")  # lines as sha256sum writes them
 _ARCHIVE = "tar.gz"
 # An archive has no dependencies, and Ivy cannot read the POM of every project.
 _WITHOUT_POMS = (
@@ -38,7 +41,8 @@ def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Pat
         downloaded.
     transitive: False: leave out the dependencies.
 
-    Raises ServerError if the override has no such jar, or if Maven Central cannot be reached.
+    Raises ServerError if the override has no such jar, if Maven Central cannot be reached, or if a file that came has
+    another digest than ``DIGESTS`` has for it.
     """
     group, artifact, version, *classifier = coordinate.split(":")
     chosen = os.environ.get(override)
@@ -98,14 +102,27 @@ def _download(coordinate: str, folder: Path, override: str, *, transitive: bool,
                 f"{coordinate} could not be resolved from Maven Central ({_reason(process.log.read_text())}): give "
                 f"Java its proxy in JAVA_TOOL_OPTIONS, or let {override} point to a folder that holds the jars"
             )
+        _verify(sorted(staged.iterdir()), coordinate, override)
         for archive in staged.glob(f"*.{_ARCHIVE}"):
             with tarfile.open(archive) as packed:
                 # Pythons before 3.10.12 and 3.11.4 know no filters (PEP 706), and refuse them as an argument.
                 packed.extraction_filter = getattr(tarfile, "data_filter", None)
-                packed.extractall(staged)  # noqa: S202 - a release that Ivy has verified
+                packed.extractall(staged)  # noqa: S202 - it has the digest of a release
             archive.unlink()
         with suppress(OSError):  # another process was faster, and its folder has the same jars
             staged.rename(folder)
+
+
+def _verify(files: Sequence[Path], coordinate: str, override: str) -> None:
+    digests = {name: digest for digest, name in map(str.split, DIGESTS.read_text().splitlines())}
+    for file in files:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        if digest != digests.get(file.name):
+            raise ServerError(
+                f"{file.name} of {coordinate} came from Maven Central with the SHA-256 digest {digest}, but "
+                f"{DIGESTS.name} of tidegate has {digests.get(file.name, 'none')}: nothing of it is used.  If you "
+                f"trust other jars, let {override} point to a folder that holds them"
+            )
 
 
 def _ivy_file(group: str, artifact: str, version: str, classifier: str = "", *, kind: str) -> str:

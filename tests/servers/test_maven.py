@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegate.errors import ServerError
+from tidegate.servers import maven
 from tidegate.servers.java import find_java, spark_jars
 from tidegate.servers.maven import find_jars
 
@@ -42,6 +43,16 @@ def test_two_at_once_share_one_whole_folder_and_the_next_reuses_it(
 
     monkeypatch.setenv("JAVA_HOME", "/nowhere")  # jars in the cache need no Java
     assert {find_jars(SMALL, "SLF4J_LIBS")} == folders
+
+
+def test_a_jar_with_another_digest_than_ours_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maven, "DIGESTS", tmp_path / "jars.sha256")
+    maven.DIGESTS.write_text(f"{0:064}  slf4j-api-2.0.17.jar\n")
+    with pytest.raises(ServerError, match=rf"^slf4j-api-2\.0\.17\.jar of {SMALL} .* has 0{{64}}: .*SLF4J_LIBS"):
+        find_jars(SMALL, "SLF4J_LIBS")
+    assert not list(cache.iterdir())
 
 
 def test_a_classifier_names_one_jar_beside_the_others(cache: Path) -> None:
