@@ -1,28 +1,35 @@
-"""Requests schemas from a registry by Confluent's client.  A schema never changes under its id, so each is kept.
+"""Requests schemas from a registry.  A schema never changes under its id, so each is kept.
 
 A missing schema may come: a replica of the registry may be behind the primary that the producer used.  So it is
 requested twice.  But broken values may name schemas that never existed, and must not cause a pause each.
+
+Confluent's own client (2.16) is not used, because nothing that it offers bounds it.  Its time-out is for each read of a
+socket, so a registry that sends a byte a second holds it for hours.  It decompresses answers of any length, and its
+HTTP session can be replaced through a private name only.  Of its 60 methods three would be used, all of them a GET.
 """
 
 from __future__ import annotations
 
-import json
+import base64
 import logging
+import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import Any
+from urllib.parse import quote
 
-from tidegate.errors import ConnectorError, OptionError, TransientError
+from tidegate.errors import ConnectorError, CorruptDataError, OptionError, TransientError
+from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.retry import Deadline
 
-if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+__all__ = ["MOST_BYTES", "MOST_LEVELS", "MOST_REFERENCES", "RegisteredSchema", "SchemaRegistry", "registry_of"]
 
-__all__ = ["RegisteredSchema", "SchemaRegistry", "registry_of"]
-
+MOST_BYTES = 16 << 20  # of a schema with all that it refers to, as the registry answers
+MOST_REFERENCES = 1000
+MOST_LEVELS = 64  # of references within references
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000
@@ -35,7 +42,8 @@ _LOG = logging.getLogger("tidegate.reader")
 class RegisteredSchema:
     """A schema of a registry.
 
-    kind: "AVRO", "PROTOBUF" or "JSON".
+    kind: "AVRO", "PROTOBUF" or "JSON".  Empty: it is larger than MOST_BYTES, refers to too many others or to itself, or
+        its text is none.  So no value of it can be decoded.
     text: the source of the schema.
     references: the sources of the schemas that it refers to, directly or not, by the names that references use.  Each
         comes before the schemas that refer to it.
@@ -49,7 +57,7 @@ class RegisteredSchema:
 class SchemaRegistry:
     """The schemas of one registry.  Each request has its own connection, because requests are few.
 
-    All methods raise OptionError if the packages of tidegate[registry] are missing, and for a malformed address.
+    All methods raise OptionError for a file of certificates that cannot be used.
 
     clock: returns monotonic seconds.
     sleep: waits for a number of seconds.
@@ -79,13 +87,15 @@ class SchemaRegistry:
         for kept in (self._schemas, self._missing_until):
             if len(kept) >= _KEPT:
                 kept.clear()
-        registered = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
-        if registered is None and self._clock() >= self._is_believed_until:
+        asking = self._asking(f"schema {schema_id}")
+        path = f"schemas/ids/{schema_id}"
+        found = asking.schema(path)
+        if found is None and self._clock() >= self._is_believed_until:
             self._sleep(_REPLICA_S)
-            registered = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
-            if registered is None:
+            found = asking.schema(path)
+            if found is None:
                 self._is_believed_until = self._clock() + _MISSING_S
-        if registered is None:
+        if found is None:
             _LOG.warning(
                 "the schema registry at %s has no schema %d: values that name it cannot be decoded",
                 self._config.url,
@@ -93,108 +103,167 @@ class SchemaRegistry:
             )
             self._missing_until[schema_id] = self._clock() + _MISSING_S
             return None
-        schema = self._schemas[schema_id] = self._with_references(registered)
+        schema = self._schemas[schema_id] = found[1]
         return schema
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the newest schema of a subject, and its id.
 
-        Raises OptionError if the registry has no such subject; also raises the errors of ``schema``.
+        Raises OptionError if the registry has no such subject, and CorruptDataError if no value of its schema can be
+        decoded; also raises the errors of ``schema``.
         """
-        newest = self._asked(f"the subject {subject!r}", lambda client: client.get_latest_version(subject))
+        newest = self._asking(f"the subject {subject!r}").schema(f"{_of(subject)}/latest")
         if newest is None:
             raise OptionError(f"the schema registry at {self._config.url} has no subject {subject!r}")
-        return newest.schema_id, self._with_references(newest.schema)
+        if not newest[1].kind:
+            raise CorruptDataError(f"the schema of {subject!r} cannot be used; the log of this process says why")
+        return newest
 
-    def _with_references(self, schema: Schema) -> RegisteredSchema:
-        references: dict[str, str] = {}
-        self._gather(schema, references)
-        return RegisteredSchema(schema.schema_type or "AVRO", schema.schema_str or "", references)
+    def _asking(self, what: str) -> _Asking:
+        return _Asking(self._config, self._tls, what)
 
-    def _gather(self, schema: Schema, references: dict[str, str]) -> None:
-        for reference in schema.references or ():
-            name, subject, version = reference.name, reference.subject, reference.version
-            if name is None or name in references:
-                continue
-            referred = self._asked(
-                f"version {version} of the subject {subject!r}",
-                lambda client, of=subject, number=version: client.get_version(of, number),
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        config = self._config
+        if not any(url.startswith("https:") for url in config.urls):
+            return None
+        option = "ca"
+        try:
+            context = ssl.create_default_context(cafile=config.ca_file)
+            option = "certificate"
+            if config.certificate_file is not None:
+                # Without a function for the password, Python would ask for it on the terminal.
+                context.load_cert_chain(config.certificate_file, config.key_file, password=str)
+        except (OSError, ValueError) as error:
+            raise OptionError(
+                f"the option 'schema.registry.ssl.{option}.location' names no usable file: {type(error).__name__}"
+            ) from None
+        return context
+
+
+class _UnusableError(Exception):
+    """No value of a schema can be decoded, whatever the registry answers later."""
+
+
+class _Asking:
+    """The requests for one schema and all that it refers to, with one deadline and one bound.
+
+    what: is asked for, for errors.
+    """
+
+    def __init__(self, config: RegistryConfig, tls: ssl.SSLContext | None, what: str) -> None:
+        self._config, self._tls, self._what = config, tls, what
+        self._deadline = Deadline(f"ask the schema registry at {config.url} for {what}", config.deadline_s)
+        self._left_bytes, self._left_references = MOST_BYTES, MOST_REFERENCES
+
+    def schema(self, path: str) -> tuple[int, RegisteredSchema] | None:
+        """Return the schema at a path of the registry, with its id if the registry shows it, else 0; None: none."""
+        try:
+            found = self._found(path)
+            if found is None:
+                return None
+            references: dict[str, str] = {}
+            self._gather(found, references, ())
+            kind, number = found.get("schemaType") or "AVRO", found.get("id")
+            schema = RegisteredSchema(str(kind), _text(found["schema"]), references)
+            return number if isinstance(number, int) else 0, schema
+        except _UnusableError as problem:
+            _LOG.warning(
+                "%s of the schema registry at %s %s: its values cannot be decoded",
+                self._what,
+                self._config.url,
+                problem,
             )
+            return 0, RegisteredSchema("", "")
+
+    def _gather(self, schema: Mapping[str, Any], references: dict[str, str], within: tuple[Any, ...]) -> None:
+        for name, subject, version in _references(schema):
+            if name in references:
+                continue
+            self._left_references -= 1
+            if (subject, version) in within or len(within) == MOST_LEVELS:
+                raise _UnusableError("refers to itself" if (subject, version) in within else "is nested too deeply")
+            if self._left_references < 0:
+                raise _UnusableError(f"refers to more than {MOST_REFERENCES} others")
+            referred = self._found(f"{_of(subject)}/{version}")
             if referred is None:
                 raise ConnectorError(
                     f"the schema registry at {self._config.url} has no version {version} of {subject!r}, "
                     "to which a schema refers"
                 )
-            self._gather(referred.schema, references)
-            references[name] = referred.schema.schema_str or ""
+            self._gather(referred, references, (*within, (subject, version)))
+            references[name] = _text(referred["schema"])
 
-    def _asked(self, what: str, ask: Any) -> Any:
-        try:
-            from confluent_kafka.schema_registry.error import SchemaRegistryError
-        except ImportError:
-            raise OptionError(
-                "'schema.registry.url' needs packages that are missing: pip install 'tidegate[registry]'"
-            ) from None
-        deadline = Deadline(f"ask the schema registry at {self._config.url} for {what}", self._config.deadline_s)
+    def _found(self, path: str) -> Mapping[str, Any] | None:
         while True:
             try:
-                with _client(self._config) as client:
-                    return ask(client)
-            except SchemaRegistryError as error:  # noqa: PERF203 - a request takes far longer
-                if error.error_code in _NO_SCHEMA:
+                answer = self._answer(path)
+            except NoAnswerError as problem:
+                self._deadline.pause(TransientError(f"it {problem}"))
+                continue
+            if answer.content is None:
+                raise _UnusableError(f"has more than {MOST_BYTES >> 20} MiB with all that it refers to")
+            self._left_bytes -= len(answer.content)
+            content = answer.json
+            if answer.status != 200:
+                if isinstance(content, dict) and content.get("error_code") in _NO_SCHEMA:
                     return None
                 # The registry's message may repeat what was sent to it.
-                sentence = f"it answers with the HTTP status {error.http_status_code}"
-                if error.http_status_code not in _TRY_AGAIN:
-                    raise ConnectorError(f"cannot {deadline.operation}: {sentence}") from None
-                deadline.pause(TransientError(sentence))
-            except json.JSONDecodeError:
-                raise ConnectorError(
-                    f"cannot {deadline.operation}: it answers with something that is no JSON"
-                ) from None
-            except Exception as error:
-                if not type(error).__module__.startswith("http"):
+                sentence = f"it answers with the HTTP status {answer.status}"
+                if answer.status not in _TRY_AGAIN:
+                    raise ConnectorError(f"cannot {self._deadline.operation}: {sentence}")
+                self._deadline.pause(TransientError(sentence))
+            elif isinstance(content, dict) and isinstance(content.get("schema"), str):
+                return content
+            else:
+                kind = "JSON" if content is None else "schema"
+                raise ConnectorError(f"cannot {self._deadline.operation}: it answers with something that is no {kind}")
+
+    def _answer(self, path: str) -> Answer:
+        """Ask each server in turn until one answers."""
+        config, answer = self._config, None
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if config.user_info is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(config.user_info.encode()).decode()}"
+        elif config.token is not None:
+            headers["Authorization"] = f"Bearer {config.token}"
+        for left in range(len(config.urls), 0, -1):
+            url, until = config.urls[-left], time.monotonic() + self._deadline.remaining_s / left
+            try:
+                answer = ask(f"{url}/{path}", headers, until, most_bytes=max(self._left_bytes, 0), tls=self._tls)
+            except NoAnswerError:
+                if left == 1:
                     raise
-                deadline.pause(TransientError(f"{type(error).__name__}: {error}"))
+                continue
+            if answer.status not in _TRY_AGAIN:
+                break
+        if answer is None:
+            raise NoAnswerError("has no address")
+        return answer
+
+
+def _references(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """Yield the name, the subject and the version of each reference of a schema."""
+    try:
+        for reference in schema.get("references") or ():
+            yield _text(reference["name"]), _text(reference["subject"]), int(reference["version"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise _UnusableError("has references that are none") from None
+
+
+def _of(subject: str) -> str:
+    return f"subjects/{quote(subject, safe='')}/versions"
+
+
+def _text(text: Any) -> str:
+    try:
+        text.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise _UnusableError("has a text that is not Unicode") from None
+    return str(text)
 
 
 @lru_cache(maxsize=16)
 def registry_of(config: RegistryConfig) -> SchemaRegistry:
     """Return this process's registry for a configuration."""
     return SchemaRegistry(config)
-
-
-def _client(config: RegistryConfig) -> SchemaRegistryClient:
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-
-    settings = {
-        "url": config.url,
-        "basic.auth.user.info": config.user_info,
-        "ssl.ca.location": config.ca_file,
-        "ssl.certificate.location": config.certificate_file,
-        "ssl.key.location": config.key_file,
-        "max.retries": 0,  # the Deadline repeats requests
-        "timeout": config.deadline_s,
-    }
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    if config.token is not None:
-        given |= {
-            "bearer.auth.credentials.source": "CUSTOM",
-            "bearer.auth.custom.provider.function": _static_token,
-            "bearer.auth.custom.provider.config": {"token": config.token},
-        }
-    try:
-        return SchemaRegistryClient(given)
-    except (ValueError, TypeError, OSError) as error:
-        # The client's message is never shown, because it may contain the login.
-        raise OptionError(
-            f"the client of the schema registry refuses the options 'schema.registry.*': {type(error).__name__}"
-        ) from None
-
-
-def _static_token(config: Mapping[str, str]) -> dict[str, str]:
-    return {
-        "bearer.auth.token": config["token"],
-        "bearer.auth.logical.cluster": "",
-        "bearer.auth.identity.pool.id": "",
-    }

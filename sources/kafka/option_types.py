@@ -14,17 +14,19 @@ from tidegate.readers.registry.config import RegistryConfig
 
 __all__ = ["BadRecordsPath", "EventTimeOption", "WatermarkFrom"]
 
+_ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
+
 
 def _event_time(value: Any) -> Any:
     if isinstance(value, str):
-        assigner_of(value, None, RegistryConfig(""))  # whether there is a registry is checked with the other options
+        assigner_of(value, None, _ANY)
     elif not callable(value):
         raise ValueError("expected timestamp, header:NAME, json:/pointer, avro:/field, protobuf:/field, or a function")  # noqa: TRY004
     return value
 
 
 def _watermark_from(value: str) -> str:
-    marks_of(value, RegistryConfig(""))  # as above
+    marks_of(value, _ANY)
     return value
 
 

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
@@ -53,7 +53,7 @@ class TokenEndpoint:
 
     def __init__(self, signer: TokenSigner) -> None:
         self.signer, self.asked = signer, list[dict[str, list[str]]]()
-        self.refusal: tuple[int, dict[str, str]] | None = None
+        self.refusal: tuple[int, Any] | None = None
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -61,7 +61,7 @@ class TokenEndpoint:
                 size = int(self.headers["Content-Length"])
                 endpoint.asked.append(parse_qs(self.rfile.read(size).decode()))
                 status, answer = endpoint.answer(self.headers["Authorization"])
-                body = json.dumps(answer).encode()
+                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -73,9 +73,9 @@ class TokenEndpoint:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
 
-    def answer(self, login: str) -> tuple[int, dict[str, object]]:
+    def answer(self, login: str) -> tuple[int, Any]:
         if self.refusal is not None:
-            return self.refusal[0], dict(self.refusal[1])
+            return self.refusal
         if login != f"Basic {base64.b64encode(f'{CLIENT}:{CLIENT_SECRET}'.encode()).decode()}":
             return 401, {"error": "invalid_client"}
         return 200, {"access_token": self.signer.token(CLIENT), "token_type": "Bearer", "expires_in": 3600}

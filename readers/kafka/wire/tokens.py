@@ -8,17 +8,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
+from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib import request
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tidegate.errors import OptionError
+from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.kafka.wire.frames import remaining_s
 from tidegate.readers.kafka.wire.tls import tls_context
 
@@ -27,7 +26,17 @@ __all__ = ["TokenError", "TokenProvider"]
 _USED_OF_LIFE = 0.8  # as Java's sasl.login.refresh.window.factor
 _STATUS_THAT_MAY_HEAL = {408, 429}
 _LARGEST_ANSWER = 1 << 20
-_LONGEST_REASON = 100
+_CODES = {  # of RFC 6749, sections 4.1.2.1 and 5.2; any other text may repeat the client's secret
+    "access_denied",
+    "invalid_client",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_scope",
+    "server_error",
+    "temporarily_unavailable",
+    "unauthorized_client",
+    "unsupported_grant_type",
+}
 _CALLBACK = "sasl_login_callback_handler_class"
 
 
@@ -120,27 +129,27 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             raise TokenError(f"the function {name} gives no number as the end of the token's life") from None
 
     def _of_endpoint(self, url: str) -> _Token:
-        asked = request.Request(url, data=self._question(), headers=self._headers(), method="POST")  # noqa: S310 - checked
-        handlers: list[request.BaseHandler] = [_NoRedirects()]
-        if (context := self._tls(url)) is not None:
-            handlers.append(request.HTTPSHandler(context=context))
+        deadline = time.monotonic() + self._timeout_s()
         try:
-            with request.build_opener(*handlers).open(asked, timeout=self._timeout_s()) as response:
-                answer = json.loads(response.read(_LARGEST_ANSWER))
-            text, life_s = answer["access_token"], float(answer.get("expires_in") or "inf")
-        except HTTPError as error:
-            may_heal = error.code >= 500 or error.code in _STATUS_THAT_MAY_HEAL
-            sentence = f"the token endpoint answers {error.code} {_reason(error)}"
-            raise TokenError(sentence, may_heal=may_heal) from None
-        except URLError as error:
-            raise TokenError(f"the token endpoint cannot be reached: {error.reason}", may_heal=True) from None
-        except OSError as error:
-            raise TokenError(f"the token endpoint does not answer: {error}", may_heal=True) from None
-        except HTTPException as error:  # its text may show what was sent
-            raise TokenError(f"the token endpoint breaks off ({type(error).__name__})", may_heal=True) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise TokenError("the token endpoint answers without an access_token") from None
-        if not isinstance(text, str) or not text:
+            answer = ask(
+                url,
+                self._headers(),
+                deadline,
+                most_bytes=_LARGEST_ANSWER,
+                form=self._question(),
+                tls=self._tls(url),
+            )
+        except NoAnswerError as error:
+            raise TokenError(f"the token endpoint {error}", may_heal=True) from None
+        if answer.status != HTTPStatus.OK:
+            may_heal = answer.status >= 500 or answer.status in _STATUS_THAT_MAY_HEAL
+            sentence = f"the token endpoint answers {answer.status} {_reason(answer)}".rstrip()
+            raise TokenError(sentence, may_heal=may_heal)
+        try:
+            text, life_s = answer.json["access_token"], float(answer.json.get("expires_in") or "inf")
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            text = None
+        if not isinstance(text, str) or not text or not (text.isascii() and text.isprintable()):
             raise TokenError("the token endpoint answers without an access_token")
         return _token(text, None if math.isinf(life_s) else time.time() + life_s)
 
@@ -172,13 +181,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         return min(remaining_s(self._deadline), *(float(limit) / 1000 for limit in limits if limit), 30.0)
 
 
-class _NoRedirects(request.HTTPRedirectHandler):
-    """A redirect would carry the login to another host."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _is_fresh(token: _Token) -> bool:
     if token.expires_at_s is None:
         return False
@@ -195,17 +197,19 @@ def _end_of_life(token: str) -> float | None:
         _, claims, _ = token.split(".")
         decoded: dict[str, Any] = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
         return float(decoded["exp"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def _reason(error: HTTPError) -> str:
-    """Return the code that RFC 6749 has for a refusal, such as invalid_client."""
+def _reason(answer: Answer) -> str:
+    """Return the code that RFC 6749 has for a refusal, such as invalid_client, or else the name of the status."""
     try:
-        code = str(json.loads(error.read(_LARGEST_ANSWER))["error"])
-    except (OSError, ValueError, KeyError, TypeError):
-        code = str(error.reason)
-    return "".join(filter(str.isprintable, code))[:_LONGEST_REASON]
+        code = answer.json["error"]
+    except (KeyError, TypeError):
+        code = None
+    if isinstance(code, str) and code in _CODES:
+        return code
+    return HTTPStatus(answer.status).phrase if answer.status in {*HTTPStatus} else ""
 
 
 def _function(name: str) -> Callable[[dict[str, str]], Any]:

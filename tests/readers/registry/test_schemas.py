@@ -1,16 +1,20 @@
 """Schema registries that are down, refuse, require a login, or lack a schema for a while."""
 
+import gzip
 import json
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
 
+from tests.support.drip import dripping
 from tests.support.registered import AT, avro, avro_value, header, times
-from tidegate.errors import ConnectorError, DeadlineError, OptionError
-from tidegate.readers.registry.columns import RegistryColumn
+from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
+from tidegate.readers.registry import schemas
+from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
 
@@ -90,12 +94,87 @@ def test_a_login_is_sent_and_without_it_the_refusal_is_reported(guarded, login, 
         SchemaRegistry(RegistryConfig(url)).schema(1)
 
 
-def test_a_page_that_is_no_answer_of_a_registry_is_reported():
+@pytest.mark.parametrize(
+    ("page", "what"),
+    [
+        (b"<html>Log in</html>", "JSON"),
+        (b'{"schema": "\xff"}', "JSON"),
+        (b'{"schema": ' + b"[" * 100_000, "JSON"),
+        (gzip.compress(b'{"schema": "%s"}' % (b" " * 50_000_000)), "JSON"),  # it was not asked for
+        ([1], "schema"),
+        ({"schema": {"type": "long"}}, "schema"),
+        ({}, "schema"),
+    ],
+    ids=["html", "no UTF-8", "deep", "gzip", "list", "object", "empty"],
+)
+def test_a_page_that_is_no_answer_of_a_registry_is_reported(page, what):
     with (
-        stub(lambda _: (200, b"<html>Log in</html>")) as url,
-        pytest.raises(ConnectorError, match=r"for schema 1: it answers with something that is no JSON$"),
+        stub(lambda _: (200, page)) as url,
+        pytest.raises(ConnectorError, match=rf"for schema 1: it answers with something that is no {what}$"),
     ):
         SchemaRegistry(RegistryConfig(url)).schema(1)
+
+
+def test_one_that_sends_a_byte_now_and_then_is_given_up_at_the_deadline():
+    body = b'{"schema": "\\"string\\""}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with dripping(answer) as url, pytest.raises(DeadlineError, match=r"within 0\.3 s: it does not answer: timed out$"):
+        SchemaRegistry(RegistryConfig(url, deadline_s=0.3)).schema(1)
+
+
+def referring(*versions, text='"string"'):
+    return {"schema": text, "references": [{"name": f"n{v}", "subject": "s", "version": v} for v in versions]}
+
+
+def version_of(handler):
+    last = handler.path.rpartition("/")[2]
+    return int(last) if last.isdecimal() and "/versions/" in handler.path else 0
+
+
+def test_a_schema_and_all_that_it_refers_to_share_one_deadline():
+    def answer(handler):
+        time.sleep(0.05)
+        return 200, referring(version_of(handler) + 1) if version_of(handler) < 40 else {"schema": '"string"'}
+
+    with stub(answer) as url, pytest.raises(DeadlineError, match="cannot ask the schema registry"):
+        SchemaRegistry(RegistryConfig(url, deadline_s=0.5)).schema(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda _: referring(1), "refers to itself"),
+        (lambda at: referring(at + 1), "is nested too deeply"),
+        (lambda at: {"schema": '"int"'} if at else referring(*range(1, 30)), "refers to more than 20 others"),
+        (lambda at: {"schema": " " * 600_000} if at else referring(1, 2), "has more than 1 MiB"),
+        (lambda _: {"schema": "\ud800"}, "has a text that is not Unicode"),
+        (lambda _: {"schema": "1", "references": [7]}, "has references that are none"),
+        (lambda _: {"schema": "1", "references": 7}, "has references that are none"),
+    ],
+    ids=["cycle", "chain", "many", "large", "surrogate", "number", "no list"],
+)
+def test_values_of_a_schema_beyond_all_bounds_cannot_be_decoded_and_end_no_query(answer, why, monkeypatch, caplog):
+    monkeypatch.setattr(schemas, "MOST_REFERENCES", 20)
+    monkeypatch.setattr(schemas, "MOST_LEVELS", 15)
+    monkeypatch.setattr(schemas, "MOST_BYTES", 1 << 20)
+    asked = []
+
+    def counted(handler):
+        asked.append(handler.path)
+        return 200, answer(version_of(handler))
+
+    with stub(counted) as url:
+        config = RegistryConfig(url)
+        assert times("avro:/at", config, [header(1), header(1)], "ms")[0] == [None, None]
+        assert len(asked) <= 21
+        assert [why in record.getMessage() for record in caplog.records] == [True]
+        with pytest.raises(CorruptDataError, match=r"^the schema of 's' cannot be used"):
+            column_of_subject(config, "avro", "s")
+
+
+def test_the_next_server_is_asked_if_one_is_away():
+    with stub(lambda _: (200, {"schema": '"string"'})) as url:
+        assert SchemaRegistry(RegistryConfig(f"http://127.0.0.1:1, {url}/")).schema(1).text == '"string"'
 
 
 def test_a_schema_that_a_replica_lacks_is_asked_for_again(replica, monkeypatch):
@@ -127,6 +206,19 @@ def test_a_replica_that_is_a_moment_behind_has_its_schema_before_it_is_missed(re
     assert [registry.schema(number) for number in (8, 9)] == [None, None]
     # The registry may be behind each time.  But values that name many missing schemas do not cause a pause each.
     assert len(pauses) == 2
+
+
+@pytest.mark.parametrize("url", ["", "registry:8081", "ftp://registry", "http://registry:x", "https://", "http://a,b"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(OptionError, match=r"^the option 'schema\.registry\.url' names '.*': expected http://host"):
+        RegistryConfig(url)
+
+
+def test_a_file_of_certificates_that_is_none_is_refused(tmp_path):
+    for option in ("ca", "certificate"):
+        file = {f"{option}_file": str(tmp_path / "absent")}
+        with pytest.raises(OptionError, match=rf"'schema\.registry\.ssl\.{option}\.location' names no usable file"):
+            SchemaRegistry(RegistryConfig("https://registry", **file)).schema(1)
 
 
 def test_a_login_in_the_address_is_refused_and_not_told():

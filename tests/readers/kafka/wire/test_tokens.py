@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
+from tests.support.drip import dripping
 from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
 from tidegate.errors import OptionError, RefusedError
 from tidegate.readers.kafka.wire import connection, login, tokens
@@ -136,22 +138,48 @@ def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
     [
         ((401, {"error": "invalid_client"}), "^the token endpoint answers 401 invalid_client$", False),
         ((400, {"error": "invalid_scope", "error_description": CLIENT_SECRET}), "answers 400 invalid_scope$", False),
-        ((503, {}), "^the token endpoint answers 503", True),
+        ((400, {"error": CLIENT_SECRET}), "^the token endpoint answers 400 Bad Request$", False),
+        ((401, {"error": ["invalid_client"]}), "^the token endpoint answers 401 Unauthorized$", False),
+        ((499, [1]), "^the token endpoint answers 499$", False),
+        ((503, {}), "^the token endpoint answers 503 Service Unavailable$", True),
         ((302, {}), "^the token endpoint answers 302", False),
         ((200, {"token": "x"}), "^the token endpoint answers without an access_token$", False),
         ((200, {"access_token": ""}), "^the token endpoint answers without an access_token$", False),
         ((200, {"access_token": None}), "^the token endpoint answers without an access_token$", False),
         ((200, {"access_token": "x", "expires_in": "soon"}), "answers without an access_token$", False),
+        ((200, {"access_token": "x", "expires_in": 10**400}), "answers without an access_token$", False),
+        ((200, {"access_token": "\ud800"}), "answers without an access_token$", False),
+        ((200, []), "answers without an access_token$", False),
+        ((200, b"[" * 200_000), "answers without an access_token$", False),
+        ((200, b"\xff"), "answers without an access_token$", False),
+        ((200, b" " * ((1 << 20) + 1)), "answers without an access_token$", False),
     ],
 )
 def test_a_refusal_is_reported_by_its_code(
-    endpoint: TokenEndpoint, refusal: tuple[int, dict[str, str]], sentence: str, may_heal: bool
+    endpoint: TokenEndpoint, refusal: tuple[int, Any], sentence: str, may_heal: bool
 ) -> None:
     endpoint.refusal = refusal
     with pytest.raises(TokenError, match=sentence) as raised:
         provider(from_endpoint(endpoint.url)).token()
     assert raised.value.may_heal is may_heal
     assert CLIENT_SECRET not in str(raised.value)
+
+
+def test_an_endpoint_that_sends_a_byte_now_and_then_holds_a_login_no_longer_than_its_deadline() -> None:
+    body = b'{"access_token": "late"}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with dripping(answer) as url:
+        settings = from_endpoint(url)
+        for _ in range(2):  # the second shows that the first has released the lock
+            with pytest.raises(TokenError, match=r"^the token endpoint does not answer: timed out$") as raised:
+                provider(settings, 0.3).token()
+            assert raised.value.may_heal
+
+
+@pytest.mark.parametrize("claims", [b"[" * 50_000, b'{"exp": 1' + b"0" * 400 + b"}", b'{"exp": "soon"}', b"[]"])
+def test_a_token_whose_claims_are_none_is_one_without_an_end(claims: bytes) -> None:
+    text = f"a.{base64.urlsafe_b64encode(claims).rstrip(b'=').decode()}.c"
+    assert tokens._token(text, None).expires_at_s is None
 
 
 def test_an_endpoint_that_speaks_no_http_may_come_back() -> None:
@@ -215,7 +243,7 @@ def test_the_endpoint_has_the_tls_of_the_login_module(tmp_path: Path) -> None:
 def test_an_endpoint_that_is_away_may_come_back(signer: TokenSigner) -> None:
     with TokenEndpoint(signer) as gone:
         url = gone.url
-    with pytest.raises(TokenError, match=r"^the token endpoint cannot be reached: ") as raised:
+    with pytest.raises(TokenError, match=r"^the token endpoint (cannot be reached|does not answer): ") as raised:
         provider(from_endpoint(url)).token()
     assert raised.value.may_heal
 

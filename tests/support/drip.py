@@ -1,0 +1,42 @@
+"""A server that answers a byte at a time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAUSE_S = 0.05
+
+
+@contextmanager
+def dripping(answer: bytes) -> Iterator[str]:
+    """Answer each connection with these bytes, one after the other; yield the address.
+
+    A whole answer takes PAUSE_S for each byte, so a deadline of less than that passes on any machine.
+    """
+    over = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, suppress(OSError):
+                    for byte in answer:
+                        if over.wait(PAUSE_S):
+                            return
+                        connection.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve, args=[listening])
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            serving.join()
