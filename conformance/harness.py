@@ -23,7 +23,7 @@ from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.errors import ContractError
 
 if TYPE_CHECKING:
-    from tidegate.sources.contract import Source
+    from tidegate.sources.source import Source
 
 __all__ = ["Fault", "Harness", "HarnessFactory", "Row", "Writer", "name_of"]
 

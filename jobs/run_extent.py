@@ -9,7 +9,7 @@ from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsValidation
 from tidegate.errors import ContractError, DataLossError
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["RunExtent", "Stretch", "run_extent"]
 

@@ -9,15 +9,15 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import LEASE_S, GroupFolder, Notes
 from tidegate.enumerators.notes.shared import SharedNotes
 
-if TYPE_CHECKING:  # a source imports the bridge itself (Source.read_stream)
-    from tidegate.sources.contract import Source
+if TYPE_CHECKING:
+    from tidegate.sources.contract import SourceContract
 
 __all__ = ["group_of"]
 
 _LOG = logging.getLogger("tidegate.planner")
 
 
-def group_of(source: Source, application_id: str) -> GroupFolder | None:
+def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
     """Return the group that a run of a source takes part in; None: it has none.  Called in the planner process.
 
     Logs a warning if another application on this machine has a group of the same name, and no location joins the two.
@@ -34,7 +34,7 @@ def group_of(source: Source, application_id: str) -> GroupFolder | None:
     )
 
 
-def _notes(source: Source, application_id: str, group: str) -> Notes:
+def _notes(source: SourceContract, application_id: str, group: str) -> Notes:
     if (location := source.alignment_folder) is not None:
         return SharedNotes(location, group)
     folder = NoteFolder.of_application(application_id).within("groups", group)

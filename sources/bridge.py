@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 import pyarrow as pa
@@ -64,8 +64,10 @@ from tidegate.sources.tasks import (
     watermark_columns,
 )
 
-if TYPE_CHECKING:  # a source imports this bridge itself (Source.read_stream)
-    from tidegate.sources.contract import Source
+if TYPE_CHECKING:
+    from tidegate.sources.contract import SourceContract
+
+    Build: TypeAlias = Callable[[Mapping[str, str]], SourceContract]
 
 __all__ = [
     "Driver",
@@ -78,7 +80,7 @@ __all__ = [
 
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
-_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # the sources that this process registered, by name
+_BUILDS: dict[str, Build] = {}  # the sources that this process registered, by name
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Driver:
     bind_address: str | None = None
 
 
-def schema_of(source: Source) -> StructType:
+def schema_of(source: SourceContract) -> StructType:
     """Return the columns of a source as a Spark schema.
 
     If some rows hold only the watermark, any column may be null.
@@ -115,7 +117,7 @@ def _of_source(schema: StructType) -> StructType:
     return StructType([field for field in schema.fields if field.name not in WATERMARK_COLUMNS])
 
 
-def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
+def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSource]:
     """Return a class that ``spark.dataSource.register`` takes.
 
     The class is created here, so that it is pickled by value, with everything that ``build`` holds.
@@ -154,7 +156,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
     return TidegateDataSource
 
 
-def source_of(name: str, options: Mapping[str, str]) -> Source | None:
+def source_of(name: str, options: Mapping[str, str]) -> SourceContract | None:
     """Return the source that Spark would load under a name; None: this process has not registered that name.
 
     Raises OptionError for options that Spark would refuse when it loads the source, or only when a query begins.
@@ -163,14 +165,14 @@ def source_of(name: str, options: Mapping[str, str]) -> Source | None:
     return None if build is None else build(options)
 
 
-def check_has_watermarks(source: Source) -> None:
+def check_has_watermarks(source: SourceContract) -> None:
     """Raise OptionError for a source without watermarks, because windows need them."""
     if not source.has_watermarks:
         raise OptionError("windows go by the source's watermark, but the source has no watermarks")
 
 
 def coordinator_of(
-    source: Source,
+    source: SourceContract,
     driver: Driver,
     group: GroupFolder | None = None,
     pace: BatchPace | None = None,
@@ -219,7 +221,7 @@ def coordinator_of(
 
 
 class _BatchReader(DataSourceReader):
-    def __init__(self, source: Source, driver: Driver) -> None:
+    def __init__(self, source: SourceContract, driver: Driver) -> None:
         self._source, self._driver = source, driver
 
     def __reduce__(self) -> Any:
@@ -238,7 +240,7 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in the planner process; executors have a copy that plans nothing."""
 
-    def __init__(self, source: Source, schema: StructType, driver: Driver, windows: ForWindows | None) -> None:
+    def __init__(self, source: SourceContract, schema: StructType, driver: Driver, windows: ForWindows | None) -> None:
         self._loaded, self._driver, self._windows = source, driver, windows
         self._schema = _of_source(schema if windows is None else windows.schema)
         self._columns = None if windows is None else schema.names
@@ -251,7 +253,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return pickled(self)
 
     @cached_property
-    def _source(self) -> Source:
+    def _source(self) -> SourceContract:
         # This is not in the constructor: Spark would lose the message of an error inside streamReader().
         return self._loaded.with_schema(self._schema)
 

@@ -1,4 +1,4 @@
-"""The contract of a source.  Users configure it, and authors of connectors implement it."""
+"""The contract of a source: what the bridge to Spark and the planner use.  ``Source`` adds how a session reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pydantic.alias_generators import to_snake
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
@@ -29,7 +28,7 @@ from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, Fu
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 
-__all__ = ["Source", "check_only_origin"]
+__all__ = ["SourceContract", "check_only_origin"]
 
 # The fields of the watermark strategy, as Spark options.
 _WATERMARK_OPTIONS = {
@@ -46,7 +45,7 @@ _EVENT_TIME = "event_time"  # the field of connectors whose users choose where e
 _STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
-class Source(BaseModel, ABC):
+class SourceContract(BaseModel, ABC):
     """A source is its options plus two factories (FLIP-27: Source).
 
     Immutable and picklable, because it travels to the planner process and to every executor.  It opens nothing itself.
@@ -87,7 +86,7 @@ class Source(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     connector: ClassVar[str]
-    """The connector's name; its format in Spark is ``tidegate_<connector>``."""
+    """The connector's name, such as ``outbox``; checkpoints hold it."""
 
     foreign_options: ClassVar[Mapping[str, str]] = {}
     """Options that users know from elsewhere, in lower case, with the advice that replaces each, such as "set
@@ -207,6 +206,11 @@ class Source(BaseModel, ABC):
         """Return the names of all Spark options of this source."""
         return [*(o for field, o in option_names(cls).items() if field != "watermarks"), *_WATERMARK_OPTIONS]
 
+    @classmethod
+    def data_source_name(cls) -> str:
+        """Return the name of the source's format in Spark; the default is that of the connector."""
+        return cls.connector
+
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
@@ -226,7 +230,7 @@ class Source(BaseModel, ABC):
         own = from_arrow_schema(self.arrow_schema)
         if _columns(schema) != _columns(own):
             raise OptionError(
-                f"tidegate_{self.connector} has columns of its own and takes no other schema: it gives "
+                f"{self.data_source_name()} has columns of its own and takes no other schema: it gives "
                 f"{', '.join(_columns(own))}, and not {', '.join(_columns(schema))}"
             )
         return self
@@ -336,18 +340,6 @@ class Source(BaseModel, ABC):
 
         Called once per task, on an executor.
         """
-
-    def read_stream(self, spark: SparkSession) -> DataFrame:
-        """Return a streaming DataFrame of this source."""
-        from tidegate.sources.session.single_source import register_source
-
-        return spark.readStream.format(register_source(spark, self)).load()
-
-    def read(self, spark: SparkSession) -> DataFrame:
-        """Return a batch DataFrame of the present records of this source."""
-        from tidegate.sources.session.single_source import register_source
-
-        return spark.read.format(register_source(spark, self)).load()
 
 
 def check_only_origin(watermarks: WatermarkStrategy) -> None:

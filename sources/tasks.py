@@ -19,8 +19,8 @@ from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 
-if TYPE_CHECKING:  # a source imports the bridge itself (Source.read_stream)
-    from tidegate.sources.contract import Source
+if TYPE_CHECKING:
+    from tidegate.sources.contract import SourceContract
 
 __all__ = [
     "END_OF_TIME_MS",
@@ -60,7 +60,7 @@ _BEGIN_OF_TIME_MS = -62_135_596_800_000
 """Spark's first timestamp, in the year 1."""
 
 
-def watermark_columns(source: Source) -> list[str]:
+def watermark_columns(source: SourceContract) -> list[str]:
     """Return the columns of watermarks that a source adds to its own."""
     asked = {
         SOURCE_WATERMARK: source.include_source_watermark,
@@ -93,7 +93,7 @@ class TaskPartition(InputPartition):
         self.watermarks_ms, self.watermark_row_ms = watermarks_ms or {}, watermark_row_ms
 
 
-def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
+def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, with the columns of watermarks.  Called on an executor."""
     freeze_imports()
     with in_one_sentence():

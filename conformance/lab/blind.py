@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.enumerators.contract import Json
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["Blind"]
 

@@ -19,7 +19,7 @@ from tidegate.alignment.splits import Positions
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.planning import Clock, OpenRun, Run
 from tidegate.enumerators.contract import Json, SupportsCommit
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["Elsewhere", "batch_of", "offset_after", "snapshot_of"]
 

@@ -23,7 +23,7 @@ from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
 from tidegate.errors import ContractError, counted
 from tidegate.readers.contract import ReadTask
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
 

@@ -10,7 +10,7 @@ from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.bridge import Driver, coordinator_of
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["WALL_S", "Clock", "OpenRun", "Run", "open_coordinator"]
 

@@ -21,7 +21,7 @@ from tidegate.conformance.lab.planning import Clock, Run
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["STARTED", "Batch", "Query"]
 

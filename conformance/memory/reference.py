@@ -19,8 +19,8 @@ from tidegate.conformance.memory.store import MemoryStore, Record, StoreClient
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CheckpointError, DataLossError
 from tidegate.readers.contract import ReadTask, SplitReader
-from tidegate.sources.contract import Source
 from tidegate.sources.options import Duration
+from tidegate.sources.source import Source
 
 __all__ = ["MemoryEnumerator", "MemoryHarness", "MemoryReader", "MemorySource", "MemoryWriter"]
 

@@ -15,9 +15,9 @@ from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.run_extent import RunExtent, Stretch
-from tidegate.sources.contract import Source
 from tidegate.sources.options import parse_duration
 from tidegate.sources.progress.query import SourceBatch
+from tidegate.sources.source import Source
 
 __all__ = ["BackfillArguments", "parse_options", "parse_properties", "parse_span", "parse_time"]
 

@@ -22,7 +22,7 @@ from tidegate.sources.progress.query import QueryProgress
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.sources.contract import Source
+    from tidegate.sources.source import Source
 
 __all__ = ["Summary", "backfill", "write_batches"]
 

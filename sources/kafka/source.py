@@ -33,7 +33,7 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.sources.contract import Source, check_only_origin
+from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
 from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom
 from tidegate.sources.kafka.positions import (
@@ -50,6 +50,7 @@ from tidegate.sources.kafka.starts_and_ends import check_order, given_points, ov
 from tidegate.sources.kafka.without_effect import NO_GROUP
 from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
+from tidegate.sources.source import Source
 
 __all__ = ["KafkaSource"]
 
@@ -185,6 +186,11 @@ class KafkaSource(Source):
     )
     group_id_prefix: str | None = None
     commit_group_id: Annotated[str | None, Field(min_length=1)] = None
+
+    @classmethod
+    def data_source_name(cls) -> str:
+        """Return ``tidegate_kafka``: Spark and others have formats of the connector's name."""
+        return "tidegate_kafka"
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:

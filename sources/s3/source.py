@@ -37,7 +37,7 @@ from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
-from tidegate.sources.contract import Source, check_only_origin
+from tidegate.sources.contract import check_only_origin
 from tidegate.sources.options import warn_of_seconds
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
@@ -45,6 +45,7 @@ from tidegate.sources.s3.event_times import S3EventTimes
 from tidegate.sources.s3.first_objects import FirstObjects
 from tidegate.sources.s3.format import KEPT_OPTIONS, S3FormatOptions
 from tidegate.sources.s3.rows import S3RowOptions
+from tidegate.sources.source import Source
 
 __all__ = ["S3Source"]
 
@@ -83,6 +84,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     max_files_per_trigger: PositiveInt | None = None
     max_bytes_per_trigger: PositiveInt | None = None
+
+    @classmethod
+    def data_source_name(cls) -> str:
+        """Return ``tidegate_s3``: Spark and others have formats of the connector's name."""
+        return "tidegate_s3"
 
     @model_validator(mode="after")
     def _consistent_source(self) -> Self:

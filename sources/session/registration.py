@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
+import logging
+from importlib.metadata import EntryPoint, entry_points
+
 from pyspark.sql import SparkSession
 
-from tidegate.errors import OptionError
+from tidegate.errors import InstallationError, OptionError
 from tidegate.sources.bridge import data_source_class
-from tidegate.sources.contract import Source
-from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.s3.source import S3Source
+from tidegate.sources.contract import SourceContract
 from tidegate.sources.session.single_source import prepare
 
 __all__ = ["register"]
 
-_SOURCES: tuple[type[Source], ...] = (KafkaSource, S3Source)
+_LOG = logging.getLogger("tidegate")
+_CONNECTORS = "tidegate.connectors"
 
 
-def register(spark: SparkSession, *others: type[Source]) -> None:
-    """Register every source of tidegate with the session, as ``tidegate_kafka`` and so on.
+def register(spark: SparkSession, *others: type[SourceContract]) -> None:
+    """Register the connectors of all installed packages with the session, such as ``tidegate_kafka``.
 
-    others: connectors of your own; one with ``connector = "outbox"`` becomes ``tidegate_outbox``.
+    A package names its connectors by entry points of the group ``tidegate.connectors``.  One that cannot be imported is
+    left out, with a warning.
 
-    Raises OptionError for a value that is no class of a source.
+    others: connectors of your own that no package installs.
+
+    Raises OptionError for a value that is no class of a source, and InstallationError if no connector is installed.
 
     Call it once per session.  On a local master the Python workers then also run this interpreter.
     """
     for source in others:
         _check_class(source)
     driver = prepare(spark)
-    for source in (*_SOURCES, *others):
-        name = f"tidegate_{source.connector}"
-        spark.dataSource.register(data_source_class(name, source.from_options, driver))
+    for source in (*_installed(), *others):
+        spark.dataSource.register(data_source_class(source.data_source_name(), source.from_options, driver))
+
+
+def _installed() -> list[type[SourceContract]]:
+    """Return the connectors of installed packages; of two with one name, the last one counts."""
+    found = [source for point in sorted(entry_points(group=_CONNECTORS)) if (source := _loaded(point)) is not None]
+    if not found:
+        raise InstallationError(
+            "no connector is installed, not even those of tidegate: install tidegate with pip, because a folder on the "
+            "path does not name its connectors"
+        )
+    return found
+
+
+def _loaded(point: EntryPoint) -> type[SourceContract] | None:
+    try:
+        source = point.load()
+        _check_class(source)
+    except Exception as error:  # noqa: BLE001 - a broken package must not take the others with it
+        _LOG.warning("the connector %s of %s is left out: %s", point.name, point.value, error)
+        return None
+    return source  # type: ignore[no-any-return]  # checked
 
 
 def _check_class(source: object) -> None:
-    if isinstance(source, Source):
+    if isinstance(source, SourceContract):
         name = type(source).__name__
         raise OptionError(f"register() takes the class {name}; a source of it needs no name: use its read_stream()")
-    if not (isinstance(source, type) and issubclass(source, Source)):
+    if not (isinstance(source, type) and issubclass(source, SourceContract)):
         raise OptionError(f"register() takes classes of sources, and {source!r} is none")

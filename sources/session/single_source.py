@@ -16,12 +16,12 @@ from tidegate.sources.progress.batches import listen_to_batches
 from tidegate.sources.session.settings import use_unix_sockets
 
 if TYPE_CHECKING:  # it imports this module to register itself
-    from tidegate.sources.contract import Source
+    from tidegate.sources.contract import SourceContract
 
 __all__ = ["prepare", "register_source"]
 
 
-def register_source(spark: SparkSession, source: Source) -> str:
+def register_source(spark: SparkSession, source: SourceContract) -> str:
     """Register one configured source under a unique name, and return the name.
 
     The registered class holds the source by value, not in options.
@@ -32,7 +32,7 @@ def register_source(spark: SparkSession, source: Source) -> str:
     return name
 
 
-def _itself(source: Source, options: Mapping[str, str]) -> Source:  # noqa: ARG001 - other sources are built from them
+def _itself(source: SourceContract, options: Mapping[str, str]) -> SourceContract:  # noqa: ARG001 - other sources are built from them
     return source
 
 

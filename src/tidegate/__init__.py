@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from tidegate.sources.columns.decoding import from_avro, from_protobuf
     from tidegate.sources.columns.observed import observe_event_times
     from tidegate.sources.columns.watermark import with_source_watermark
-    from tidegate.sources.contract import Source
     from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.progress.query import on_progress, progress
     from tidegate.sources.progress.source import SourceProgress
     from tidegate.sources.s3.source import S3Source
     from tidegate.sources.session.registration import register
     from tidegate.sources.session.settings import session_conf
+    from tidegate.sources.source import Source
     from tidegate.sources.windows.builder import WindowedStream, windowed
     from tidegate.sources.windows.operating import split_outputs
 
@@ -90,7 +90,7 @@ __all__ = [
 _HOMES = {
     "KafkaSource": "tidegate.sources.kafka.source",
     "S3Source": "tidegate.sources.s3.source",
-    "Source": "tidegate.sources.contract",
+    "Source": "tidegate.sources.source",
     "SourceProgress": "tidegate.sources.progress.source",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.sources.windows.builder",

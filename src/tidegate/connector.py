@@ -47,8 +47,8 @@ from tidegate.readers.contract import (
 )
 from tidegate.readers.event_time.policy import NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.retry import Deadline
-from tidegate.sources.contract import Source
 from tidegate.sources.options import Duration
+from tidegate.sources.source import Source
 
 __all__ = [
     "NO_TIME",

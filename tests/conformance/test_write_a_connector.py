@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs/write-a-connector.md").read_text()
 EXAMPLE = "\n".join(path.read_text() for path in sorted((ROOT / "examples/custom_connector").glob("*.py")))
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PEEKS_BY_READING = (ROOT / "tests/enumerators/test_probing.py").read_text()
-USE = "tidegate.register(spark, OutboxSource)"
+USE = "tidegate.register(spark)"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tidegate.alignment.splits import Extent, Head
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.probing import ReaderPeek
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 SCHEMA = pa.schema(
     [

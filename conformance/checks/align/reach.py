@@ -12,7 +12,7 @@ from tidegate.conformance.lab.blind import Blind
 from tidegate.conformance.lab.judging import backward, late, past_the_bound, pauses, split_of, starved
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_gap_in_time_stops_nobody",

@@ -12,7 +12,7 @@ from tidegate.conformance.lab.blind import Blind
 from tidegate.conformance.lab.judging import dropped
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_rows_that_are_left_out_move_no_cut_of_others",

@@ -16,7 +16,7 @@ from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.resources import Resources, acts
 from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_reader_leaves_nothing_open",

@@ -20,8 +20,8 @@ from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.refusals import refusal
 from tidegate.conformance.rules import Level
 from tidegate.errors import OptionError
-from tidegate.sources.contract import Source
 from tidegate.sources.options import option_names
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_place_that_is_gone_is_an_error_of_tidegate",

@@ -16,7 +16,7 @@ from tidegate.conformance.lab.explain import ordered_difference, row_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, Lab, after
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.readers.contract import ReadTask
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_range_gives_the_same_rows_after_a_restart",

@@ -15,7 +15,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.errors import counted
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.bridge import schema_of
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 from tidegate.sources.tasks import SOURCE_WATERMARK
 
 __all__ = [

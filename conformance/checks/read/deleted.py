@@ -13,7 +13,7 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.enumerators.contract import Json
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_deleted_rows_are_data_loss",

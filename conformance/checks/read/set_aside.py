@@ -13,7 +13,7 @@ from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.readers.contract import SupportsBadRecords
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["check_bad_records_are_no_rows_and_are_counted_in_their_range"]
 

@@ -273,7 +273,7 @@ def check_a_wrong_option_is_one_sentence(lab: Lab) -> None:
     """Load with an unknown option."""
     spark = shared_session()
     kind = type(lab.source())
-    name = f"tidegate_{kind.connector}_with_options"
+    name = f"{kind.data_source_name()}_with_options"
     spark.dataSource.register(data_source_class(name, kind.from_options, Driver(2, "conformance")))
     for what, reader in (("batch query", spark.read), ("stream", spark.readStream)):
         lab.tell(f"load a {what} with the option 'discoveryIntervall'")

@@ -13,7 +13,7 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.errors import DataLossError
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_removed_split_is_missing_and_harms_no_other",

@@ -13,7 +13,7 @@ from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
 from tidegate.enumerators.contract import Json, SupportsCommit
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_new_split_is_read_from_its_beginning",

@@ -22,7 +22,7 @@ from tidegate.conformance.lab.refusals import refusal
 from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CheckpointError, TidegateError
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_broken_snapshot_is_refused",

@@ -21,7 +21,7 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.readers.contract import SplitReader, SupportsEventTimes, TimedBatch
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = [
     "check_a_generated_watermark_follows_the_rows_that_were_read",

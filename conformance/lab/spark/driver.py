@@ -25,7 +25,7 @@ from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.spark.connect_turn import await_connect_turn
 from tidegate.conformance.lab.spark.session import configured
 from tidegate.errors import DeadlineError
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["Delivered", "another_driver", "keys_of_files", "read_by_connect", "read_on_cluster", "stream_until_held"]
 

@@ -22,7 +22,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.send import send
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 __all__ = ["CORES", "PlannedBatch", "Told", "stream_by_limit", "told_by_readers"]
 

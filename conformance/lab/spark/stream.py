@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.spark.session import shared_session
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 from tidegate.sources.tasks import SOURCE_WATERMARK
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
 from tidegate import KafkaSource
-from tidegate.sources.contract import Source
 from tidegate.sources.kafka.property_table import PROPERTIES
 from tidegate.sources.options import option_names
+from tidegate.sources.source import Source
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 HEAD = ("option", "type", "unit", "default", "meaning", "of")

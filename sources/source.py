@@ -1,0 +1,28 @@
+"""A source that users configure, and that a Spark session reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.sources.contract import SourceContract
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Source"]
+
+
+class Source(SourceContract):
+    """A source of splits in event-time order.  Authors of connectors implement it (FLIP-27: Source)."""
+
+    def read_stream(self, spark: SparkSession) -> DataFrame:
+        """Return a streaming DataFrame of this source."""
+        from tidegate.sources.session.single_source import register_source  # executors need no session
+
+        return spark.readStream.format(register_source(spark, self)).load()
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return a batch DataFrame of the present records of this source."""
+        from tidegate.sources.session.single_source import register_source
+
+        return spark.read.format(register_source(spark, self)).load()
