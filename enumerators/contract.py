@@ -244,6 +244,17 @@ class SupportsMetrics(Protocol):
 
 
 @runtime_checkable
+class SupportsOwnProgress(Protocol):
+    """Adds entries to the progress that users know from a source that it replaces."""
+
+    def own_progress(self, positions: Positions, ends: Positions) -> Json:
+        """Return the entries; those of every source come before them.
+
+        positions, ends: of the splits that can be read, after the plan.  Called once per plan: no I/O.
+        """
+
+
+@runtime_checkable
 class SupportsOvershoot(Protocol):
     """Has positions with records of several event times, which are read whole, so a batch may pass its bound."""
 

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
+from tidegate.enumerators.kafka.built_in import progress_by_topic
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
@@ -271,6 +272,10 @@ class KafkaEnumerator(SplitEnumerator):
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
         return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
+
+    def own_progress(self, positions: Positions, ends: Positions) -> Json:
+        """Return what dashboards of Spark's built-in source look at."""
+        return progress_by_topic(positions, ends)
 
     def commit(self, positions: Positions) -> None:
         """Commit positions in the background, if there is a group; leave out topics that were recreated."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Plan
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsMetrics, SupportsOvershoot
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsMetrics, SupportsOvershoot, SupportsOwnProgress
 from tidegate.enumerators.planning.costs import cost_of_rows
 from tidegate.enumerators.planning.retention import RetentionEstimate
 from tidegate.enumerators.planning.source_progress import ProgressReporter
@@ -53,7 +53,12 @@ class Published:
             overshoot_ms=_overshoot_ms(enumerator, planned),
         )
         self._lookups, self._peeks = index.lookups, index.peeks
-        self.progress = {**progress, "heldBy": held_by, **said}
+        own = (
+            enumerator.own_progress(planned.progress.positions, current.ends)
+            if isinstance(enumerator, SupportsOwnProgress)
+            else {}
+        )
+        self.progress = {**own, **progress, "heldBy": held_by, **said}
 
 
 def _overshoot_ms(enumerator: SplitEnumerator, planned: Plan) -> int | None:

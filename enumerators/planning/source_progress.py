@@ -25,6 +25,7 @@
      "divergedSplits": ["orders-5"],            splits with other records than this run has read; the first ten
      "badRecordsTotal": 7,                      set aside by the query before this batch, if it sets any aside
      "metrics": {"approximateQueueSize": 7},    the connector's own metrics, if it has any
+     "orders": {"0": 2700, "1": 7},             entries of the connector's own: Kafka's ends by topic and partition
      "generated": {"heldBy": "orders-1",        the split that holds back the watermark of generators, if there are any
                    "readHere": 0,               how many positions the planner itself has shown them in this run
                    "rows": 900, "lateRows": 2,  the rows that they saw in this run, and those behind the watermark

@@ -13,13 +13,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tidegate.alignment.plan import Progress
-from tidegate.alignment.splits import Positions
 from tidegate.enumerators.folders.contract import Folder
-from tidegate.enumerators.planning.built_in import BuiltInOffset
+from tidegate.enumerators.kafka.built_in import positions_in
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.migrate.built_in_query import BuiltInQuery
-from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.source import KafkaSource
 
 __all__ = ["make_checkpoint"]
@@ -67,25 +65,17 @@ def _migrated(query: BuiltInQuery, number: int, place: int) -> str | None:
     end = query.offset(number, place)
     if end is None:
         return None
-    positions = _positions(end)
+    positions = positions_in(end)
     before = query.offset(number - 1, place)
     if before is not None:
         # The built-in source reads new partitions from offset 0.
-        starts = dict.fromkeys(positions.keys() - _positions(before).keys(), 0)
+        starts = dict.fromkeys(positions.keys() - positions_in(before).keys(), 0)
     elif query.uncommitted == 0:
-        begins = _positions(query.begin(place))
+        begins = positions_in(query.begin(place))
         starts = {split: begins.get(split, 0) for split in positions}
     else:
         starts = {}  # Spark never goes back to the batch before this one
     return json.dumps(Offset(KafkaSource.connector, Progress(positions), starts).to_json(), separators=(",", ":"))
-
-
-def _positions(offset: BuiltInOffset) -> Positions:
-    return {
-        TopicPartition(topic, p).split_id: at
-        for topic, by_partition in offset.items()
-        for p, at in by_partition.items()
-    }
 
 
 def _files(folder: Folder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:

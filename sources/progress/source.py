@@ -121,8 +121,9 @@ class SourceProgress:
     inexact_splits: the number of splits that were cut by probing, because their index is blind there; their cuts are
         right up to their disorder.
     overshoot: by how much the batch passes the bound, because chunks of objects are read whole; 0 if it does not.
-    metrics: the connector's own metrics.  ``tidegate_s3`` has ``approximateQueueSize``, the waiting notifications, if
-        there is a queue.  It counts for this run ``numFilesLeftOut``, and with cleanSource
+    metrics: the connector's own metrics.  ``tidegate_kafka`` has ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest``
+        and ``avgOffsetsBehindLatest``, as Spark's built-in source.  ``tidegate_s3`` has ``approximateQueueSize``, the
+        waiting notifications, if there is a queue.  It counts for this run ``numFilesLeftOut``, and with cleanSource
         ``numFilesCleaned`` and ``numFilesNotCleaned``.
     bad_records_total: the records that the query has set aside, from its first batch to the one before this.  None: the
         source sets none aside.
@@ -156,7 +157,7 @@ class SourceProgress:
     peeks: int
     inexact_splits: int
     overshoot: timedelta
-    metrics: Mapping[str, int]
+    metrics: Mapping[str, float]
     time_to_deletion: Mapping[SplitId, timedelta]
     unavailable_splits: tuple[SplitId, ...]
     diverged_splits: tuple[SplitId, ...]
@@ -171,7 +172,8 @@ class SourceProgress:
     @property
     def approximate_queue_size(self) -> int | None:
         """The approximate number of waiting notifications; None: there is no queue."""
-        return self.metrics.get("approximateQueueSize")
+        size = self.metrics.get("approximateQueueSize")
+        return None if size is None else int(size)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], committed: datetime | None = None) -> SourceProgress:
