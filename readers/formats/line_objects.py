@@ -9,9 +9,11 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time import seen as seen_times
 from tidegate.readers.event_time.seen import TimeTally, look_at_ends
 from tidegate.readers.formats.line_ranges import LineBlock, compression_of, decompressed, range_blocks, stream_blocks
+from tidegate.readers.formats.signatures import other_format
 from tidegate.readers.objects.values import ChunkSurvey, S3Object
 from tidegate.readers.s3.store import ObjectStore
 
@@ -48,8 +50,11 @@ class LineObject:
         return replace(self, whole=self.store.fetch(self.obj, 0, self.obj.size))
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Return the bytes of a range."""
-        return self.store.fetch(self.obj, start, end) if self.whole is None else self.whole[start:end]
+        """Return the bytes of a range.  Raises CorruptDataError if they begin as an object of another format does."""
+        data = self.store.fetch(self.obj, start, end) if self.whole is None else self.whole[start:end]
+        if start == 0 and (other := other_format(data)):
+            raise CorruptDataError(f"{self.name} holds no lines{other}")
+        return data
 
     def blocks(self, start: int, end: int, block_bytes: int, line_end: bytes = b"\n") -> Iterator[LineBlock]:
         """Yield the lines that begin in a range, about ``block_bytes`` at a time; all lines if it is compressed."""

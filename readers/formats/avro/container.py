@@ -22,6 +22,7 @@ import fastavro
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import Bound, about, decompress
 from tidegate.readers.formats.line_ranges import Fetch, fetched_ahead
+from tidegate.readers.formats.signatures import other_format
 
 __all__ = ["AvroBlock", "AvroHeader", "blocks_of", "read_header"]
 
@@ -88,7 +89,7 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
     while True:
         head = io.BytesIO(fetch(0, min(length, size)))
         if not head.getvalue().startswith(MAGIC):
-            raise CorruptDataError("it does not begin as Avro does")
+            raise CorruptDataError(f"it does not begin as Avro does{other_format(head.getvalue())}")
         try:
             fields: Any = fastavro.schemaless_reader(head, _HEADER_SCHEMA, None)
             break

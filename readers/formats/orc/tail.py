@@ -10,6 +10,7 @@ decode a single stripe, with other names and another zone (``stripe_alone``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from tidegate.readers.formats.orc.messages import (
     signed_in,
 )
 from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
+from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.s3.store import TAIL_BYTES
 
 __all__ = ["ColumnStatistics", "OrcTail", "OrcType", "StripeFooter", "read_tail"]
@@ -214,9 +216,12 @@ def read_tail(fetch: Fetch, size: int, *, whole: bool = False) -> OrcTail:
     """
     start = 0 if whole else max(0, size - TAIL_BYTES)
     data = fetch(start, size)
-    postscript = message(data[-1 - data[-1] : -1])
+    postscript: Message = []
+    with suppress(CorruptDataError):
+        postscript = message(data[-1 - data[-1] : -1])
     if bytes_in(postscript, _PS_MAGIC) != b"ORC":
-        raise CorruptDataError("it does not end as ORC does")
+        head = data if start == 0 else fetch(0, SIGNATURE_BYTES)
+        raise CorruptDataError(f"it does not end as ORC does{other_format(head)}")
     footer, metadata = number_in(postscript, _PS_FOOTER), number_in(postscript, _PS_METADATA)
     behind = 1 + data[-1]
     if behind + footer + metadata > size:

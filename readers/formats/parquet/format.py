@@ -34,6 +34,7 @@ from tidegate.readers.formats.row_groups import (
     unseen_surveys,
     within_bounds,
 )
+from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.formats.typed_records import fitted
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
@@ -171,7 +172,8 @@ class ParquetFormat(TypedFormat):
         if trailer[4:] == b"PARE":
             raise CorruptDataError("its footer is encrypted")
         if len(trailer) < TRAILER_BYTES or trailer[4:] != b"PAR1":
-            raise CorruptDataError("it does not end as Parquet does")
+            head = tail if start == 0 else self.store.fetch(obj, 0, SIGNATURE_BYTES)
+            raise CorruptDataError(f"it does not end as Parquet does{other_format(head)}")
         footer_bytes = int.from_bytes(trailer[:4], "little") + TRAILER_BYTES
         if footer_bytes > obj.size:
             raise CorruptDataError(f"its footer would have {footer_bytes} bytes, and it has {obj.size}")
