@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from tidegate.errors import InstallationError
 from tidegate.sources.session.settings import session_conf
 
 __all__ = ["configured", "shared_session"]
@@ -35,11 +36,22 @@ def shared_session() -> SparkSession:
 
 
 def configured(builder: SparkSession.Builder) -> SparkSession:
-    """Start a session for the kit: fast, quiet, and without ports or files that others may use."""
+    """Start a session for the kit: fast, quiet, and without ports or files that others may use.
+
+    Raises InstallationError if Spark finds no Java that it can start.
+    """
     builder = builder.appName("tidegate conformance")
     for name, value in {**session_conf(), **_SETTINGS}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        found = os.environ.get("JAVA_HOME") or "none; the PATH's java counts"
+        raise InstallationError(
+            f"Spark's Java does not start: Java 17 or newer is needed (JAVA_HOME is {found})"
+        ) from None
 
 
 def _started() -> SparkSession:
