@@ -13,7 +13,10 @@ __all__ = ["Source"]
 
 
 class Source(SourceContract):
-    """A source of splits in event-time order.  Authors of connectors implement it (FLIP-27: Source)."""
+    """A source of splits in event-time order.  Authors of connectors implement it (FLIP-27: Source).
+
+    ``SourceContract`` describes the options that all sources have.
+    """
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
 from tidegate import KafkaSource
+from tidegate.sources.contract import SourceContract
 from tidegate.sources.kafka.property_table import PROPERTIES
 from tidegate.sources.options import option_names
-from tidegate.sources.source import Source
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 HEAD = ("option", "type", "unit", "default", "meaning", "of")
@@ -70,7 +70,7 @@ def options_tables():
 
 
 def _of_source():
-    names, said = option_names(KafkaSource), meanings(Source) | meanings(KafkaSource)
+    names, said = option_names(KafkaSource), meanings(SourceContract) | meanings(KafkaSource)
     for field, option in names.items():
         if field in {"kafka", "watermarks"}:
             continue
