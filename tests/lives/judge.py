@@ -1,0 +1,355 @@
+"""The oracle: judges a query by every single record, and by Spark's own watermark.
+
+It shares no code with the planner.  It knows all records that there ever were, and reads offsets as plain JSON.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+from tests.lives.source import Enumerator, Row
+from tests.lives.world import NEVER, Log, Present, counted_ms
+
+
+class View(NamedTuple):
+    """A split as a plan could see it.
+
+    position, last: what may be read, the end exclusive.
+    times: the event times by which its positions count, from the first that is left.
+    """
+
+    log: Log
+    begin: int
+    position: int
+    last: int
+    settled: bool
+    end: int
+    times: dict[int, int | None]
+
+    @property
+    def unread(self) -> list[int]:
+        return self.between(self.position, self.last)
+
+    @property
+    def known(self) -> list[int]:
+        return self.between(self.begin, self.last)
+
+    def between(self, start: int, end: int) -> list[int]:
+        return [at_ms for p in range(start, end) if (at_ms := self.times.get(p)) is not None]
+
+
+def disorder(times: list[int]) -> int:
+    """Return how far any time is behind the greatest one before it."""
+    return max((most - t for most, t in zip(accumulate(times, max), times, strict=True)), default=0)
+
+
+@dataclass
+class Promise:
+    """What is known of a split, for the promises to its rows.
+
+    backlog: it has had unread records since the query began.
+    holding: it has held back the others since then.
+    greatest_ms: of the rows that were delivered of it.
+    """
+
+    backlog: bool = True
+    holding: bool = True
+    greatest_ms: int = NEVER
+
+
+@dataclass
+class Judge:
+    """Judges one query of a world.
+
+    spark_ms: the greatest event time that was delivered up to the batch before.
+    """
+
+    present: Present
+    member: int
+    others: list[Judge] = field(default_factory=list)
+    targets: dict[str, int] | None = None
+    is_bounded: bool = False
+    probed: bool = False
+    spark_ms: int = NEVER
+    promises: dict[tuple[str, int], Promise] = field(default_factory=dict)
+    committed: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    starts: dict[tuple[str, int], int] = field(default_factory=dict)
+    lost: set[tuple[str, int, int]] = field(default_factory=set)
+    read_at_s: dict[str, float] = field(default_factory=dict)
+    promised: dict[str, tuple[bool, bool]] = field(default_factory=dict)
+    timed: list[Row] = field(default_factory=list)
+    began: bool = False
+
+    def begin_run(self, *, bounded: bool) -> None:
+        self.is_bounded, self.targets = bounded, None
+
+    @property
+    def where(self) -> str:
+        return " in a bounded run" * self.is_bounded + " in a group" * bool(self.others)
+
+    # Plans.
+
+    def views(self, start: dict, end: dict, enumerator: Enumerator) -> dict[str, View]:
+        if self.is_bounded and self.targets is None:
+            self.targets = {s: extent.end for s, extent in enumerator.first_said.items()}
+        views, now_ms = {}, enumerator.said_at_ms
+        for split, extent in enumerator.said.items():
+            stood = end.get("starts", {}).get(split, start.get("positions", {}).get(split))
+            log = self.present.logs[split]
+            if stood is None:
+                continue
+            last = extent.end
+            if self.targets is not None:
+                last = max(min(last, self.targets.get(split, extent.begin)), stood)
+            times = {p: counted_ms(log.records[p], self.present.options, now_ms) for p in range(extent.end)}
+            views[split] = View(log, extent.begin, max(stood, extent.begin), last, extent.settled, extent.end, times)
+        return views
+
+    def plan(self, start: dict, end: dict, enumerator: Enumerator, report: dict) -> list[Row]:
+        """Judge an offset that was just planned; return the rows of its batch."""
+        views, now_ms = self.views(start, end, enumerator), enumerator.said_at_ms
+        for split in end.get("starts", {}):
+            log = self.present.logs[split]
+            self.starts.setdefault((split, log.incarnation), end["starts"][split])
+            is_new = self.began
+            self.promises[split, log.incarnation] = Promise(backlog=not is_new, holding=not is_new)
+        self.began = True
+        self.judge_positions(start, end, views)
+        self.judge_size(start, end, views)
+        limit_ms = self.limit(start, end, views, now_ms)
+        self.judge_bound(start, end, views, limit_ms, now_ms, is_probed=bool(report["inexactSplits"]))
+        self.judge_stall(end, views, self.limit(start, end, views, now_ms, least=True))
+        self.judge_idle(start, end, views, enumerator)
+        self.judge_watermark(start, end, views)
+        self.note(start, end, views, report)
+        return [
+            Row(s, v.log.incarnation, p, v.times[p])
+            for s, v in views.items()
+            for p in range(v.position, end["positions"][s])
+            if not v.log.records[p].is_marker
+        ]
+
+    def rest(self, start: dict, enumerator: Enumerator, report: dict) -> None:
+        """Judge that a plan returned its start: there is nothing to do."""
+        start = {key: value for key, value in start.items() if key != "starts"}  # of the batch before
+        views = self.views(start, start, enumerator)
+        self.judge_stall(start, views, self.limit(start, start, views, enumerator.said_at_ms, least=True))
+        self.note(start, start, views, report)
+
+    def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
+        before, after = start.get("positions", {}), end["positions"]
+        for split, position in after.items():
+            if split in views:
+                v = views[split]
+                assert v.position <= position <= max(v.last, v.position), f"{split} is read to {position}: {v}"
+            elif split not in end.get("starts", {}):
+                assert position == before[split], f"{split} is not there, and was read"
+        keys = ("positions", "watermark", "idle", "late", "removed", "ended", "waits", "group", "starts")
+        same = [key for key in keys if start.get(key) != end.get(key)]
+        assert not start.get("positions") or same, "a batch without a reason"
+
+    def judge_size(self, start: dict, end: dict, views: dict[str, View]) -> None:
+        most = self.present.options.rows
+        count = sum(end["positions"][s] - v.position for s, v in views.items())
+        assert most is None or count <= max(most, 1), f"{count} rows are over the limit of {most}"
+
+    def late(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
+        """Return the splits that came, or woke, behind the watermark."""
+        watermark_ms = start.get("watermark", NEVER)
+        said = {*start.get("late", []), *start.get("idle", []), *start.get("removed", []), *end.get("starts", {})}
+        return {
+            s
+            for s, v in views.items()
+            if v.unread and v.unread[0] <= watermark_ms and (s in said or v.position <= v.begin)
+        }
+
+    def limit(self, start: dict, end: dict, views: dict[str, View], now_ms: int, *, least: bool = False) -> int | None:
+        """Return the event time that no row of the batch may reach; None: there is none.
+
+        least: split that are read hold at what was delivered of them, even if they have records whose time came since.
+        """
+        options = self.present.options
+        if not options.aligned:
+            return None
+        horizon_ms = now_ms + options.skew_ms + 1 if options.future == "hold" else None
+        if options.drift_ms is None:
+            return horizon_ms
+        watermark_ms, bound_ms = start.get("watermark", NEVER), start.get("bound", NEVER)
+        late = self.late(start, end, views)
+        waits = options.late == "catch-up"
+        holds = []
+        for split, v in views.items():
+            if v.unread:
+                head_ms = v.unread[0]
+                is_held = horizon_ms is not None and head_ms >= horizon_ms
+                if not is_held and (head_ms > watermark_ms or (waits and split in late)):
+                    holds.append(head_ms)
+            elif v.known and split not in end.get("idle", []):
+                greatest_ms = self.promises[split, v.log.incarnation].greatest_ms
+                holds.append(max(greatest_ms if least else max(v.known), watermark_ms + 1))
+        if self.away(start, end, views) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
+            holds.append(watermark_ms + 1 if watermark_ms > NEVER else bound_ms - options.drift_ms)
+        low_ms = min(holds, default=watermark_ms + 1)
+        limit_ms = low_ms + options.drift_ms
+        if not (waits and late):
+            limit_ms = max(limit_ms, bound_ms)
+        return limit_ms if horizon_ms is None else min(limit_ms, horizon_ms)
+
+    def away(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
+        return {s for s, log in self.present.of(self.member).items() if s not in views and s in end["positions"]}
+
+    def judge_bound(self, start, end, views: dict[str, View], limit_ms: int | None, now_ms: int, *, is_probed: bool) -> None:
+        options = self.present.options
+        if limit_ms is None:
+            return
+        for split, v in views.items():
+            batch = v.between(v.position, end["positions"][split])
+            allowed_ms = disorder(v.unread) if is_probed else 0
+            beyond = [t for t in batch if t >= limit_ms + allowed_ms]
+            assert not beyond, f"{beyond} of {split} are at or past the bound of {limit_ms} (+ {allowed_ms}){self.where}"
+            if options.future == "hold":
+                beyond = [t for t in batch if t > now_ms + options.skew_ms]
+                assert not beyond, f"{beyond} of {split} are beyond the horizon of {now_ms + options.skew_ms}"
+        if end.get("bound") != start.get("bound") and options.drift_ms is not None:
+            assert end["bound"] <= limit_ms, f"the stored bound {end['bound']} is past {limit_ms}{self.where}"
+
+    def judge_stall(self, end: dict, views: dict[str, View], limit_ms: int | None) -> None:
+        """Judge that rows which may be read come."""
+        if self.others:
+            return
+        due = {s: v.unread[0] for s, v in views.items() if v.unread and (limit_ms is None or v.unread[0] < limit_ms)}
+        read = [s for s, v in views.items() if end["positions"][s] > v.position]
+        assert read or not due, f"nothing holds {due}, and nothing is read"
+
+    def judge_idle(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
+        now_s = self.present.clock.now_s
+        for split in end.get("idle", []):
+            if split not in views:
+                continue
+            v = views[split]
+            assert v.settled, f"{split} is idle with an open transaction"
+            assert v.position >= v.end, f"{split} is idle with unread records"
+            since_s = max(enumerator.said_grown[split], self.read_at_s.get(split, 0.0))
+            is_new = split not in start.get("idle", [])
+            assert not is_new or now_s - since_s >= self.present.options.idle_s, f"{split} is idle too early"
+
+    def judge_watermark(self, start: dict, end: dict, views: dict[str, View]) -> None:
+        before_ms, after_ms = start.get("watermark", NEVER), end.get("watermark", NEVER)
+        assert after_ms >= before_ms, "the watermark went back"
+        disorder_ms = self.present.options.disorder_ms
+        if after_ms > before_ms:
+            # A clock that goes back does not take back what was delivered.
+            known = [t for v in views.values() for t in v.known] + [p.greatest_ms for p in self.promises.values()]
+            assert not known or after_ms < max(known), "the watermark passes every record"
+            for split, v in views.items():
+                position = end["positions"][split]
+                if split in end.get("idle", []) or split in self.late(start, end, views):
+                    continue
+                most_ms = max(v.between(0, position), default=NEVER)
+                for p in range(position, v.last):
+                    if (at_ms := v.times[p]) is None:
+                        continue
+                    most_ms = max(most_ms, at_ms)
+                    assert at_ms > after_ms or at_ms < most_ms - disorder_ms, (
+                        f"the watermark {after_ms} passes {at_ms}, which {split} is still to deliver"
+                    )
+
+    # What Spark does with the rows.
+
+    def note(self, start: dict, end: dict, views: dict[str, View], report: dict) -> None:
+        """Note what is promised to the rows of a batch, and which splits keep the promises after it."""
+        options = self.present.options
+        self.probed |= bool(report["inexactSplits"])
+        late, self.promised = self.late(start, end, views), {}
+        away = self.away(start, end, views)
+        for split, log in self.present.logs.items():
+            promise = self.promises.get((split, log.incarnation))
+            if promise is None:
+                continue
+            v = views.get(split)
+            if v is None or split in late or split in end.get("idle", []) or not options.aligned:
+                promise.backlog = False
+                promise.holding &= split in away and options.drift_ms is not None
+                continue
+            keeps = options.drift_ms is not None and bool(v.known)
+            promise.backlog &= bool(v.unread)
+            promise.holding &= bool(v.unread) or keeps
+            self.promised[split] = promise.backlog, promise.holding
+            left = v.between(end["positions"][split], v.last)
+            promise.backlog &= bool(left)
+            promise.holding &= bool(left) or keeps
+            if end["positions"][split] > v.position:
+                self.read_at_s[split] = self.present.clock.now_s
+
+    def read(self, planned: list[Row] | None, got: list[Row]) -> None:
+        """Judge that a batch has the rows that were planned, whenever it is read."""
+        there = {r for r in planned if not self.is_gone(r)}
+        assert len(set(got)) == len(got), "a row comes twice in a batch"
+        others = sorted(set(got) ^ there, key=str)
+        assert not others, f"the batch was planned otherwise than it is read: {others[:4]}"
+        self.lost |= {row[:3] for row in planned} - {row[:3] for row in got}
+
+    def is_gone(self, row: Row) -> bool:
+        log = self.present.logs[row.split]
+        return log.incarnation != row.incarnation or row.position < log.begin
+
+    def commit(self, got: list[Row]) -> None:
+        options = self.present.options
+        for row in got:
+            before = self.committed[row.split, row.incarnation]
+            assert not before or row.position > before[-1], f"{row} comes again, or out of order"
+            before.append(row.position)
+            if row.at_ms is None:
+                continue
+            self.timed.append(row)
+            promise = self.promises[row.split, row.incarnation]
+            promise.greatest_ms = max(promise.greatest_ms, row.at_ms)
+            if row.at_ms < promise.greatest_ms - options.disorder_ms or self.is_overtaken(row):
+                continue
+            back_fill_ms = self.delay_ms()
+            backlog, holding = self.promised.get(row.split, (False, False))
+            if backlog:
+                self.judge_dropped(row, back_fill_ms)
+            if holding:
+                self.judge_dropped(row, back_fill_ms + (options.drift_ms or 0))
+        self.spark_ms = max([self.spark_ms, *(row.at_ms for row in got if row.at_ms is not None)])
+
+    def delay_ms(self) -> int:
+        """Return the delay of a back-fill."""
+        options, now_ms = self.present.options, self.present.clock.wall_ms
+        if not self.probed:
+            return options.disorder_ms + 1
+        # Records that were in the future may be in more disorder than the options say, once their time has come.
+        logs = self.present.of(self.member).values()
+        times = ([t for r in log.records if (t := counted_ms(r, options, now_ms)) is not None] for log in logs)
+        return 2 * max([options.disorder_ms, *map(disorder, times)]) + 1
+
+    def is_overtaken(self, row: Row) -> bool:
+        """Return whether records before a row were in the future, and are no longer: the row is late by its split."""
+        options, now_ms = self.present.options, self.present.clock.wall_ms
+        log = self.present.logs[row.split]
+        before = log.records[: row.position] if log.incarnation == row.incarnation else []
+        times = [t for r in before if (t := counted_ms(r, options, now_ms)) is not None]
+        return row.at_ms < max(times, default=NEVER) - options.disorder_ms
+
+    def judge_dropped(self, row: Row, delay_ms: int) -> None:
+        assert row.at_ms > self.spark_ms - delay_ms, (
+            f"with a delay of {delay_ms} Spark's watermark is {self.spark_ms - delay_ms} and drops {row}"
+        )
+
+    def end(self, last: dict) -> None:
+        """Judge that everything was delivered once, when nothing more comes."""
+        for split, log in self.present.of(self.member).items():
+            key = split, log.incarnation
+            due = [p for p in range(self.starts.get(key, log.begin), len(log.records)) if not log.records[p].is_marker]
+            missing = [p for p in due if p >= log.begin and p not in self.committed[key]]
+            missing = [p for p in missing if (*key, p) not in self.lost]
+            assert not missing, f"{split} was not delivered: {missing[:5]}"
+        left = {(s, log.incarnation): log.begin for s, log in self.present.of(self.member).items()}
+        times = [row.at_ms for row in self.timed if row.position >= left.get(row[:2], row.position + 1)]
+        if times:
+            least_ms = max(times) - self.present.options.disorder_ms - 1
+            assert last.get("watermark", NEVER) >= least_ms, f"a window waits for ever for {least_ms}"

@@ -1,0 +1,188 @@
+"""Makes up worlds, and shortens those in which something goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from tests.lives.world import (
+    WALL_MS,
+    Append,
+    Away,
+    Batches,
+    Crash,
+    Meanwhile,
+    Options,
+    Pass,
+    Record,
+    Recreate,
+    Transact,
+    Trim,
+    Vanish,
+    World,
+)
+
+import os
+NO = "NB" in os.environ
+GAPS_MS = (0, 0, 1, 1, 1_000, 1_000, 3_000, 9_000, 11_000, 40_000, 900_000)
+BEGINS_MS = (10_000_000, 10_000_000, 10_005_000, 10_100_000, 50_000_000, 99_990_000)
+MOST_SPLITS = 6
+
+
+def options_of(rng: Random) -> Options:
+    pick = rng.choice
+    drift_ms = pick([None, 1_000, 10_000, 10_000, 10_000, 100_000, 1_000_000])
+    aligned = rng.random() < 0.95
+    future = pick(["ignore", "ignore", "hold"]) if aligned else "ignore"
+    return Options(
+        drift_ms=drift_ms if aligned else None,
+        disorder_ms=pick([0, 0, 0, 4_000, 60_000]),
+        idle_s=pick([5.0, 60.0]),
+        future=future,
+        skew_ms=pick([0, 10_000, 3_600_000]),
+        late=pick(["admit", "admit", "catch-up"]) if aligned and drift_ms is not None else "admit",
+        aligned=aligned,
+        index=pick(["exact", "exact", "log", "payload"]),
+        rows=pick([None, None, 1, 3, 20]),
+        loses=rng.random() < 0.3,
+        bounded=rng.random() < 0.3 and not NO,
+        members=2 if aligned and drift_ms is not None and rng.random() < 0.2 else 1,
+        discovery_s=pick([0.0, 0.0, 30.0]),
+    )
+
+
+class _Maker:
+    """Makes the steps of one world, one after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.options = options_of(self.rng)
+        self.wall_ms = WALL_MS
+        self.greatest: dict[str, int] = {}
+        self.lags: dict[str, int | None] = {}  # of splits at the live edge
+        self.wants_odd = self.rng.random() < 0.5
+
+    def records(self, split: str, most: int) -> tuple[Record, ...]:
+        rng, made = self.rng, []
+        lag_ms = self.lags[split]
+        if lag_ms is not None:
+            self.greatest[split] = max(self.greatest[split], self.wall_ms - lag_ms)
+        for _ in range(rng.randint(1, most)):
+            kind = rng.random() if self.wants_odd else 1.0
+            if kind < 0.07:
+                ahead_ms = rng.choice([1, 5_000, 60_000, 10**9])
+                made.append(Record(self.wall_ms + self.options.skew_ms + ahead_ms))
+            elif kind < 0.12:
+                made.append(Record(rng.choice([None, -5])))
+            elif kind < 0.15:
+                behind_ms = self.options.disorder_ms + rng.choice([1, 5_000, 1_000_000])
+                made.append(Record(max(0, self.greatest[split] - behind_ms)))
+            elif kind < 0.22 and self.options.index == "log":
+                made.append(Record(self.wall_ms, is_marker=True))
+            else:
+                gap_ms = rng.choice(GAPS_MS) if lag_ms is None else rng.choice((0, 1, 1_000))
+                self.greatest[split] = min(self.greatest[split] + gap_ms, self.wall_ms)
+                back_ms = rng.choice([0, 0, rng.randint(0, self.options.disorder_ms), self.options.disorder_ms])
+                made.append(Record(max(0, self.greatest[split] - back_ms)))
+        return tuple(made)
+
+    def new_split(self) -> Append:
+        rng = self.rng
+        letter = rng.choice("ab"[: self.options.members])
+        split = f"{letter}{len(self.greatest)}"
+        self.greatest[split] = rng.choice(BEGINS_MS)
+        self.lags[split] = rng.choice([None, None, 0, 0, 5_000, 200_000, 3_000_000])
+        if rng.random() < 0.1:
+            return Append(split, ())
+        return Append(split, self.records(split, rng.choice([1, 8, 8, 30])))
+
+    def step(self) -> Iterator[object]:
+        rng, what = self.rng, self.rng.random()
+        split = rng.choice(sorted(self.greatest))
+        member = rng.randrange(self.options.members)
+        if what < 0.36:
+            yield Batches(member, rng.choice([1, 1, 2, 4, 50]))
+        elif what < 0.58:
+            yield Append(split, self.records(split, 6))
+        elif what < 0.64:
+            # Time goes on for all who write now.
+            yield self.passed(rng.choice([1.0, 3.0, 30.0]))
+            for other in sorted(self.greatest):
+                if self.lags[other] is not None and rng.random() < 0.8:
+                    yield Append(other, self.records(other, 3))
+            yield Batches(member, 50)
+        elif what < 0.74:
+            yield self.passed(rng.choice([0.2, 3.0, 6.0, 31.0, 61.0, 100.0, 4_000.0]))
+        elif what < 0.82:
+            yield Crash(member, rng.choice(["plan", "log", "log", "read", "commit"]), rng.random() < 0.3 and not NO)
+            if rng.random() < 0.5:
+                yield self.passed(rng.choice([1.0, 61.0, 4_000.0]))
+        elif what < 0.86 and len(self.greatest) < MOST_SPLITS:
+            yield self.new_split()
+        elif what < 0.89:
+            yield Meanwhile(Append(split, self.records(split, 4)))
+        elif what < 0.92:
+            trim = Trim(split, rng.randint(1, 8))
+            yield Meanwhile(trim) if rng.random() < 0.3 else trim
+        elif what < 0.94:
+            self.greatest[split] = rng.choice([self.greatest[split], rng.choice(BEGINS_MS)])
+            yield Recreate(split, self.records(split, 6))
+        elif what < 0.96:
+            yield Transact(split)
+        elif what < 0.97:
+            yield Vanish(split)
+        elif what < 0.99:
+            yield Away(split)
+        else:
+            yield Pass(0.0, rng.choice([-3.0, -100.0] if self.options.future == "hold" else [20.0]))
+
+    def passed(self, seconds: float) -> Pass:
+        self.wall_ms += int(seconds * 1000)
+        return Pass(seconds)
+
+
+def make(seed: int) -> World:
+    """Make up a world; the same seed makes the same one."""
+    maker = _Maker(seed)
+    steps: list[object] = [maker.new_split() for _ in range(maker.rng.randint(1, 4))]
+    for _ in range(maker.rng.randint(4, 30)):
+        steps += maker.step()
+    return World(seed, maker.options, tuple(steps))
+
+
+def shortened(world: World, fails: Callable[[World], bool]) -> World:
+    """Return a shorter world that also fails, by leaving out steps, records and options one by one."""
+    size = len(world.steps)
+    while size:
+        at = 0
+        while at < len(world.steps):
+            tried = world._replace(steps=world.steps[:at] + world.steps[at + size :])
+            if fails(tried):
+                world = tried
+            else:
+                at += size
+        size //= 2
+    for tried in _simpler(world):
+        candidate = tried(world)
+        if candidate is not None and candidate != world and fails(candidate):
+            world = candidate
+    return world
+
+
+def _simpler(world: World) -> Iterator[Callable[[World], World | None]]:
+    for name, value in Options()._asdict().items():
+        yield lambda w, name=name, value=value: w._replace(options=w.options._replace(**{name: value}))
+    for number in range(len(world.steps)):
+        for record in range(40, -1, -1):
+            yield lambda w, number=number, record=record: _without(w, number, record)
+
+
+def _without(world: World, number: int, record: int) -> World | None:
+    step = world.steps[number]
+    if isinstance(step, Batches) and step.count > 1 and not record:
+        step = step._replace(count=1)
+    elif isinstance(step, (Append, Recreate)) and record < len(step.records):
+        step = step._replace(records=step.records[:record] + step.records[record + 1 :])
+    else:
+        return None
+    return world._replace(steps=(*world.steps[:number], step, *world.steps[number + 1 :]))
