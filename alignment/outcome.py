@@ -233,8 +233,10 @@ def _next_low(
         if splits[split].next_ms is not None:
             if limits.holds(at_ms):
                 continue
-            if in_time_ms is None or at_ms >= in_time_ms or split in standing.catching_up:
+            if in_time_ms is None or split in standing.catching_up:
                 times.append(at_ms)
+            elif split not in after.late:
+                times.append(max(at_ms, in_time_ms))
         # Rule 4: a split at its target no longer holds the bound.
         elif split in holding and not limits.bounded:
             times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))

@@ -250,11 +250,13 @@ def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -
 
 def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
     """Return the standing with its low (rule 1)."""
-    ignored = standing.ignored
+    ignored, in_time_ms = standing.ignored, standing.in_time_ms
     times = {s: span.head.event_time_ms for s, span in standing.spans.items() if s not in ignored}
+    if in_time_ms is not None:
+        # Behind a record that breaks the out-of-orderness, the next ones are in time.
+        times.update(dict.fromkeys(standing.overdue - standing.late, in_time_ms))
     if limits.max_drift_ms is not None:
         waiting = [s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP]
-        in_time_ms = standing.in_time_ms
         # Rule 4: a split at its target no longer holds the bound.
         if not limits.bounded:
             for split, latest_ms in standing.latest(index, waiting).items():

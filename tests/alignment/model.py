@@ -264,10 +264,11 @@ class World:
     def _held_at(self, split: str, watermark_ms: int, drift_ms: int) -> int | None:
         """Return the time at which a split holds the bound; None: it does not."""
         if waiting := self.unread(split):
-            if self.limits.horizon_ms is not None and waiting[0].time_ms >= self.limits.horizon_ms:
+            head_ms, horizon_ms = waiting[0].time_ms, self.limits.horizon_ms
+            is_held = horizon_ms is not None and head_ms >= horizon_ms
+            if is_held or (split in self.late and self.limits.late_splits == "admit"):
                 return None
-            waits = split in self.late and self.limits.late_splits == "catch-up"
-            return waiting[0].time_ms if waiting[0].time_ms > watermark_ms or waits else None
+            return head_ms if split in self.late else max(head_ms, watermark_ms + 1)
         if self._is_quiet(split) or self._finished(split):
             return None
         if split in self.away:

@@ -81,6 +81,14 @@ class TestDataLoss:
 
 
 class TestIdleness:
+    def test_a_record_that_breaks_the_out_of_orderness_releases_nobody(self) -> None:
+        world = World({"slow": log(1000, 400, 1010, readable=False), "fast": log(900_000)}, Limits(max_drift_ms=10))
+        for _ in range(3):
+            world.logs["slow"].append(1)
+            world.drain()
+            assert not world.read("fast"), "the next records of the slow split would be late"
+        assert world.read("slow") == [1000, 400, 1010]
+
     def test_idle_splits_leave_the_watermark(self) -> None:
         world = World({"a": log(0), "b": log(0, 100)}, Limits())
         world.drain()

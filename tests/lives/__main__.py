@@ -1,7 +1,7 @@
 """Lives many random lives of queries, and judges each by every record and by Spark's own watermark.
 
-    python -m tests.lives --worlds 20000 --seed 1      prints the seeds of lives that go wrong
-    python -m tests.lives --seed 4711 --only           shows one life, shortened if it goes wrong
+python -m tests.lives --worlds 20000 --seed 1      prints the seeds of lives that go wrong
+python -m tests.lives --seed 4711 --only           shows one life, shortened if it goes wrong
 """
 
 from __future__ import annotations

@@ -119,11 +119,13 @@ class Judge:
         self.began = True
         self.judge_positions(start, end, views)
         self.judge_size(start, end, views)
-        limit_ms = self.limit(start, end, views, now_ms)
-        self.judge_bound(start, end, views, limit_ms, now_ms, is_probed=bool(report["inexactSplits"]))
-        self.judge_stall(end, views, self.limit(start, end, views, now_ms, least=True))
         self.judge_idle(start, end, views, enumerator)
-        self.judge_watermark(start, end, views)
+        # A plan within which records were deleted may know them, or not.
+        if all(v.begin == v.log.begin for v in views.values()):
+            limit_ms = self.limit(start, end, views, now_ms)
+            self.judge_bound(start, end, views, limit_ms, now_ms, is_probed=bool(report["inexactSplits"]))
+            self.judge_stall(end, views, self.limit(start, end, views, now_ms, least=True))
+            self.judge_watermark(start, end, views)
         self.note(start, end, views, report)
         return [
             Row(s, v.log.incarnation, p, v.times[p])
@@ -147,7 +149,7 @@ class Judge:
                 assert v.position <= position <= max(v.last, v.position), f"{split} is read to {position}: {v}"
             elif split not in end.get("starts", {}):
                 assert position == before[split], f"{split} is not there, and was read"
-        keys = ("positions", "watermark", "idle", "late", "removed", "ended", "waits", "group", "starts")
+        keys = ("positions", "watermark", "idle", "late", "removed", "ended", "waits", "group", "starts", "enumerator")
         same = [key for key in keys if start.get(key) != end.get(key)]
         assert not start.get("positions") or same, "a batch without a reason"
 
@@ -185,8 +187,10 @@ class Judge:
             if v.unread:
                 head_ms = v.unread[0]
                 is_held = horizon_ms is not None and head_ms >= horizon_ms
-                if not is_held and (head_ms > watermark_ms or (waits and split in late)):
+                if waits and split in late:
                     holds.append(head_ms)
+                elif not is_held and split not in late:
+                    holds.append(max(head_ms, watermark_ms + 1))
             elif v.known and split not in end.get("idle", []):
                 greatest_ms = self.promises[split, v.log.incarnation].greatest_ms
                 holds.append(max(greatest_ms if least else max(v.known), watermark_ms + 1))
@@ -201,7 +205,9 @@ class Judge:
     def away(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
         return {s for s, log in self.present.of(self.member).items() if s not in views and s in end["positions"]}
 
-    def judge_bound(self, start, end, views: dict[str, View], limit_ms: int | None, now_ms: int, *, is_probed: bool) -> None:
+    def judge_bound(
+        self, start, end, views: dict[str, View], limit_ms: int | None, now_ms: int, *, is_probed: bool
+    ) -> None:
         options = self.present.options
         if limit_ms is None:
             return
@@ -209,7 +215,9 @@ class Judge:
             batch = v.between(v.position, end["positions"][split])
             allowed_ms = disorder(v.unread) if is_probed else 0
             beyond = [t for t in batch if t >= limit_ms + allowed_ms]
-            assert not beyond, f"{beyond} of {split} are at or past the bound of {limit_ms} (+ {allowed_ms}){self.where}"
+            assert not beyond, (
+                f"{beyond} of {split} are at or past the bound of {limit_ms} (+ {allowed_ms}){self.where}"
+            )
             if options.future == "hold":
                 beyond = [t for t in batch if t > now_ms + options.skew_ms]
                 assert not beyond, f"{beyond} of {split} are beyond the horizon of {now_ms + options.skew_ms}"
