@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from tidegate.conformance.errors import ConformanceError, NotApplicableError, NotExercisedError, SkippedError
+from tidegate.conformance.errors import (
+    ConformanceError,
+    NotApplicableError,
+    NotExercisedError,
+    SkippedError,
+    UndiscoveredError,
+    WaitedError,
+)
 from tidegate.conformance.harness import HarnessFactory, name_of
 from tidegate.conformance.lab import trial as trials
 from tidegate.conformance.lab.explain import told
@@ -20,7 +27,10 @@ from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 
-__all__ = ["check_connector", "checked_exemptions", "enforce", "judge"]
+__all__ = ["SHORT_PATIENCE_S", "check_connector", "checked_exemptions", "enforce", "judge"]
+
+SHORT_PATIENCE_S = PATIENCE_S / 10
+"""How long a rule waits for an event after another rule has waited in vain: most wait for the same."""
 
 _DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.STATEFUL: 300.0, Tier.SPARK: 240.0, Tier.FAULTS: 240.0}
 
@@ -48,9 +58,11 @@ def check_connector(
     rules = [rule for rule in rules_of(tiers) if not wanted or rule.id in wanted]
     if not rules:
         raise OptionError("there is nothing to check: no such rule is of these tiers")
-    verdicts = []
+    verdicts: list[Verdict] = []
+    patience_s = PATIENCE_S
     for rule in rules:
-        verdict = judge(rule, harness, exempt=exempt.get(rule.id))
+        verdict = judge(rule, harness, exempt=exempt.get(rule.id), patience_s=patience_s)
+        patience_s = SHORT_PATIENCE_S if verdict.waited else patience_s
         on_verdict(verdict)
         verdicts.append(verdict)
     return _report(harness, verdicts)
@@ -125,7 +137,8 @@ def _tested(checked: Rule, trial: Trial[None], deadline_s: float) -> Verdict:
         status, text = Status.PASSED, ""
     raised = status is Status.FAILED and not isinstance(trial.error, ConformanceError)
     here_only = status is Status.SKIPPED and not isinstance(trial.error, NotApplicableError)
-    verdict = Verdict(checked, status, text, seconds=seconds, raised=raised, here_only=here_only)
+    waited, undiscovered = isinstance(trial.error, WaitedError), isinstance(trial.error, UndiscoveredError)
+    verdict = Verdict(checked, status, text, (), seconds, "", raised, waited, undiscovered, here_only=here_only)
     if lab is None:
         return verdict
     queried = any(step.startswith(STARTED) for step in lab.story)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-__all__ = ["ConformanceError", "NotApplicableError", "NotExercisedError", "SkippedError"]
+__all__ = [
+    "ConformanceError",
+    "NotApplicableError",
+    "NotExercisedError",
+    "SkippedError",
+    "UndiscoveredError",
+    "WaitedError",
+]
 
 
 class ConformanceError(AssertionError):
     """A connector breaks a rule.  The message has the failure, and the steps that led to it."""
+
+
+class WaitedError(ConformanceError):
+    """An event that must come did not come in time."""
+
+
+class UndiscoveredError(WaitedError):
+    """An enumerator does not find rows that were written, so that nothing can be tested."""
 
 
 class NotExercisedError(ConformanceError):

@@ -18,10 +18,11 @@ try:
 except ImportError as error:
     raise ImportError("ConnectorSuite needs pytest: pip install 'tidegate[conformance]'") from error
 
-from tidegate.conformance.checker import checked_exemptions, judge
+from tidegate.conformance.checker import SHORT_PATIENCE_S, checked_exemptions, judge
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.factories import factory_from
 from tidegate.conformance.harness import HarnessFactory
+from tidegate.conformance.lab.lab import PATIENCE_S
 from tidegate.conformance.opting_out import opted_out
 from tidegate.conformance.pytest_plugin import OPTED_OUT, VERDICT
 from tidegate.conformance.report.json import opted_out_told, verdict_told
@@ -40,11 +41,13 @@ class ConnectorSuite:
     tiers: of the rules that are tested; ``pytest --conformance-tier`` selects some of them.
     exempt: rules that are known to fail, by id, with the reason; a rule that holds is then a failure.
     overrides: methods of this class that the subclass overrides, by name, with the reason.
+    patience_s: how long a rule waits for an event; less once another has waited in vain.
     """
 
     tiers: ClassVar[Iterable[Tier]] = tuple(Tier)
     exempt: ClassVar[Mapping[str, str]] = {}
     overrides: ClassVar[Mapping[str, str]] = {}
+    patience_s: ClassVar[float] = PATIENCE_S
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Raise OptionError for a method that is overridden, unless ``overrides`` says why."""
@@ -73,7 +76,9 @@ class ConnectorSuite:
 
     def test_conforms(self, rule: Rule, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
         """Test one rule."""
-        verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id))
+        verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id), patience_s=self.patience_s)
+        if verdict.waited:
+            type(self).patience_s = SHORT_PATIENCE_S
         request.node.stash[VERDICT] = verdict_told(verdict)
         if verdict.status is Status.SKIPPED:
             pytest.skip(verdict.text)  # its text names the missing ability, or the variable that forbids it

@@ -40,6 +40,8 @@ class Verdict:
     seconds: of the test.
     connector: the harness's name.
     raised: whether it failed by an unexpected error, not by a complaint of the kit.
+    waited: whether an event that must come did not come in time.
+    undiscovered: whether that event was that the enumerator finds the written rows.
     through_query: whether its test started a query, and did not only call the connector itself.
     here_only: whether it is skipped for a reason of this machine, such as a package that is missing.
     """
@@ -51,12 +53,19 @@ class Verdict:
     seconds: float = 0.0
     connector: str = ""
     raised: bool = False
+    waited: bool = False
+    undiscovered: bool = False
     through_query: bool = False
     here_only: bool = False
 
     @property
     def origin(self) -> str | None:
-        """The kind and the place of an unexpected error, which failures of one cause share; None: the kit complains."""
+        """What failures of one cause share: the kind and the place of an unexpected error, or rows that are not found.
+
+        None: the failure has a cause of its own.
+        """
+        if self.undiscovered:
+            return "undiscovered"
         if not self.raised:
             return None
         frames = [line for line in self.text.splitlines() if line.startswith("  File ")]
@@ -70,6 +79,8 @@ class Verdict:
     @property
     def look_at(self) -> tuple[str, ...]:
         """The hints for a failure, most likely first."""
+        if self.undiscovered:
+            return "discover(): it must look again each time", "extents(): it must ask for the present ends each time"
         return ("where this error is raised, which the rule does not expect",) if self.raised else self.rule.look_at
 
     def explained(self) -> str:
@@ -130,10 +141,11 @@ class Report:
     def causes(self) -> list[list[Verdict]]:
         """The failures, those by one unexpected error together; first those that lead to the fault soonest.
 
-        Their tests call the connector itself.  Of them, those about reading come first: all else builds on it.
+        Their tests call the connector itself.  Of them, rows that are not found come first, and then those about
+        reading: all else builds on it.
         """
         causes: dict[str, list[Verdict]] = {}
-        for verdict in sorted(self.failures, key=lambda verdict: (verdict.through_query, verdict.rule.area != "READ")):
+        for verdict in sorted(self.failures, key=_distance_from_the_fault):
             causes.setdefault(verdict.origin or verdict.rule.id, []).append(verdict)
         return list(causes.values())
 
@@ -169,12 +181,17 @@ class Report:
         raise ConformanceError("\n\n".join(parts))
 
 
+def _distance_from_the_fault(verdict: Verdict) -> tuple[bool, ...]:
+    nearest = "SPLIT" if verdict.undiscovered else "READ"
+    return verdict.through_query, not verdict.undiscovered, verdict.rule.area != nearest
+
+
 def _explained(first: Verdict, others: list[Verdict]) -> str:
     """Return the explanation of the first failure of a cause, and name the others."""
     if not others:
         return first.explained()
     rules = ", ".join(verdict.rule.id for verdict in others)
-    return f"{first.explained()}\n\nThe same error at the same place breaks {len(others)} more: {rules}"
+    return f"{first.explained()}\n\nThe same cause breaks {len(others)} more: {rules}"
 
 
 def in_order(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.errors import ConformanceError, NotApplicableError
+from tidegate.conformance.errors import ConformanceError, NotApplicableError, UndiscoveredError, WaitedError
 from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
 from tidegate.conformance.lab.elsewhere import Elsewhere
 from tidegate.conformance.lab.explain import difference
@@ -263,7 +263,11 @@ class Lab:
             full = there >= wanted if self.can(Ability.ROW_POSITIONS) else (there > 0) == (wanted > 0)
             return splits if full else None
 
-        return self.until(seen, f"{wanted} rows that were written are never found by discover() and extents()")
+        complaint = f"{wanted} rows that were written are never found by discover() and extents()"
+        try:
+            return self.until(seen, complaint)
+        except WaitedError as error:
+            raise UndiscoveredError(*error.args) from None
 
     def wait_until_discovered(self, source: Source) -> None:
         """Wait until an enumerator of its own, as a stream has it, sees all rows that were written."""
@@ -279,7 +283,7 @@ class Lab:
         return [SplitRange(s, held.begin, held.end) for s, held in sorted(extents.items()) if held.begin < held.end]
 
     def until(self, look: Callable[[], _Found | None], complaint: str | Callable[[], str]) -> _Found:
-        """Return the first result of a look that is not None; raises ConformanceError if there is none in time."""
+        """Return the first result of a look that is not None; raises WaitedError if there is none in time."""
         deadline = time.monotonic() + self.patience_s
         while True:
             seen = look()
@@ -287,7 +291,7 @@ class Lab:
                 return seen
             if time.monotonic() > deadline:
                 said = complaint if isinstance(complaint, str) else complaint()
-                raise self.fail(f"{said} (waited {self.patience_s:g} s)")
+                raise WaitedError(f"{said} (waited {self.patience_s:g} s)")
             time.sleep(_POLL_S)  # the system does not report its changes
 
     def read(

@@ -14,6 +14,7 @@ from itertools import cycle
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.errors import WaitedError
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.explain import difference, ordered_difference
 from tidegate.conformance.lab.lab import Lab
@@ -173,7 +174,7 @@ class Query:
             if batch is not None and batch.keys:
                 deadline = time.monotonic() + self.lab.patience_s
             elif time.monotonic() > deadline:
-                raise self.lab.fail(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
+                raise WaitedError(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
             elif batch is None:
                 time.sleep(_PAUSE_S)  # the planner's clock is virtual, but the system that it asks needs real time
 

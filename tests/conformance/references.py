@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Head
+from tidegate.conformance.abilities import Ability
 from tidegate.conformance.harness import Row
 from tidegate.conformance.memory.reference import (
     MemoryEnumerator,
@@ -18,8 +20,10 @@ from tidegate.conformance.memory.reference import (
     MemorySource,
     MemoryWriter,
 )
+from tidegate.enumerators.probing import ReaderPeek
 from tidegate.readers.contract import ReadTask, TimedBatch
 
+POSITION = pa.field("position", pa.int64())
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -116,6 +120,65 @@ def aside(*, source=AsideSource, reader=AsideReader):
     """Return the harness of a connector that sets bad records aside."""
     return sinful(source=source, reader=reader, harness=AsideHarness)
 
+
+class PeekingEnumerator(MemoryEnumerator):
+    """Has no time index, and leaves the greatest times to the planner's peeks, as the page on connectors allows."""
+
+    lookup = None
+
+    def latest(self, ends):
+        return {}
+
+
+class PlacedSource(MemorySource):
+    """Has rows with their positions."""
+
+    @property
+    def arrow_schema(self):
+        return super().arrow_schema.append(POSITION)
+
+
+class PlacedReader(MemoryReader):
+    """Gives each row with its position."""
+
+    def _read(self, client, wanted):
+        records = client.ask("records", wanted.split_id, wanted.start, wanted.end)
+        first = 0
+        for batch in super()._read(client, wanted):
+            positions = [record.position for record in records[first : first + batch.num_rows]]
+            first += batch.num_rows
+            yield batch.append_column(POSITION, pa.array(positions, POSITION.type))
+
+
+class ReadingEnumerator(PeekingEnumerator):
+    """Peeks through the reader, as the page on connectors shows it."""
+
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._peek = ReaderPeek(PlacedReader(source), self._first_head, self.extents)
+
+    def peek(self, positions):
+        return self._peek.peek(positions)
+
+    def latest(self, ends):
+        return self._peek.latest(ends)
+
+    def _first_head(self, batch):
+        for row in batch.to_pylist():
+            at_ms = None if row["at"] is None else (row["at"] - EPOCH) // MILLISECOND
+            if (usable_ms := self._source.usable_time_ms(at_ms, row["key"])) is not None:
+                return Head(row["position"], usable_ms)
+        return None
+
+
+class WithoutIndex(MemoryHarness):
+    abilities = MemoryHarness.abilities.cannot(Ability.TIME_INDEX, "it has none")
+
+
+WITHOUT_INDEX = {
+    "peeks": sinful(enumerator=PeekingEnumerator, harness=WithoutIndex),
+    "reads": sinful(enumerator=ReadingEnumerator, reader=PlacedReader, source=PlacedSource, harness=WithoutIndex),
+}
 
 REFERENCES = {
     **dict.fromkeys(("LIFE-14", "LIFE-15", "LIFE-16", "LIFE-17", "LIFE-18"), sinful(enumerator=WholeEnumerator)),

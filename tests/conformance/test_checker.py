@@ -12,6 +12,7 @@ import pytest
 
 from tests.conformance.mutants.mutant import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
+from tidegate.conformance import checker
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
@@ -75,6 +76,26 @@ def test_a_verdict_knows_whether_its_test_started_a_query():
     rules = {rule.id: rule for rule in rules_of([Tier.CONTRACT])}
     assert judge(rules["STATE-1"], MemoryHarness).through_query
     assert not judge(rules["READ-1"], MemoryHarness).through_query
+
+
+def test_rows_that_are_never_found_come_first_and_are_waited_for_once(monkeypatch):
+    class LooksOnce(MemoryEnumerator):
+        known = None
+
+        def discover(self):
+            self.known = self.known or super().discover()
+            return self.known
+
+    monkeypatch.setattr(checker, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(checker, "SHORT_PATIENCE_S", 0.2)
+    report = check_connector(sinful(enumerator=LooksOnce), only=["SPLIT-1", "SPLIT-5", "SPLIT-8", "READ-9"])
+    waits = [verdict.text.splitlines()[0].rpartition("(")[2] for verdict in report.failures]
+    assert waits == ["waited 0.4 s)", "waited 0.2 s)", "waited 0.2 s)", "waited 0.2 s)"]
+    assert [[verdict.rule.id for verdict in cause] for cause in report.causes] == [
+        ["SPLIT-5", "SPLIT-8", "READ-9"],
+        ["SPLIT-1"],
+    ]
+    assert "Look at:\n  - discover(): it must look again each time" in report.explanations[0]
 
 
 def test_a_rule_that_never_saw_what_it_is_about_was_not_exercised():

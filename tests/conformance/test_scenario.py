@@ -7,7 +7,9 @@ import textwrap
 import pytest
 
 from tests.conformance.mutants.mutant import sinful
+from tests.conformance.references import WITHOUT_INDEX
 from tidegate.conformance.checker import judge
+from tidegate.conformance.checks import whole
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab import machine
 from tidegate.conformance.lab.planning import open_coordinator
@@ -47,6 +49,21 @@ class Ticks:
 
 def _without_tick(offset):
     return {name: value for name, value in offset.items() if name != "tick"}
+
+
+@pytest.mark.parametrize("kind", WITHOUT_INDEX)
+def test_without_an_index_the_last_row_may_stand_for_the_greatest_time(kind):
+    scenario = Scenario(WITHOUT_INDEX[kind], max_drift_s=10, out_of_orderness_s=6)
+    scenario.new_split(0)
+    scenario.append(0, -6)
+    scenario.end()
+
+
+@pytest.mark.parametrize("kind", WITHOUT_INDEX)
+def test_each_kind_of_connector_that_the_page_speaks_of_keeps_aligned_in_random_lives(kind, monkeypatch):
+    monkeypatch.setattr(whole, "_SECONDS", 0)
+    verdict = judge(rule_named("WHOLE-2"), WITHOUT_INDEX[kind])
+    assert verdict.status is Status.PASSED, verdict.explained()
 
 
 def test_a_harness_is_closed_though_its_source_cannot_be_made():

@@ -136,7 +136,7 @@ def test_failures_by_the_same_error_at_the_same_place_are_explained_once():
     causes = [[verdict.rule.id for verdict in cause] for cause in report.causes]
     assert causes == [["READ-1"], ["READ-2"], ["SPLIT-1", "SPLIT-2", "TIME-1"], ["SPLIT-3"]]
     shared = report.explanations[2]
-    assert shared.endswith("The same error at the same place breaks 2 more: SPLIT-2, TIME-1")
+    assert shared.endswith("The same cause breaks 2 more: SPLIT-2, TIME-1")
     assert "The same error" not in "".join(explanation for explanation in report.explanations if explanation != shared)
     with pytest.raises(ConformanceError, match="breaks 2 more: SPLIT-2, TIME-1") as raised:
         report.raise_for_failures()
