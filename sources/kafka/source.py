@@ -103,7 +103,7 @@ class KafkaSource(Source):
     schema_registry_key_file: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
         first value, then fixed in the checkpoint.
-    watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which needs
+    watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which implies
         ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type,
         ISO 8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.
     max_offsets_per_trigger: the maximum number of offsets in one batch.
@@ -253,8 +253,11 @@ class KafkaSource(Source):
             return
         check_only_origin(self.watermarks)
         marks_of(self.watermark_from, registry)
-        if self.watermark_from.startswith("header:") and not self.include_headers:
-            raise ValueError(f"watermarkFrom is {self.watermark_from!r}, which needs includeHeaders")
+
+    @property
+    def _has_headers(self) -> bool:
+        """Whether rows have the column ``headers``: a generator sees the columns of the rows, and no others."""
+        return self.include_headers or (self.watermark_from or "").startswith("header:")
 
     @property
     def sets_bad_records_aside(self) -> bool:
@@ -316,7 +319,7 @@ class KafkaSource(Source):
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns of Spark's built-in Kafka source, types and nullability included."""
-        return arrow_schema(include_headers=self.include_headers, include_event_time=self.include_event_time)
+        return arrow_schema(include_headers=self._has_headers, include_event_time=self.include_event_time)
 
     @property
     def budget(self) -> Budget:
@@ -411,7 +414,7 @@ class KafkaSource(Source):
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
         return KafkaSplitReader(
             config,
-            include_headers=self.include_headers,
+            include_headers=self._has_headers,
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=event_times,
             bad_records=bad_record_place(self._bad_records_folder, self.bad_records_topic, event_times),
