@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tidegate.windows.assigners.contract import WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import (
+    MergeCallback,
+    MergingWindowAssigner,
+    WindowAssigner,
+    WindowAssignerContext,
+)
 from tidegate.windows.assigners.everything import GlobalWindows
 from tidegate.windows.assigners.session import (
     DynamicEventTimeSessionWindows,
@@ -66,6 +71,8 @@ __all__ = [
     "KeyRun",
     "ListStateDescriptor",
     "MapStateDescriptor",
+    "MergeCallback",
+    "MergingWindowAssigner",
     "NeverTrigger",
     "OnMergeContext",
     "Process",

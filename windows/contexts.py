@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import OptionError
@@ -87,10 +88,13 @@ class FunctionContext:
     """One window as a process function sees it.
 
     values: the function's states in this window; None: the windows merge.
+    emit: takes the name of a side output, and a row for it.
     """
 
-    def __init__(self, clock: Clock, window: Window, values: dict[str, Any] | None) -> None:
-        self._clock, self._window, self._values = clock, window, values
+    def __init__(
+        self, clock: Clock, window: Window, values: dict[str, Any] | None, emit: Callable[[str, Any], None]
+    ) -> None:
+        self._clock, self._window, self._values, self._emit = clock, window, values, emit
 
     def window(self) -> Window:
         """Return the window."""
@@ -113,3 +117,7 @@ class FunctionContext:
     def global_state(self) -> KeyedStateStore:
         """Return the function's states for this key."""
         return KeyedStateStore(self._clock.state.function)
+
+    def output(self, tag: str, value: Any) -> None:
+        """Give a row to a side output."""
+        self._emit(tag, value)

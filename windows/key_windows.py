@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tidegate.errors import ContractError
+from tidegate.windows.assigners.contract import MergingWindowAssigner
 from tidegate.windows.contexts import Clock, FunctionContext, PaneContext
 from tidegate.windows.evictors import TimestampedValue
-from tidegate.windows.merging import joined
+from tidegate.windows.merging import Merge, merges
 from tidegate.windows.rows import Rows, Times
 from tidegate.windows.state.key_state import ElementList, Pane
 from tidegate.windows.triggers.contract import TriggerResult
@@ -26,11 +27,13 @@ class Fired(NamedTuple):
     """One result of a window.
 
     timer: the time in ms of the timer that made the window fire; None: a row did.
+    output: the side output to which the process function gave the value; None: it is a result.
     """
 
     window: Window
     value: Any
     timer: int | None
+    output: str | None = None
 
 
 class KeyWindows:
@@ -48,6 +51,7 @@ class KeyWindows:
         self.late: list[Mapping[str, Any]] = []
         self.current: Window | None = None
         self._clock, self._state = clock, clock.state
+        self._timer: int | None = None  # that makes a window fire or go now
 
     def take(self, row: Mapping[str, Any], timestamp: int) -> None:
         """Add a row to its windows, or to the late rows."""
@@ -71,7 +75,7 @@ class KeyWindows:
         else:
             self._keep(pane, [(timestamp, row)])
         context = self._context(window, pane)
-        self._decide(window, pane, self.operator.trigger.on_element(row, timestamp, window, context), None)
+        self._decide(window, pane, self.operator.trigger.on_element(row, timestamp, window, context))
         self._register_cleanup(window, context)
 
     def add_all(self, window: Window, rows: Rows, times: Times) -> bool:
@@ -107,18 +111,19 @@ class KeyWindows:
         operator = self.operator
         if operator.assigner.merges and window not in self._state.merged:
             return  # the window merged into another one and left its timer behind
-        self.current = window
+        self.current, self._timer = window, time
         pane = self._pane(window)
         decide = operator.trigger.on_event_time if in_event_time else operator.trigger.on_processing_time
-        self._decide(window, pane, decide(time, window, self._context(window, pane)), time)
+        self._decide(window, pane, decide(time, window, self._context(window, pane)))
         if in_event_time == operator.in_event_time and time == operator.cleanup_time(window):
             self._clear(window, pane)
+        self._timer = None
 
-    def _decide(self, window: Window, pane: Pane, result: TriggerResult, timer: int | None) -> None:
+    def _decide(self, window: Window, pane: Pane, result: TriggerResult) -> None:
         if result.fires and pane.contents is not None:
             context = self._function_context(window, pane)
             values = self._results(window, pane, context)
-            self.results += [Fired(window, value, timer) for value in values]
+            self.results += [Fired(window, value, self._timer) for value in values]
         if result.purges:
             self._state.clear(pane)
 
@@ -147,28 +152,43 @@ class KeyWindows:
 
     def merged(self, new: Window) -> TimeWindow:
         """Return the window that a new one becomes among those of the key, after merging them."""
-        merged, trigger = self._state.merged, self.operator.trigger
-        if not isinstance(new, TimeWindow):
+        assigner, merged = self.operator.assigner, self._state.merged
+        if not isinstance(new, TimeWindow) or not isinstance(assigner, MergingWindowAssigner):
             raise ContractError(
-                f"{type(self.operator.assigner).__name__} merges, so it must assign TimeWindows: {new}."
+                f"{type(assigner).__name__} merges, so it must be a MergingWindowAssigner and assign TimeWindows."
             )
-        window, parts = joined(merged, new)
-        self.current = window
-        if not parts:
-            merged[window] = window
-        elif parts != [window]:
-            panes = [self._state.pane(merged[part]) for part in parts]
-            values: dict[str, Any] = {}
-            trigger.on_merge(window, PaneContext(self._clock, window, values, [pane.trigger for pane in panes]))
-            for part, pane in zip(parts, panes, strict=True):
-                context = self._context(part, pane)
-                trigger.clear(part, context)
-                self._delete_cleanup(part, context)
-                pane.trigger = {}
-            self._join(panes)
-            panes[0].trigger = values
-            merged[window], *_ = [merged.pop(part) for part in parts]
+        window = self.current = new
+        open_windows = [window for window in merged if isinstance(window, TimeWindow)]
+        for merge in merges(assigner, open_windows, new):
+            if merge.takes_new:
+                window = self.current = merge.result
+            if merge.parts and merge.parts != [merge.result]:
+                self._merge(merge)
+        # Flink stores an open window anew here if it equals the new one, and so may lose its rows.
+        merged.setdefault(window, window)
         return window
+
+    def _merge(self, merge: Merge) -> None:
+        """Make one window of several, under which it keeps their panes and timers."""
+        merged, trigger, (window, parts, _) = self._state.merged, self.operator.trigger, merge
+        if self.is_late(window):
+            raise ContractError(
+                f"{type(self.operator.assigner).__name__} merges windows into {window}, which the watermark has passed."
+            )
+        panes = [self._state.pane(merged[part]) for part in parts]
+        values: dict[str, Any] = {}
+        context = PaneContext(self._clock, window, values, [pane.trigger for pane in panes])
+        trigger.on_merge(window, context)
+        self._register_cleanup(window, context)  # the row is not added to it if the new window is no part
+        for part, pane in zip(parts, panes, strict=True):
+            if part != window:
+                of_part = self._context(part, pane)
+                trigger.clear(part, of_part)
+                self._delete_cleanup(part, of_part)
+            pane.trigger = {}
+        self._join(panes)
+        panes[0].trigger = values
+        merged[window], *_ = [merged.pop(part) for part in parts]
 
     def _join(self, panes: list[Pane]) -> None:
         """Move the contents of panes into the first of them."""
@@ -194,7 +214,10 @@ class KeyWindows:
         return PaneContext(self._clock, window, pane.trigger, [])
 
     def _function_context(self, window: Window, pane: Pane) -> FunctionContext:
-        return FunctionContext(self._clock, window, None if self.operator.assigner.merges else pane.function)
+        def emit(tag: str, value: Any) -> None:
+            self.results.append(Fired(window, value, self._timer, tag))
+
+        return FunctionContext(self._clock, window, None if self.operator.assigner.merges else pane.function, emit)
 
     def is_late(self, window: Window) -> bool:
         """Return whether the watermark has reached the window's cleanup; the window then takes no more rows."""

@@ -13,7 +13,7 @@ from tidegate.jobs.pages.holding import holding
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
 from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
-from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["COLUMNS", "KEPT", "query_page"]
@@ -53,7 +53,7 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
         headline=f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}",
         introduction=(
             f"Query {last.id}, run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
-            f"{'; it has ended' if ended else ''}." + _missing(first, len(progresses), kept)
+            f"{'; it has ended' if ended else ''}." + _dropped(progresses) + _missing(first, len(progresses), kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         legend_html="",
@@ -67,6 +67,12 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
             "Made by <code>tidegate.report</code>."
         ),
     )
+
+
+def _dropped(progresses: Sequence[QueryProgress]) -> str:
+    """Return a sentence on the rows that windows dropped as late, if there are any."""
+    dropped = sum(batch.late_dropped for batch in progresses)
+    return f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else ""
 
 
 def _missing(first: QueryProgress, entries: int, kept: int) -> str:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["QueryProgress", "SourceBatch", "json_object", "on_progress", "progress"]
+__all__ = ["LATE_DROPPED", "QueryProgress", "SourceBatch", "json_object", "on_progress", "progress"]
 
 _LOG = logging.getLogger("tidegate.progress")
+LATE_DROPPED = "numLateRecordsDropped"
+"""Flink's name of the metric that counts the rows that windows drop as late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class QueryProgress:
         needed.
     state_rows: how many rows all stateful operators keep after the batch.
     dropped_rows: how many rows were dropped behind the watermark, as stateful operators count them.
+    late_dropped: how many rows windows of tidegate dropped as late in this batch (Flink: numLateRecordsDropped).
     sources: the query's sources, in Spark's order.
     """
 
@@ -85,6 +88,7 @@ class QueryProgress:
     watermark: datetime | None
     state_rows: int
     dropped_rows: int
+    late_dropped: int
     sources: tuple[SourceBatch, ...]
 
     @classmethod
@@ -106,6 +110,7 @@ class QueryProgress:
             watermark=_watermark(entry.get("eventTime", {}).get("watermark")),
             state_rows=sum(operator["numRowsTotal"] for operator in operators),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
+            late_dropped=sum(observed.get(LATE_DROPPED, 0) for observed in entry.get("observedMetrics", {}).values()),
             sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
         )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from tidegate.sources.windows import native, operating, relations
 from tidegate.sources.windows.choice import why_not_in_spark, why_operator
 from tidegate.sources.windows.expressions import check_expression
 from tidegate.sources.windows.names import check_columns, check_keys, check_result, column_name, column_names
+from tidegate.sources.windows.processor import row_column
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
@@ -100,9 +101,9 @@ class WindowedStream:
     """The description of windows.  Each method returns a new description; the functions return a DataFrame.
 
     A DataFrame of windows has the key columns, ``window_start`` and ``window_end`` (timestamps; null for the global
-    window), and the results.  With a side output it also has two columns.  ``output`` is ``results`` or the name of
-    the side output.  ``late_row`` is the row that came late.  ``split_outputs`` takes a batch apart.  Write the
-    DataFrame in append mode.
+    window), and the results.  With side outputs it also has the column ``output``, which is ``results`` or the name of
+    the side output, and a column for the rows of each: those of ``late`` are in ``late_row``.  ``split_outputs`` takes
+    a batch apart.  Write the DataFrame in append mode.
     """
 
     _rows: DataFrame
@@ -113,6 +114,7 @@ class WindowedStream:
     _evictor: Evictor | None = None
     _lateness: timedelta = timedelta(0)
     _late: str | None = None
+    _outputs: Mapping[str, StructType] = field(default_factory=dict)
     _buckets: int = 64
 
     def window(self, assigner: WindowAssigner) -> WindowedStream:
@@ -145,11 +147,25 @@ class WindowedStream:
 
     def side_output_late(self, name: str) -> WindowedStream:
         """Put the rows that came too late for their windows into an output of this name."""
+        self._check_output(name, self._outputs)
+        return replace(self, _late=name)
+
+    def side_output(self, name: str, schema: Schema) -> WindowedStream:
+        """Add an output for what the process function gives to ``context.output(name, row)``.
+
+        schema: the columns of its rows.
+        """
+        self._check_output(name, [*self._outputs, *([] if self._late is None else [self._late])])
+        return replace(self, _outputs={**self._outputs, name: operating.columns_of(schema)})
+
+    def _check_output(self, name: str, others: Collection[str]) -> None:
         if not isinstance(name, str) or not name:
             raise OptionError(f"the side output must have a name, such as 'late', and not {name!r}")
         if name == operating.RESULTS:
             raise OptionError(f"the side output cannot be called {name!r}, as the results are")
-        return replace(self, _late=name)
+        if name.lower() in map(str.lower, others):
+            raise OptionError(f"there is already a side output {name!r}")
+        check_keys(self._rows, self._keys, [row_column(name)])
 
     def buckets(self, count: int) -> WindowedStream:
         """Set the number of buckets of keys; the state of a bucket is read and written as a whole.
@@ -236,9 +252,10 @@ class WindowedStream:
         return self._assigner
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
+        self._check_gives_outputs(None)
         for name, text in expressions.items():
             others = [other for other in expressions if other != name]
-            check_result(self._rows, name, [*self._keys, *operating.COLUMNS, *others])
+            check_result(self._rows, name, [*self._keys, *operating.COLUMNS, *self._stream().row_columns, *others])
             check_expression(self._rows, self._keys, name, text)
         if self._why_operator is None:
             time = str(self._event_time)
@@ -250,7 +267,12 @@ class WindowedStream:
             windows = operating.with_expressions(self._stream(), self._operator, expressions)
         return relations.checked(windows)
 
+    def _check_gives_outputs(self, process: ProcessWindowFunction | None) -> None:
+        if self._outputs and process is None:
+            raise OptionError(f"only a process function gives rows to the side output {next(iter(self._outputs))!r}")
+
     def _of_function(self, function: WindowFunction, schema: Schema | None) -> DataFrame:
+        self._check_gives_outputs(function.process)
         if schema is None:
             raise OptionError("a Python function needs schema=..., the columns of its results, such as 'total double'")
         return relations.checked(operating.with_function(self._stream(), self._operator(function), schema))
@@ -264,7 +286,7 @@ class WindowedStream:
         return operator
 
     def _stream(self) -> operating.Stream:
-        return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._buckets)
+        return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._outputs, self._buckets)
 
 
 def _check_process(method: str, function: ProcessWindowFunction | None) -> None:

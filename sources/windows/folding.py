@@ -69,11 +69,11 @@ def folds(operator: WindowOperator) -> bool:
     assigner, function, trigger = operator.assigner, operator.folding, operator.trigger
     while type(trigger) is PurgingTrigger:
         trigger = trigger.nested
-    if isinstance(assigner, SlidingEventTimeWindows):
+    if type(assigner) is SlidingEventTimeWindows:
         # Some rows of an open window may be folded and others not, so their order must not matter.
         takes_all = trigger.stateless
     else:
-        takes_all = isinstance(assigner, TumblingEventTimeWindows) and assigner.stagger is WindowStagger.ALIGNED
+        takes_all = type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED
     is_sql = isinstance(function, Aggregate) and isinstance(function.function, SqlAggregates)
     return takes_all and type(trigger) in _TAKE_ALL and is_sql
 

@@ -20,7 +20,9 @@ __all__ = [
     "column_names",
 ]
 
-_OWN = re.compile(r"__(bucket|time|start|watermark|own_end|end|early_end|(key|argument|aggregate)_\d+)", re.IGNORECASE)
+_OWN = re.compile(
+    r"__(bucket|time|start|watermark|own_end|end|early_end|late_dropped|(key|argument|aggregate)_\d+)", re.IGNORECASE
+)
 """Columns that windows add to a stream, or to their results."""
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.sources.columns.watermark import later
 from tidegate.sources.tasks import WINDOW_WATERMARK
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
+from tidegate.sources.windows.dropped import counting
 from tidegate.sources.windows.expressions import described_aggregates
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START
 from tidegate.windows.description import described
@@ -71,9 +72,11 @@ def aggregated(
     first_end = f.timestamp_millis(f.lit(_FIRST_END_MS))
     own_end, watermark = f.col(_OWN_END), f.col(WINDOW_WATERMARK)
     end = f.greatest(own_end, first_end)
-    in_time = own_end.isNotNull() & (watermark.isNull() | (end > watermark))
+    is_over = watermark.isNotNull() & (end <= watermark)
     marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _EARLY_END: f.when(own_end < first_end, own_end)}
-    ended = _with_own_end(rows, event_time, assigner).where(in_time).withColumns(marked)
+    last_ended = rows.withColumn(_OWN_END, f.timestamp_millis(_last_end(event_time, assigner)))
+    counted = counting(last_ended, f.when(own_end.isNotNull() & is_over, 1))
+    ended = _with_own_end(counted, event_time, assigner).where(own_end.isNotNull() & ~is_over).withColumns(marked)
     grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
     window_end = f.coalesce(_EARLY_END, _END)
@@ -90,12 +93,24 @@ def _with_own_end(
 ) -> DataFrame:
     """Return each row once for each of its windows, with the window's end in the column ``__own_end``.
 
-    Times are whole milliseconds, as in Flink.  A row without an event time has no end.
+    rows: have the end of the last of their windows in that column.  A row without an event time has no end.
     """
-    time, size = f.unix_millis(f.col(f"`{event_time}`")), assigner.size
-    slide = getattr(assigner, "slide", size)
-    last_end = time - f.pmod(time - f.lit(assigner.offset), f.lit(slide)) + f.lit(size)
-    if slide == size:
-        return rows.withColumn(_OWN_END, f.timestamp_millis(last_end))
-    ends = rows.withColumn(_OWN_END, f.explode(f.sequence(last_end, time + f.lit(1), f.lit(-slide))))
-    return ends.withColumn(_OWN_END, f.timestamp_millis(_OWN_END))
+    slide = _slide(assigner)
+    if slide == assigner.size:
+        return rows
+    ends = f.sequence(f.unix_millis(_OWN_END), _time(event_time) + f.lit(1), f.lit(-slide))
+    return rows.withColumn(_OWN_END, f.explode(ends)).withColumn(_OWN_END, f.timestamp_millis(_OWN_END))
+
+
+def _last_end(event_time: str, assigner: SlidingEventTimeWindows | TumblingEventTimeWindows) -> Column:
+    time, slide = _time(event_time), _slide(assigner)
+    return time - f.pmod(time - f.lit(assigner.offset), f.lit(slide)) + f.lit(assigner.size)
+
+
+def _slide(assigner: SlidingEventTimeWindows | TumblingEventTimeWindows) -> int:
+    return int(getattr(assigner, "slide", assigner.size))
+
+
+def _time(event_time: str) -> Column:
+    """Return event times as whole milliseconds, as in Flink."""
+    return f.unix_millis(f.col(f"`{event_time}`"))

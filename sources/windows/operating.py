@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -11,17 +10,18 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
+from tidegate.sources.windows.dropped import counting
 from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.sources.windows.names import check_no_twins, check_result
 from tidegate.sources.windows.packing import BUCKET, packed
 from tidegate.sources.windows.processor import (
-    LATE_ROW,
+    LATE_DROPPED_ROWS,
     OUTPUT,
     RESULTS,
     TIME,
@@ -30,17 +30,15 @@ from tidegate.sources.windows.processor import (
     TimeMode,
     WindowProcessor,
     Wish,
+    row_column,
 )
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 
 __all__ = [
     "COLUMNS",
-    "LATE_ROW",
-    "OUTPUT",
     "RESULTS",
-    "WINDOW_END",
-    "WINDOW_START",
     "Stream",
+    "columns_of",
     "split_outputs",
     "with_expressions",
     "with_function",
@@ -49,8 +47,8 @@ __all__ = [
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KEY = "__key_{}"
-COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW)
-"""The columns of windows besides keys and results."""
+COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT)
+"""The columns of windows besides keys, results, and the rows of side outputs."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ class Stream:
     keys: the columns of the key.
     event_time: the column of event times; None: the windows are in processing time.
     late: the name of the output of late rows; None: late rows are dropped.
+    outputs: the columns of each side output of the process function.
     buckets: the number of buckets of keys.
     """
 
@@ -67,7 +66,13 @@ class Stream:
     keys: tuple[str, ...]
     event_time: str | None
     late: str | None
+    outputs: Mapping[str, StructType]
     buckets: int
+
+    @property
+    def row_columns(self) -> list[str]:
+        """The columns with the rows of side outputs."""
+        return [row_column(name) for name in (*([] if self.late is None else [self.late]), *self.outputs)]
 
 
 def with_expressions(
@@ -90,19 +95,20 @@ def with_expressions(
     if stream.late is not None:  # a late row has no results, but a count of no rows would be 0
         is_result = f.col(OUTPUT) == RESULTS
         results = [f.when(is_result, f.expr(text)).alias(name) for name, text in parts.results.items()]
-    others = [OUTPUT, LATE_ROW] if stream.late is not None else []
+    others = [OUTPUT, *stream.row_columns] if stream.late is not None else []
     return kept.select(*(f"`{key}`" for key in stream.keys), WINDOW_START, WINDOW_END, *results, *others)
 
 
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
     """Return the results of windows by a Python function, in the columns of a schema."""
-    columns = _columns(schema)
+    columns = columns_of(schema)
     for place, name in enumerate(columns.names):
-        check_result(stream.rows, name, [*stream.keys, *COLUMNS, *columns.names[:place]])
+        check_result(stream.rows, name, [*stream.keys, *COLUMNS, *stream.row_columns, *columns.names[:place]])
     return _kept(stream, operator, operator.description, {}, columns, {}, reads_rows=True)
 
 
-def _columns(schema: StructType | str) -> StructType:
+def columns_of(schema: StructType | str) -> StructType:
+    """Return the columns of a schema; raise OptionError if it has none, or is no schema."""
     try:
         columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     except ParseException as error:
@@ -114,15 +120,21 @@ def _columns(schema: StructType | str) -> StructType:
     return columns
 
 
-def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
-    """Return the results and the late rows of a batch of windows with a side output, for foreachBatch.
+def split_outputs(batch: DataFrame, *names: str) -> tuple[DataFrame, ...]:
+    """Return the results of a batch of windows, and the rows of each of these side outputs, for foreachBatch.
 
-    late: the name of the side output.
+    Raises OptionError if the batch has no side output of a name.
     """
-    if OUTPUT not in batch.columns:
-        raise OptionError(f"the batch has no column {OUTPUT!r}: call side_output_late({late!r}) for its windows")
-    results = batch.where(f.col(OUTPUT) == RESULTS).drop(OUTPUT, LATE_ROW)
-    return results, batch.where(f.col(OUTPUT) == late).select(f"{LATE_ROW}.*")
+    rows = {name: row_column(name) for name in names}
+    for name, column in rows.items():
+        if OUTPUT not in batch.columns or column not in batch.columns:
+            raise OptionError(
+                f"the batch has no side output {name!r}, whose rows would be in the column {column!r}: name it by "
+                "side_output_late() or side_output()"
+            )
+    results = batch.where(f.col(OUTPUT) == RESULTS).drop(OUTPUT, *rows.values())
+    of_names = (batch.where(f.col(OUTPUT) == name).select(f"`{column}`.*") for name, column in rows.items())
+    return results, *of_names
 
 
 def _kept(
@@ -143,7 +155,7 @@ def _kept(
     texts: the aggregates of SQL as the user wrote them, by these columns.
     reads_rows: whether any part of the operator also reads the columns of the rows.
     """
-    _check(stream.rows.sparkSession)
+    _set_state_store(stream.rows.sparkSession)
     holds_results = relations.holds_results_of_state(stream.rows)
     if holds_results:
         _check_results_of_state(stream, operator)
@@ -181,18 +193,19 @@ def _kept(
         results=columns,
         late=stream.late,
         late_columns=tuple(original),
+        outputs={name: {x.name: x.type for x in _arrow_schema(kind)} for name, kind in stream.outputs.items()},
         has_event_times=has_event_times,
         ahead_ms=relations.ahead_ms(stream.rows) if keeps_watermark else None,
         time_mode=time_mode,
         texts=texts,
     )
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
-    return buckets.groupBy(BUCKET).transformWithState(
-        WindowProcessor(wish),
-        _schema(stream, operator, rows.schema, results),
-        outputMode="append",
-        timeMode=time_mode,
+    schema = _schema(stream, operator, rows.schema, results)
+    given = buckets.groupBy(BUCKET).transformWithState(
+        WindowProcessor(wish), schema.add(LATE_DROPPED_ROWS, LongType()), outputMode="append", timeMode=time_mode
     )
+    counted = counting(given, f.col(LATE_DROPPED_ROWS))
+    return counted.where(f.col(LATE_DROPPED_ROWS).isNull()).drop(LATE_DROPPED_ROWS)
 
 
 def _check_results_of_state(stream: Stream, operator: WindowOperator) -> None:
@@ -235,9 +248,12 @@ def _schema(stream: Stream, operator: WindowOperator, rows: StructType, results:
     schema = schema.add(WINDOW_END, TimestampType(), metadata=relations.EVENT_TIME if is_marked else None)
     for field in results.fields:
         schema = schema.add(StructField(field.name, field.dataType, nullable=True))
-    if stream.late is None:
-        return schema
-    return schema.add(OUTPUT, StringType()).add(LATE_ROW, rows)
+    of_outputs = {**({} if stream.late is None else {stream.late: rows}), **stream.outputs}
+    if of_outputs:
+        schema = schema.add(OUTPUT, StringType())
+    for name, kind in of_outputs.items():
+        schema = schema.add(row_column(name), kind)
+    return schema
 
 
 def _as_key(column: StructField) -> StructField:
@@ -250,11 +266,7 @@ def _as_key(column: StructField) -> StructField:
     return StructField(column.name, column.dataType, column.nullable, metadata)
 
 
-def _check(spark: SparkSession) -> None:
-    """Raise OptionError if windows cannot run in this session, and set the settings that they need."""
-    try:
-        importlib.import_module("google.protobuf")
-    except ImportError:
-        raise OptionError("windows need transformWithState: pip install 'tidegate[state]'") from None
+def _set_state_store(spark: SparkSession) -> None:
+    """Set the state store that transformWithState needs."""
     if spark.conf.get(_PROVIDER) != _ROCKSDB:
         spark.conf.set(_PROVIDER, _ROCKSDB)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -25,18 +27,36 @@ from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.folding import Folded, fold, folds
 from tidegate.sources.windows.keys import Key, by_equal_keys, comparable, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
-from tidegate.sources.windows.results import Given, checked
+from tidegate.sources.windows.results import Given, check_output, checked
 from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.rows import as_mappings
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-__all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
+__all__ = [
+    "LATE_DROPPED_ROWS",
+    "OUTPUT",
+    "RESULTS",
+    "TIME",
+    "WINDOW_END",
+    "WINDOW_START",
+    "WindowProcessor",
+    "Wish",
+    "row_column",
+]
 
 TIME = "__time"
 TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
+OUTPUT, RESULTS = "output", "results"
+LATE_DROPPED_ROWS = "__late_dropped"
+"""The column of a row that is no result, but says how many late rows a bucket dropped."""
+_DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
+
+
+def row_column(output: str) -> str:
+    """Return the column with the rows of a side output."""
+    return f"{output}_row"
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class Wish:
     results: the Arrow types of the function's columns, by name.
     late: the name of the output of late rows; None: late rows are dropped.
     late_columns: the columns of a late row.
+    outputs: the Arrow types of the columns of each side output of the process function.
     has_event_times: whether the rows have event times.
     ahead_ms: how far Spark's watermark is ahead of the sources'.  None: no row is the result of a stateful step, or no
         result of the operator depends on the watermark.
@@ -69,6 +90,7 @@ class Wish:
     results: Mapping[str, pa.DataType]
     late: str | None
     late_columns: tuple[str, ...]
+    outputs: Mapping[str, Mapping[str, pa.DataType]]
     has_event_times: bool
     ahead_ms: int | None
     time_mode: TimeMode
@@ -92,6 +114,16 @@ class WindowProcessor(StatefulProcessor):
 
     def __init__(self, wish: Wish) -> None:
         self._wish = wish
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the processor in a worker.
+
+        PySpark's worker on the driver prints what it does, and Spark passes that on as errors.
+        """
+        self.__dict__.update(state)
+        main = sys.modules["__main__"]
+        if getattr(main.__spec__, "name", None) == _DRIVER_WORKER:
+            vars(main)["print"] = lambda *_: None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get ready for the buckets of one task."""
@@ -138,7 +170,8 @@ class WindowProcessor(StatefulProcessor):
         before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
         arrived, folded = self._arrived(blobs, before_rows_ms)
         due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
-        given: list[Given] = []
+        given: dict[str | None, list[Given]] = defaultdict(list)
+        dropped = 0
         for key in dict.fromkeys([*due, *folded, *arrived]):
             entry = bucket.keys.get(key) or KeyEntry()
             run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
@@ -150,11 +183,10 @@ class WindowProcessor(StatefulProcessor):
             if key in arrived:
                 run.process_elements(*arrived[key])
             run.advance_watermark(watermark_ms)
-            named = dict(zip(wish.keys, key, strict=True))
-            given += [Given(key, fired.window, fired.value) for fired in run.results]
-            for row in run.late if wish.late is not None else ():
-                late_row = {name: row[name] for name in wish.late_columns}
-                yield _Result({**named, OUTPUT: wish.late, LATE_ROW: late_row})
+            for fired in run.results:
+                given[fired.output].append(Given(key, fired.window, fired.value))
+            dropped += len(run.late)
+            yield from self._late_rows(key, run.late)
             entry.event_timer, entry.processing_timer = run.next_event_timer(), run.next_processing_timer()
             self._check_timers(entry)
             run.close()
@@ -162,11 +194,32 @@ class WindowProcessor(StatefulProcessor):
                 bucket.keys[key] = entry
             else:
                 bucket.keys.pop(key, None)
-        output = {} if wish.late is None else {OUTPUT: RESULTS}
-        for one, values in zip(given, checked(given, wish.results, wish.keys, wish.texts), strict=True):
-            named = dict(zip(wish.keys, one.key, strict=True))
-            yield _Result({**named, **_bounds(one.window), **output, **values})
+        if dropped and wish.late is None:
+            yield _Result({LATE_DROPPED_ROWS: dropped})
+        for output, values in given.items():
+            yield from self._rows_of(output, values)
         self._state.store(bucket, _next_call(bucket, wish, spark_ms, now_ms))
+
+    def _late_rows(self, key: Key, rows: list[Mapping[str, Any]]) -> Iterator[_Result]:
+        wish = self._wish
+        if wish.late is not None:
+            for row in rows:
+                late_row = {name: row[name] for name in wish.late_columns}
+                yield _Result({**_named(wish, key), OUTPUT: wish.late, row_column(wish.late): late_row})
+
+    def _rows_of(self, output: str | None, given: list[Given]) -> Iterator[_Result]:
+        """Return what functions gave to a side output; None: the results."""
+        wish = self._wish
+        if output is None:
+            named = {OUTPUT: RESULTS} if wish.late is not None or wish.outputs else {}
+            for one, values in zip(given, checked(given, wish.results, wish.keys, wish.texts), strict=True):
+                yield _Result({**_named(wish, one.key), **_bounds(one.window), **named, **values})
+            return
+        check_output(output, wish.outputs)
+        for one, values in zip(given, checked(given, wish.outputs[output], (), {}), strict=True):
+            yield _Result(
+                {**_named(wish, one.key), **_bounds(one.window), OUTPUT: output, row_column(output): dict(values)}
+            )
 
     def _watermarks(self, bucket: Bucket, spark_ms: int) -> tuple[int, int]:
         """Return the watermark before the rows of the batch, and the one after them; ``Wish`` says why."""
@@ -198,6 +251,10 @@ class WindowProcessor(StatefulProcessor):
         if folds(wish.operator):
             folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
         return _by_key(table, wish) if table.num_rows else {}, folded
+
+
+def _named(wish: Wish, key: Key) -> dict[str, Any]:
+    return dict(zip(wish.keys, key, strict=True))
 
 
 def _name_of_innermost(trigger: Trigger) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.errors import FunctionError, did_you_mean
 from tidegate.windows import Window
 
-__all__ = ["Given", "checked"]
+__all__ = ["Given", "check_output", "checked"]
 
 
 class Given(NamedTuple):
@@ -19,6 +19,15 @@ class Given(NamedTuple):
     key: tuple[Any, ...]
     window: Window
     value: Any
+
+
+def check_output(tag: object, outputs: Collection[str]) -> None:
+    """Raise FunctionError for a side output that the windows do not have."""
+    if tag not in outputs:
+        raise FunctionError(
+            f"A function of the windows gave a row to the side output {tag!r}{did_you_mean(str(tag), outputs)}, "
+            f"but the windows have {', '.join(map(repr, outputs)) or 'none'}: name it by side_output({tag!r}, schema)."
+        )
 
 
 def checked(

@@ -156,6 +156,47 @@ def test_purging_clears_rows_and_keeps_the_window_until_its_cleanup():
     assert is_empty(store)
 
 
+class Firings(ProcessWindowFunction):
+    """Numbers the firings of a window, and counts how often a window goes."""
+
+    def __init__(self):
+        self.cleared = 0
+
+    def process(self, key, context, elements):
+        firings = context.window_state().get_state(ReducingStateDescriptor("firings", int.__add__))
+        firings.add(1)
+        return [firings.get()]
+
+    def clear(self, context):
+        self.cleared += 1
+
+
+def test_state_of_a_window_outlives_a_purge_and_goes_with_the_window():
+    store, function = MemoryKeyStore(), Firings()
+    operator = WindowOperator(TUMBLING, Process(function), PurgingTrigger.of(CountTrigger.of(1)))
+    assert batch(operator, store, -1, [(0, 0), (1, 1)]) == [(0, 1), (0, 2)]
+    assert batch(operator, store, 0, [(2, 2)]) == [(0, 3)]
+    assert function.cleared == 0
+    assert batch(operator, store, 9, []) == []
+    assert (function.cleared, is_empty(store)) == (1, True)
+
+
+class Lingering(EventTimeTrigger):
+    """Has a timer after the window's cleanup."""
+
+    def on_elements(self, timestamps, window, ctx):
+        ctx.register_event_time_timer(window.max_timestamp() + 5)
+        return super().on_elements(timestamps, window, ctx)
+
+
+def test_a_window_goes_once_though_its_trigger_has_a_timer_after_its_cleanup():
+    store, function = MemoryKeyStore(), Firings()
+    operator = WindowOperator(TUMBLING, Process(function), Lingering())
+    batch(operator, store, -1, [(0, 0)])
+    assert batch(operator, store, 100, []) == [(0, 1)]
+    assert (function.cleared, is_empty(store)) == (1, True)
+
+
 class Counting(ProcessWindowFunction):
     """Numbers the firings of a window, and those of its key."""
 

@@ -170,7 +170,7 @@ class Player:
 
     def collect(self):
         for key, run in self.runs.items():
-            for window, (seen, payload), timer in run.results:
+            for window, (seen, payload), timer, _ in run.results:
                 self.answer["fired"].append([self.epoch, key, window.start, window.end, timer, seen, payload])
             self.answer["late"] += [[self.epoch, key, row["n"]] for row in run.late]
             run.results.clear()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tidegate.windows.assigners.stagger import WindowStagger
 from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.window import Window
+from tidegate.windows.window import TimeWindow, Window
 
-__all__ = ["Assigned", "WindowAssigner", "WindowAssignerContext"]
+__all__ = ["Assigned", "MergeCallback", "MergingWindowAssigner", "WindowAssigner", "WindowAssignerContext"]
 
 
 class Assigned(NamedTuple):
@@ -38,7 +38,13 @@ class WindowAssigner(RowsReader, ABC):
     """Assigns rows to windows."""
 
     merges: bool = False
-    """Whether windows that overlap or touch become one; all of them are then TimeWindows."""
+    """Whether windows may become one; all of them are then TimeWindows."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # A shorter way that was inherited would not know of windows that are assigned or merged in another way.
+        if {"assign_windows", "merge_windows"} & vars(cls).keys() and "assign_batch" not in vars(cls):
+            cls.assign_batch = WindowAssigner.assign_batch  # type: ignore[method-assign]
 
     @abstractmethod
     def assign_windows(
@@ -53,7 +59,8 @@ class WindowAssigner(RowsReader, ABC):
         """Return each window of a batch once; the windows of one row are in the order of ``assign_windows``.
 
         timestamps: the rows' event times in ms, at least one.  Windows that merge must be merged, and are in any
-        order.  None: the operator assigns the rows one by one.
+        order.  None: the operator assigns the rows one by one, as for a subclass with another ``assign_windows`` or
+        ``merge_windows`` and no ``assign_batch`` of its own.
         """
         return None
 
@@ -64,3 +71,37 @@ class WindowAssigner(RowsReader, ABC):
     @abstractmethod
     def is_event_time(self) -> bool:
         """Return whether windows end in event time.  Rows can be late only then."""
+
+
+class MergeCallback(Protocol):
+    """Takes the windows that become one."""
+
+    def merge(self, to_be_merged: Collection[TimeWindow], merge_result: TimeWindow) -> None:
+        """Merge windows.
+
+        to_be_merged: some of the windows that ``merge_windows`` was given; each of them in one call at most.
+        """
+
+
+class MergingWindowAssigner(WindowAssigner):
+    """An assigner whose windows may merge: by default, windows that overlap or touch become one."""
+
+    merges = True
+
+    def merge_windows(self, windows: Sequence[TimeWindow], callback: MergeCallback) -> None:
+        """Call ``callback.merge`` for each group of windows that become one.  Called for each new window of a key.
+
+        windows: the open windows of the key and the new one, in order of time.
+        """
+        group = [windows[0]]
+        cover = windows[0]
+        for window in windows[1:]:
+            if cover.intersects(window):
+                group.append(window)
+                cover = cover.cover(window)
+                continue
+            if len(group) > 1:
+                callback.merge(group, cover)
+            group, cover = [window], window
+        if len(group) > 1:
+            callback.merge(group, cover)

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, MergingWindowAssigner, WindowAssigner, WindowAssignerContext
 from tidegate.windows.callables import check_takes
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger
@@ -26,10 +26,8 @@ __all__ = [
 ]
 
 
-class _EventTime(WindowAssigner):
+class _EventTime(MergingWindowAssigner):
     """Sessions in event time."""
-
-    merges = True
 
     def get_default_trigger(self) -> Trigger:
         """Return the event-time trigger."""
@@ -40,10 +38,8 @@ class _EventTime(WindowAssigner):
         return True
 
 
-class _ProcessingTime(WindowAssigner):
+class _ProcessingTime(MergingWindowAssigner):
     """Sessions in processing time."""
-
-    merges = True
 
     def get_default_trigger(self) -> Trigger:
         """Return the processing-time trigger."""

@@ -65,6 +65,9 @@ class ProcessWindowContext(Protocol):
     def global_state(self) -> KeyedStateStore:
         """Return the function's state for this key, over all windows."""
 
+    def output(self, tag: str, value: Mapping[str, Any]) -> None:
+        """Give a row to the side output of this name: a mapping of column names to values."""
+
 
 class ProcessWindowFunction(ABC):
     """Makes results from all rows of a window at once."""

@@ -46,6 +46,13 @@ def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_m
     assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
 
 
+def test_rows_that_windows_dropped_as_late_are_shown():
+    observed = {"windows-1": {"numLateRecordsDropped": 600}}
+    batches = [progress(number, source(report()), observedMetrics=observed) for number in range(2)]
+    assert "Windows dropped 1,200 rows as late (Flink: numLateRecordsDropped)." in query_page(batches, ALL)
+    assert "dropped" not in query_page([one(0)], ALL)
+
+
 @pytest.mark.parametrize(
     ("ended", "left", "sentence"),
     [

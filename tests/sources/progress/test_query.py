@@ -18,9 +18,12 @@ def test_a_batch_has_spark_s_figures_and_of_each_source_what_it_said_and_where_i
         {"numRowsTotal": 3, "numRowsDroppedByWatermark": 1},
         {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0},
     ]
-    batch = typed(progress(7, source(report(low=NOON)), name="orders", stateOperators=operators))
+    observed = {f"windows-{number}": {"numLateRecordsDropped": number} for number in (1, 2)} | {"mine": {"rows": 5}}
+    said = source(report(low=NOON))
+    batch = typed(progress(7, said, name="orders", stateOperators=operators, observedMetrics=observed))
     assert (batch.id, batch.run_id, batch.name, batch.number) == ("7254cabc", "a145ff5a", "orders", 7)
     assert (batch.rows, batch.seconds, batch.state_rows, batch.dropped_rows) == (100, 0.47, 7, 1)
+    assert batch.late_dropped == 3
     assert batch.began == datetime(2026, 11, 21, 8, 0, 7, 626_000, tzinfo=timezone.utc)
     assert [said.low for said in batch.source_progress] == [START]
     assert (batch.source.moved, batch.source.positions, batch.source.state) == (True, {"orders-0": 1}, None)

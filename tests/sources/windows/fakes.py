@@ -49,7 +49,16 @@ class FakeSpark:
     """Runs batches as transformWithState does: rows by key first, then the timers that are due."""
 
     def __init__(
-        self, operator, *, late=None, buckets=3, time_mode="EventTime", packed=PACKED, event_times=True, ahead_ms=None
+        self,
+        operator,
+        *,
+        late=None,
+        buckets=3,
+        time_mode="EventTime",
+        packed=PACKED,
+        event_times=True,
+        ahead_ms=None,
+        outputs=None,
     ):
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
         self.buckets = buckets
@@ -60,7 +69,18 @@ class FakeSpark:
         description = {"number of buckets": str(buckets), **operator.description}
         keys = {"key": "__key_0"}
         wish = Wish(
-            operator, description, packed, keys, columns, results, late, ("n",), event_times, ahead_ms, time_mode
+            operator,
+            description,
+            packed,
+            keys,
+            columns,
+            results,
+            late,
+            ("n",),
+            outputs or {},
+            event_times,
+            ahead_ms,
+            time_mode,
         )
         self.time_mode = time_mode
         self.key_type, self.number_type = to_arrow_type(packed[0].dataType), to_arrow_type(packed[2].dataType)

@@ -4,6 +4,7 @@ import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +24,9 @@ from pyspark.sql.types import (
 
 from tests.sources.windows.fakes import PACKED, FakeSpark
 from tidegate.errors import FunctionError, OptionError
+from tidegate.sources.windows.choice import why_operator
 from tidegate.sources.windows.folding import folds
-from tidegate.sources.windows.processor import LATE_ROW, OUTPUT, RESULTS
+from tidegate.sources.windows.processor import LATE_DROPPED_ROWS, OUTPUT, RESULTS
 from tidegate.windows import (
     Aggregate,
     ContinuousEventTimeTrigger,
@@ -38,6 +40,7 @@ from tidegate.windows import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     SqlAggregates,
+    TimeWindow,
     Trigger,
     TriggerResult,
     TumblingEventTimeWindows,
@@ -120,7 +123,7 @@ def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
         assert sorted(
             (r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in results_of_windows
         ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
-        late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
+        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
         assert sorted(late) == sorted(row["n"] for row in harness.late)
     if name != "global":
         assert spark.stored() == 0
@@ -143,7 +146,7 @@ def test_results_of_a_stateful_step_come_before_the_watermark_of_their_batch(nam
         assert sorted(
             (r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in results if r[OUTPUT] == RESULTS
         ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
-        late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
+        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
         assert sorted(late) == sorted(row["n"] for row in harness.late)
     if name != "global":
         assert spark.stored() == 1  # the bucket, with its watermark
@@ -173,7 +176,7 @@ def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
             for r in results
             if r[OUTPUT] == RESULTS
         ]
-        late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
+        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
         assert sorted(late) == sorted(row["n"] for row in harness.late)
         expected = []
         for pane in harness.panes:
@@ -194,6 +197,67 @@ def test_the_rows_of_open_windows_are_folded_before_the_operator_sees_them():
         "continuous",
         "purging",
     }
+
+
+class Odd(Numbers):
+    """Gives odd numbers to a side output, and a sum when a window goes."""
+
+    def process(self, key, context, elements):
+        for row in elements:
+            if row["n"] % 2:
+                context.output("odd", {"n": row["n"]})
+        return super().process(key, context, elements)
+
+    def clear(self, context):
+        context.output("gone", {"start": context.window().start})
+
+
+OUTPUTS = {"odd": {"n": pa.int64()}, "gone": {"start": pa.int64()}}
+
+
+def test_a_process_function_gives_rows_to_several_side_outputs():
+    spark = FakeSpark(operator_of("tumbling", Process(Odd())), outputs=OUTPUTS, buckets=1)
+    spark.batch([("a", 4, 1), ("a", 5, 2), ("b", 16, 3)], MIN_TIME)
+    results = spark.batch([], MAX_TIME)
+    assert sorted((r["output"], r["key"], r["window_end"] // 1000) for r in results) == [
+        (output, *window) for output in ("gone", "odd", "results") for window in (("a", 13), ("b", 23))
+    ]
+    assert [r["odd_row"] for r in results if r["output"] == "odd"] == [{"n": 1}, {"n": 3}]
+    assert [r["gone_row"] for r in results if r["output"] == "gone"] == [{"start": 3}, {"start": 13}]
+
+
+def test_a_side_output_that_the_windows_do_not_have_is_told():
+    spark = FakeSpark(operator_of("tumbling", Process(Odd())), outputs={"old": {}, "gone": OUTPUTS["gone"]})
+    spark.batch([("a", 4, 1)], MIN_TIME)
+    with pytest.raises(
+        FunctionError, match=r"the side output 'odd'; did you mean .old.* by side_output\('odd', schema"
+    ):
+        spark.batch([], MAX_TIME)
+
+
+def test_late_rows_are_counted_if_they_are_dropped():
+    rows = [("a", 4, 1), ("a", 5, 2), ("a", 40, 3)]
+    for function, late, dropped in [
+        (Process(Numbers()), None, 2),
+        (Aggregate(SQL), None, 2),
+        (Aggregate(SQL), "late", 0),
+    ]:
+        spark = FakeSpark(operator_of("tumbling", function), late=late, buckets=1)
+        assert sum(r.get(LATE_DROPPED_ROWS, 0) for r in spark.batch(rows, 30)) == dropped
+
+
+class OneDay(TumblingEventTimeWindows):
+    def assign_windows(self, element, timestamp, context):
+        return [TimeWindow(0, 86_400_000)]
+
+
+def test_windows_of_a_subclass_are_assigned_by_the_subclass_alone():
+    assigner = OneDay.of(ms(10))
+    assert why_operator(assigner, None, None, ms(0), None) == "Spark has no OneDay"
+    for function in (Aggregate(SQL), Process(Numbers())):
+        spark = FakeSpark(WindowOperator(assigner, function), buckets=1)
+        spark.batch([("a", time, 1) for time in (5, 25, 45)], MIN_TIME)
+        assert [r["window_end"] for r in spark.batch([], MAX_TIME)] == [86_400_000_000]
 
 
 def test_no_call_is_larger_than_spark_takes_and_no_part_stays():

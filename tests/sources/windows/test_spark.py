@@ -19,6 +19,7 @@ from tests.sources.windows.kinds import KINDS, column_of, each_alone
 from tests.sources.windows.replay import replayed
 from tests.support.streams import available_now
 from tidegate import WatermarkStrategy
+from tidegate.sources.progress.query import QueryProgress
 from tidegate.windows import (
     ContinuousEventTimeTrigger,
     CountTrigger,
@@ -35,7 +36,7 @@ from tidegate.windows.testing import WindowHarness
 PARTITIONS = "spark.sql.shuffle.partitions"
 SECOND = 1_000
 BEGIN = -20 * SECOND  # some rows and windows are from before 1970, where Spark has no watermark
-OF_WINDOWS = ["window_start", "window_end", "output", "late_row"]
+OF_WINDOWS = ["window_start", "window_end", "output", "late_row", "least_row"]
 
 
 def seconds(count):
@@ -59,6 +60,7 @@ def source(tmp_path_factory):
 
 class Positions(ProcessWindowFunction):
     def process(self, key, context, elements):
+        context.output("least", {"position": min(row["position"] for row in elements)})
         return [{"positions": sorted(row["position"] for row in elements)}]
 
 
@@ -98,15 +100,15 @@ def doubled_in_pandas(batches):
 def as_rows(name, windows):
     """Return windows with the same columns for all streams."""
     results = [column for column in windows.columns if column not in {"split", *OF_WINDOWS}]
-    has_output = "output" in windows.columns
+    rows = [f.to_json(column) for column in windows.columns if column.endswith("_row")]
     return windows.select(
         f.lit(name).alias("name"),
         "split",
         f.unix_millis("window_start").alias("start"),
         f.unix_millis("window_end").alias("end"),
         f.to_json(f.struct(*results)).alias("results"),
-        f.col("output") if has_output else f.lit("results").alias("output"),
-        (f.to_json("late_row") if has_output else f.lit(None).cast("string")).alias("late"),
+        f.col("output") if rows else f.lit("results").alias("output"),
+        f.coalesce(*rows, f.lit(None).cast("string")).alias("row"),
     )
 
 
@@ -116,12 +118,12 @@ def operators(source, spark):
     of_a, of_b = rows.where("split = 'a'"), rows.where("split = 'b'")
     mixed = of_a.mapInPandas(doubled_in_pandas, rows.schema).union(of_b)
     dynamic = windows_of(mixed, DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of))
-    sessions = windows_of(rows, SESSIONS, lateness=20).side_output_late("late")
+    sessions = windows_of(rows, SESSIONS, lateness=20).side_output_late("late").side_output("least", "position bigint")
     by_seven = tidegate.windowed(rows, "split").window(GlobalWindows.create())
     return {
         "sessions": sessions.process(Positions(), "positions array<bigint>"),
         "with steps": windows_of(with_steps(source, spark), SHIFTED).side_output_late("late").aggregate(**AGGREGATES),
-        "dynamic": dynamic.side_output_late("late").aggregate(total="sum(position)"),
+        "dynamic": dynamic.aggregate(total="sum(position)"),
         "greatest": windows_of(of_a, DAYS, EVERY_HALF_MINUTE).reduce(greatest).drop("timestamp"),
         "kinds": kinds_of_keys(rows).buckets(4).side_output_late("late").aggregate(rows="count(*)"),
         "without time": by_seven.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)"),
@@ -136,13 +138,19 @@ def kinds_of_keys(rows):
 
 
 class Written:
-    """The output of a query: results as (split, start, end, values), and late rows."""
+    """The output of a query: results as (split, start, end, values), late rows, and rows of the other side output."""
 
     def __init__(self, run, checkpoint):
         self.results, self.late, self.checkpoint = defaultdict(list), defaultdict(list), checkpoint
+        self.least, self.dropped = (
+            [],
+            sum(QueryProgress.parse(said.json).late_dropped for said in run.progress.values()),
+        )
         for row in run.all_rows:
             if row["output"] == "late":
-                self.late[row["name"]].append(json.loads(row["late"]))
+                self.late[row["name"]].append(json.loads(row["row"]))
+            elif row["output"] == "least":
+                self.least.append((row["split"], row["start"], row["end"], json.loads(row["row"])["position"]))
             else:
                 values = json.loads(row["results"])
                 self.results[row["name"]].append((row["split"], row["start"], row["end"], values))
@@ -197,6 +205,7 @@ def test_windows_fire_with_the_rows_of_the_pure_operator(ran, expect):
     expected, late = expect(SESSIONS, lateness=20)
     assert any(start < 0 for _, start, _, _ in expected)
     assert ran.values("sessions") == expected
+    assert sorted(ran.least) == sorted((*window, rows[0]) for *window, rows in expected)
     assert sorted(row["position"] for row in ran.late["sessions"]) == late
     assert late
     assert {frozenset(row) for row in ran.late["sessions"]} == {frozenset({"split", "position", "timestamp"})}
@@ -215,7 +224,7 @@ def test_sessions_with_gaps_of_rows_take_sql_aggregates_also_above_steps_that_kn
     assert expected
     totals = [(*window, sum(rows) * (2 if window[0] == "a" else 1)) for *window, rows in expected]
     assert ran.values("dynamic") == sorted(totals, key=str)
-    assert len(ran.late["dynamic"]) == len(late) > 0
+    assert ran.dropped == len(late) > 0
 
 
 def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_same(ran, by_spark, expect):
@@ -241,6 +250,12 @@ def test_windows_count_what_spark_s_own_window_counts_of_the_rows_that_are_not_l
     ends = {(split, end): values["rows"] for split, _, end, values in ran.results["with steps"]}
     last = max(end for _, end in ends)
     assert ends == {(split, end): count for split, end, count in counts.collect() if end <= last}
+
+
+def test_late_rows_that_spark_s_own_aggregation_drops_are_counted(ran, by_spark, expect):
+    expected = [len(ran.late["with steps"]), len(ran.late["kinds"]), len(expect(OVERLAPPING)[1])]
+    assert min(expected) > 0
+    assert by_spark.dropped == sum(expected)
 
 
 def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(by_spark, expect):

@@ -161,6 +161,22 @@ MISTAKES = {
         timedelta(seconds=-1)
     ),
     "the side output must have a name, such as 'late', and not None": lambda r, w, s, p: w.side_output_late(None),
+    "only a process function gives rows to the side output 'large'": lambda r, w, s, p: w.side_output(
+        "large", "n int"
+    ).aggregate(n="count(*)"),
+    "only a process function gives rows to the side output 'big'": lambda r, w, s, p: w.side_output(
+        "big", "n int"
+    ).reduce(max),
+    "there is already a side output 'Late'": lambda r, w, s, p: w.side_output_late("late").side_output("Late", "n int"),
+    "the key 'late_row' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
+        r.withColumnRenamed("split", "late_row"), "late_row", "timestamp"
+    ).side_output_late("late"),
+    "the result 'large_row' has the name of another": lambda r, w, s, p: w.side_output("large", "n int").process(
+        Keeps(), "large_row int"
+    ),
+    "the batch has no side output 'lat', whose rows would be in the column 'lat_row': name it": lambda r, w, s, p: (
+        tidegate.split_outputs(w.side_output_late("late").aggregate(n="count(*)"), "late", "lat")
+    ),
     "takes a schema with an aggregate function only": lambda r, w, s, p: w.aggregate(schema="n int", n="count(*)"),
     "schema is 'n bigintt', but: Unsupported data type .BIGINTT.": lambda r, w, s, p: w.aggregate(
         First(), schema="n bigintt"
