@@ -1,6 +1,8 @@
 """Buckets of keys give the results of the pure operator for any rows, and leave no state behind."""
 
+import pickle
 import struct
+import sys
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -8,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -26,7 +29,7 @@ from tests.sources.windows.fakes import PACKED, FakeSpark
 from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.choice import why_operator
 from tidegate.sources.windows.folding import folds
-from tidegate.sources.windows.processor import LATE_DROPPED_ROWS, OUTPUT, RESULTS
+from tidegate.sources.windows.processor import LATE_DROPPED_ROWS, OUTPUT, RESULTS, WindowProcessor
 from tidegate.windows import (
     Aggregate,
     ContinuousEventTimeTrigger,
@@ -244,6 +247,15 @@ def test_late_rows_are_counted_if_they_are_dropped():
     ]:
         spark = FakeSpark(operator_of("tumbling", function), late=late, buckets=1)
         assert sum(r.get(LATE_DROPPED_ROWS, 0) for r in spark.batch(rows, 30)) == dropped
+
+
+def test_pyspark_s_worker_on_the_driver_prints_nothing_once_it_has_the_processor(monkeypatch, capsys):
+    processor = FakeSpark(operator_of("tumbling", Aggregate(SQL))).processor
+    monkeypatch.setitem(sys.modules, "__main__", driver_worker)
+    monkeypatch.setattr(driver_worker, "print", print, raising=False)
+    pickle.loads(pickle.dumps(WindowProcessor(processor._wish)))  # noqa: S301 - what it pickled itself
+    driver_worker.print("Completed execution of UDF")
+    assert capsys.readouterr().out == ""
 
 
 class OneDay(TumblingEventTimeWindows):
