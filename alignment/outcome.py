@@ -99,19 +99,21 @@ def _described(
     standing: Standing, states: Mapping[SplitId, SplitState], cuts: Cuts, late_rows: Mapping[SplitId, int]
 ) -> dict[SplitId, SplitPlan]:
     late = standing.late
-    return {
+    described = {
         s: SplitPlan(state)
         if (cut := cuts.get(s)) is None
         else SplitPlan(state, cut.next_ms, s in late, late_rows.get(s, 0), cut.exact)
         for s, state in states.items()
     }
+    described.update({s: SplitPlan(states[s], head.event_time_ms, s in late) for s, head in standing.beyond.items()})
+    return described
 
 
 def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId, int]:
     """Return the number of positions of each overdue split in the batch before its first record in time."""
     if not standing.overdue or standing.in_time_ms is None:
         return {}
-    spans = {s: standing.spans[s] for s in standing.overdue}
+    spans = {s: span for s, span in standing.spans.items() if s in standing.overdue}
     in_time = Cutter(index, spans).cut(standing.in_time_ms)
     return {s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position) for s, span in spans.items()}
 
@@ -152,7 +154,6 @@ def _late(
 ) -> frozenset[SplitId]:
     """Return the splits that have not caught up with the watermark (rule 1)."""
     before = standing.before
-    # The new records of a woken split may be past the end of a bounded run, where its head is not seen.
     woken = {s for s in before.idle if states.get(s) is not SplitState.IDLE}
     suspects = before.late | standing.late | woken
     late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
@@ -237,7 +238,6 @@ def _next_low(
                 times.append(at_ms)
             elif split not in after.late:
                 times.append(max(at_ms, in_time_ms))
-        # Rule 4: a split at its target no longer holds the bound.
-        elif split in holding and not limits.bounded:
+        elif split in holding:
             times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
     return min(times, default=None)

@@ -52,8 +52,6 @@ class Limits:
     by_completeness: the watermark is how far the source is complete, and read.
     budget: the maximum cost of a batch.
     stops: configured ends, exclusive; a split without an entry, or with None, has none.
-    bounded: extents do not grow in this run (Trigger.AvailableNow).  A split that is read to its extent no longer
-        bounds the others, though it still holds back the watermark.
     fail_on_data_loss: raise an error if records are gone; False: skip them.
     late_splits: the policy for a split that comes, or wakes, with records older than the watermark.  It is read at once
         and its rows are late (admit), the others wait for it (catch-up), or the query ends (fail).
@@ -69,7 +67,6 @@ class Limits:
     by_completeness: bool = False
     budget: Budget = UNLIMITED
     stops: Mapping[SplitId, int | None] = field(default_factory=dict)
-    bounded: bool = False
     fail_on_data_loss: bool = True
     late_splits: LateSplits = "admit"
     horizon_ms: int | None = None

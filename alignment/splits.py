@@ -41,6 +41,7 @@ class Extent:
         transaction that is still open).  An unsettled split never becomes idle.
     complete: nothing will ever be added at ``end``.  Once that is read, the split is finished and holds back no other
         split, even if the source continues.
+    more: records at or past ``end`` exist that are for a later run: ``end`` is the target of a bounded run.
     available: False while the split cannot be reached.  ``begin`` and ``end`` are then its position, and it holds back
         the others.
     epoch: changes when unread records may differ from those that were seen (KIP-320: leader epoch).  Extents are equal
@@ -51,6 +52,7 @@ class Extent:
     end: int
     settled: bool = True
     complete: bool = False
+    more: bool = False
     available: bool = True
     epoch: int | None = field(default=None, compare=False)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.alignment.cuts import Cut, Span
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress
-from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
 
@@ -32,6 +32,7 @@ class Standing:
     spans: the unread part of every split that holds a record to align by.
     hollow: the ends of the splits with unread positions but no record to align by: markers, holes, ignored rows.
     states: the state of every split if the batch read nothing and had no bound.
+    beyond: the heads of the splits at their targets: records that a bounded run leaves to the next one.
     overdue: the splits with a head that is not after the source's watermark.
     late: the overdue splits that came, or woke, with such a head, and have not caught up.
     catching_up: the late splits that the others wait for.
@@ -51,6 +52,7 @@ class Standing:
     spans: Mapping[SplitId, Span]
     hollow: Mapping[SplitId, Cut]
     states: Mapping[SplitId, SplitState]
+    beyond: Mapping[SplitId, Head] = field(default_factory=dict)
     overdue: frozenset[SplitId] = frozenset()
     late: frozenset[SplitId] = frozenset()
     catching_up: frozenset[SplitId] = frozenset()
@@ -60,6 +62,12 @@ class Standing:
     generated_ms: int | None = None
     open_ms: Mapping[SplitId, int] = field(default_factory=dict)
     complete_ms: int | None = None
+
+    @property
+    def heads_ms(self) -> dict[SplitId, int]:
+        """The event time of the next record of each split that has one, even if this run does not read it."""
+        heads_ms = {s: span.head.event_time_ms for s, span in self.spans.items()}
+        return {**heads_ms, **{s: head.event_time_ms for s, head in self.beyond.items()}} if self.beyond else heads_ms
 
     @property
     def admitted(self) -> frozenset[SplitId]:
@@ -143,9 +151,12 @@ def find_standing(
             {s: _at_end(extents[s], is_stop=ends[s] == limits.stops.get(s), is_quiet=s in quiet) for s in at_end}
         )
     states.update(dict.fromkeys(progress.positions.keys() - extents.keys(), SplitState.REMOVED))
-    held = frozenset(s for s, span in spans.items() if limits.holds(span.head.event_time_ms))
-    standing = Standing(progress, extents, starts, ends, spans, hollow, states, held=held)
-    standing = _with_late(standing, limits, added)
+    # Rule 4: the next record of a split counts, whichever run reads it.
+    at_targets = {s: starts[s] for s, extent in extents.items() if extent.more and states[s] is SplitState.CAUGHT_UP}
+    beyond = {s: head for s, head in index.heads(at_targets).items() if head is not None} if at_targets else {}
+    standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
+    held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
+    standing = _with_late(replace(standing, held=held), limits, added)
     return _with_low(standing, index, limits) if limits.aligned and not limits.drift_by_watermark else standing
 
 
@@ -166,11 +177,7 @@ def with_generated(
     if not limits.drift_by_watermark:
         return standing
     open_ms = {s: _BEFORE_ALL_MS if at_ms is None else at_ms + 1 for s, at_ms in watermarks.items()}
-    # Rule 4: a split at its target no longer holds the bound.
-    at_targets = {
-        s for s, state in standing.states.items() if limits.bounded and state is SplitState.CAUGHT_UP
-    } - standing.hollow.keys()
-    holders = (standing.catching_up.union(holding) & open_ms.keys()) - at_targets
+    holders = standing.catching_up.union(holding) & open_ms.keys()
     held_by = min(holders, key=lambda split: (open_ms[split], split), default=None)
     low_ms = None if held_by is None else open_ms[held_by]
     return replace(standing, open_ms=open_ms, low_ms=low_ms, held_by=held_by)
@@ -234,14 +241,15 @@ def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -
     before, watermark_ms = standing.before, standing.before.watermark_ms
     if watermark_ms is None:
         return standing
-    overdue = frozenset(s for s, span in standing.spans.items() if span.head.event_time_ms <= watermark_ms)
+    heads_ms = standing.heads_ms
+    overdue = frozenset(s for s, head_ms in heads_ms.items() if head_ms <= watermark_ms)
     known = before.late | before.idle | before.removed
     # A split at its begin was never read: it counts as a split that comes now.
     late = frozenset(s for s in overdue if s in known or s in added or standing.starts[s] <= standing.extents[s].begin)
     if late and limits.late_splits == "fail":
         split = min(late)
         raise LateDataError(
-            f"split {split!r} was found with records of {standing.spans[split].head.event_time_ms} ms, older than the "
+            f"split {split!r} was found with records of {heads_ms[split]} ms, older than the "
             f"source's watermark of {watermark_ms} ms: they are late; set lateSplits to admit or catch-up"
         )
     catching_up = late if limits.late_splits == "catch-up" else frozenset()
@@ -251,16 +259,16 @@ def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -
 def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
     """Return the standing with its low (rule 1)."""
     ignored, in_time_ms = standing.ignored, standing.in_time_ms
-    times = {s: span.head.event_time_ms for s, span in standing.spans.items() if s not in ignored}
+    times = {s: head_ms for s, head_ms in standing.heads_ms.items() if s not in ignored}
     if in_time_ms is not None:
         # Behind a record that breaks the out-of-orderness, the next ones are in time.
         times.update(dict.fromkeys(standing.overdue - standing.late, in_time_ms))
     if limits.max_drift_ms is not None:
-        waiting = [s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP]
-        # Rule 4: a split at its target no longer holds the bound.
-        if not limits.bounded:
-            for split, latest_ms in standing.latest(index, waiting).items():
-                times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
+        waiting = [
+            s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP and s not in standing.beyond
+        ]
+        for split, latest_ms in standing.latest(index, waiting).items():
+            times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
         # Rule 7: an unavailable split may resume right behind the watermark.
         away_ms = in_time_ms
         if away_ms is None and standing.before.bound_ms is not None:

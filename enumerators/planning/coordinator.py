@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
@@ -53,6 +54,7 @@ from tidegate.readers.events.event import BAD_RECORDS, WATERMARK
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _MORE_ATTEMPTS = 4
+_LONGEST_WAIT_S, _LOOK_S = 60.0, 0.5  # of a bounded run for a split to become idle, and between two looks at it
 _LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
 
 
@@ -99,11 +101,13 @@ class _Decision(NamedTuple):
 
     is_nothing: the plan changes nothing, so the offset need not change.
     held_by: the member of the group that keeps a bounded run from its end.
+    idle_in_s: the bounded run can go on once a split is idle, after so many seconds; infinite: no split is waited for.
     """
 
     planned: Plan
     is_nothing: bool
     held_by: str | None
+    idle_in_s: float
 
 
 class SourceCoordinator:
@@ -159,6 +163,11 @@ class SourceCoordinator:
             return self._latest_offset(start, budget, min_rows)
 
     def _latest_offset(self, start: Json, budget: Budget, min_rows: int) -> Json:
+        while (offset := self._attempted(start, budget, min_rows)) is None:
+            pass
+        return offset
+
+    def _attempted(self, start: Json, budget: Budget, min_rows: int) -> Json | None:
         for _ in range(_MORE_ATTEMPTS):
             # Records may be deleted during a plan: the next extents show whether that is data loss.  Splits that have
             # become unavailable are left out of the next plan.
@@ -242,7 +251,8 @@ class SourceCoordinator:
         generated.restore(before.generators, before.progress)
         return generated
 
-    def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json:
+    def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json | None:
+        """Plan once, and return the end of the batch; None: plan again, because a bounded run has waited."""
         last = self._last_offset
         before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
         first = start == INITIAL_OFFSET
@@ -253,7 +263,7 @@ class SourceCoordinator:
         current = self._find_splits(before, opened, first=first, look=woken is Woken.BY_NEWS)
         bad_records = self._count_bad_records(before, current)
         limits = self._limits(opened, budget)
-        planned, is_nothing, held_by = self._decide(before, current, opened, limits, first=first)
+        planned, is_nothing, held_by, idle_in_s = self._decide(before, current, opened, limits, first=first)
         is_nothing = is_nothing and bad_records == before.bad_records
         put_off = not first and self._is_put_off(planned, current, min_rows)
         # A batch that waits is planned many times, and reads nothing before the last one.
@@ -261,6 +271,12 @@ class SourceCoordinator:
         self._publish(reported, current, opened, bad_records)
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
+            if idle_in_s <= _LONGEST_WAIT_S:
+                self._clocks.sleep(max(0.001, min(idle_in_s, _LOOK_S)))
+                return None
+            if self._is_bounded:
+                self._membership.finished()
+                self._reporter.ended(planned, current.readable)
             self._rest.begin(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
             return start
         self._rest.end()
@@ -280,7 +296,13 @@ class SourceCoordinator:
         enumerator, generated = opened.enumerator, opened.generated
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, before.progress.positions))
-        current = opened.splits.find(before.progress, first=first, bounded=self._is_bounded, look=look)
+        current = opened.splits.find(
+            before.progress,
+            first=first,
+            bounded=self._is_bounded,
+            look=look,
+            quiet_since_ms=before.quiet_since_ms,
+        )
         if generated is not None:
             positions = {s: at for s, at in before.progress.positions.items() if s not in current.starts}
             readable = {s for s, extent in current.extents.items() if extent.available}
@@ -312,6 +334,7 @@ class SourceCoordinator:
             bad_records,
             # The state stays in the checkpoint, even if Spark refuses the query of this run.
             before.windows if settings.windows is None else dict(settings.windows),
+            opened.splits.quiet_since_ms(positions, planned.progress.idle) if self._is_bounded else {},
         )
 
     def _count_bad_records(self, before: Offset, current: FoundSplits) -> int:
@@ -351,7 +374,9 @@ class SourceCoordinator:
             is_nothing = is_same and not self._membership.has_news(before.group)
             held_by = self._membership.holder(planned) if is_nothing and self._is_bounded else None
             if held_by is None or not self._membership.wait(held_by):
-                return _Decision(planned, is_nothing, held_by)
+                waits = is_nothing and self._is_bounded
+                idle_in_s = opened.splits.idle_in_s(planned, limits) if waits else inf
+                return _Decision(planned, is_nothing, held_by, idle_in_s)
 
     def _completeness(self, enumerator: SplitEnumerator) -> Completeness:
         if not isinstance(enumerator, SupportsCompleteness):
@@ -388,7 +413,6 @@ class SourceCoordinator:
             by_completeness=settings.by_completeness,
             budget=budget,
             stops=opened.splits.stops,
-            bounded=self._is_bounded,
             fail_on_data_loss=settings.fail_on_data_loss,
             late_splits=settings.late_splits,
             horizon_ms=self._horizon_ms(opened.enumerator),

@@ -86,6 +86,11 @@ class Membership:
             self._group.join(group)
             self._group.tell(0 if bound_ms is None or self._by_watermark else bound_ms - self._max_drift_ms)
 
+    def finished(self) -> None:
+        """Stop holding back the others until the next plan: a bounded run has read all that it may read."""
+        if self._group is not None:
+            self._group.tell(None)
+
     def leave(self) -> None:
         """Stop holding back the others; may be called twice."""
         if self._group is not None:

@@ -9,6 +9,8 @@
                                     disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     the source's watermark in ms
      "idle": ["orders-1"],           splits that held back no other split
+     "quietSince": {"orders-5": 1700000000123},    since when a split stands at its end, by the wall clock, for the idle
+                                    timers of the next run: only in bounded runs
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
      "removed": ["orders-3"],        splits that are no longer found; their positions are kept
      "ended": true,                  all splits are at their configured ends
@@ -58,7 +60,9 @@ __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 500  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords"})
-_GROWING = frozenset({"idle", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"})
+_GROWING = frozenset(
+    {"idle", "quietSince", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"}
+)
 _KEYS = _SMALL | _GROWING | {"positions", "starts", "packed", "read"}
 _PACKED_KEYS = _GROWING | {"splits", "new"}
 INITIAL_OFFSET: Json = {"v": _VERSION}
@@ -90,6 +94,7 @@ class Offset:
         reported them.
     windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;
         None: there never were any.
+    quiet_since_ms: since when splits stand at their ends, in a bounded run.
     """
 
     source: str = ""
@@ -102,6 +107,7 @@ class Offset:
     generators: Json | None = None
     bad_records: int = 0
     windows: Json | None = None
+    quiet_since_ms: Mapping[SplitId, int] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         """Return the offset JSON, canonical: equal offsets give equal texts."""
@@ -131,6 +137,7 @@ class Offset:
         progress = self.progress
         return {
             "idle": pack_names(progress.idle) or None,
+            "quietSince": pack_values(self.quiet_since_ms) or None,
             "late": pack_names(progress.late) or None,
             "removed": pack_names(progress.removed) or None,
             "group": _canonical(self.group),
@@ -214,6 +221,7 @@ class Offset:
             _optional_json(offset.get("generators")),
             _int(offset.get("badRecords", 0)),
             _optional_json(offset.get("windows")),
+            unpack_values(offset.get("quietSince", {})),
         )
 
     def start_of(self, split: SplitId, before: Offset) -> int:

@@ -5,11 +5,14 @@ This is soft state: the offset holds the parts that a restart needs.  Rules are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from math import inf
+from types import MappingProxyType
 
-from tidegate.alignment.plan import Progress
+from tidegate.alignment.plan import Limits, Plan, Progress
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
 from tidegate.enumerators.planning.source_progress import ProgressReporter
@@ -67,7 +70,7 @@ class Splits:
     ) -> None:
         self._enumerator, self._reporter, self._clock = enumerator, reporter, clocks.monotonic
         self._discovery_interval_s, self._fail_on_data_loss = discovery_interval_s, fail_on_data_loss
-        self._timers = _IdleTimers(idle_timeout_s, clocks.monotonic)
+        self._timers = _IdleTimers(idle_timeout_s, clocks)
         self._splits: dict[SplitId, None] = {}  # an ordered set
         self._discovered_at_s = self.looked_at_s = float("-inf")
         self._extents: Extents = {}
@@ -77,12 +80,21 @@ class Splits:
         self.stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
 
-    def find(self, before: Progress, *, first: bool, bounded: bool, look: bool = True) -> FoundSplits:
+    def find(
+        self,
+        before: Progress,
+        *,
+        first: bool,
+        bounded: bool,
+        look: bool = True,
+        quiet_since_ms: Mapping[SplitId, int] = MappingProxyType({}),
+    ) -> FoundSplits:
         """Return the splits that exist now.  Called before every plan.
 
         first: the query begins.
         bounded: the run ends at the extents of its first call (rule 4).
         look: ask the enumerator; False: nothing has changed since the last call.
+        quiet_since_ms: what ``quiet_since_ms`` returned for the offset of ``before``.
 
         Raises DataLossError when unread records are gone, unless that is accepted (rule 7).
         """
@@ -111,7 +123,7 @@ class Splits:
             extents=extents,
             ends=self._ends(extents),
             # A split at the target of a bounded run is not idle if its extent has more to read.
-            idle=self._timers.observe(positions, available, before.idle),
+            idle=self._timers.observe(positions, available, before.idle, quiet_since_ms),
             added=() if first else [*new, *self._diverged],
             diverged=frozenset(self._diverged),
             has_forgotten=before.positions.keys() > remembered.keys(),
@@ -121,6 +133,23 @@ class Splits:
     def due_s(self) -> float:
         """The time of the next change without a new extent: a split becomes idle, or discovery is due."""
         return min(self._discovered_at_s + self._discovery_interval_s, self._timers.due_s)
+
+    def idle_in_s(self, planned: Plan, limits: Limits) -> float:
+        """Return after how many seconds the split that holds back others becomes idle if no records come.
+
+        Infinite: no split waits for another, or that one has records to read.
+        """
+        waiting = [said.next_ms for said in planned.splits.values() if said.state is SplitState.PAUSED]
+        is_held = any(at_ms is None or not limits.holds(at_ms) for at_ms in waiting)  # else they wait for the clock
+        return self._timers.left_s(planned.held_by) if is_held and planned.held_by is not None else inf
+
+    def quiet_since_ms(self, positions: Positions, idle: Collection[SplitId]) -> dict[SplitId, int]:
+        """Return since when each split has stood at its end, by the wall clock, for the timers of the next run.
+
+        positions, idle: after the plan.  Idle splits are left out: they stay idle.
+        """
+        extents = {s: extent for s, extent in self._extents.items() if s in positions and s not in idle}
+        return self._timers.since_ms(positions, extents)
 
     def stored(self) -> None:
         """Learn that an offset holds the starts of the last ``find``."""
@@ -195,11 +224,11 @@ class Splits:
         self._diverged = {s: at for s, at in self._diverged.items() if s in positions}
 
     def _up_to_target(self, split: SplitId, extent: Extent, position: int) -> Extent:
-        if self._targets is None or extent.end < position:
+        if self._targets is None:
             return extent
         # Rule 4: the next run reads a split that got its first extent after this run's start.
-        target = self._targets.get(split, extent.begin)
-        return replace(extent, end=max(min(extent.end, target), position))
+        target = max(self._targets.get(split, extent.begin), extent.begin, position)
+        return extent if extent.end <= target else replace(extent, end=target, more=True, complete=False)
 
     def _ends(self, extents: Extents) -> dict[SplitId, int]:
         return {
@@ -210,20 +239,52 @@ class Splits:
 class _IdleTimers:
     """Remembers since when each split has had nothing to read, by its extent, not by rows seen."""
 
-    def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
-        self._timeout_s, self._clock = timeout_s, clock
-        self._since_s: dict[SplitId, float] = {}
+    def __init__(self, timeout_s: float, clocks: Clocks) -> None:
+        self._timeout_s, self._clocks = timeout_s, clocks
+        self._since_s: dict[SplitId, float] | None = None
         self.due_s = float("inf")  # the next split becomes idle
 
-    def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
-        """Return the splits that are idle now.  A split that was idle before a restart still is, if nothing came."""
-        now_s = self._clock()
+    def observe(
+        self,
+        positions: Positions,
+        extents: Extents,
+        idle_before: Collection[SplitId],
+        quiet_since_ms: Mapping[SplitId, int],
+    ) -> set[SplitId]:
+        """Return the splits that are idle now.
+
+        idle_before, quiet_since_ms: in the last offset.  At a restart, a split to which nothing came is still idle, or
+            its timer goes on.
+        """
+        now_s, known_s = self._clocks.monotonic(), self._since_s
+        if known_s is None:
+            wall_s = self._clocks.wall() - now_s
+            known_s = {split: min(now_s, since_ms / 1000 - wall_s) for split, since_ms in quiet_since_ms.items()}
         self._since_s = {
-            split: self._since_s.get(split, now_s - self._timeout_s if split in idle_before else now_s)
+            split: known_s.get(split, now_s - self._timeout_s if split in idle_before else now_s)
             for split, extent in extents.items()
-            if extent.settled and positions[split] >= extent.end
+            if _has_nothing_to_read(extent, positions[split])
         }
         idle = {split for split, since_s in self._since_s.items() if now_s - since_s >= self._timeout_s}
         waiting = (since_s for split, since_s in self._since_s.items() if split not in idle)
         self.due_s = min(waiting, default=float("inf")) + self._timeout_s
         return idle
+
+    def left_s(self, split: SplitId) -> float:
+        """Return the time until a split becomes idle; infinite: it has records to read."""
+        since_s = (self._since_s or {}).get(split, inf)
+        return since_s + self._timeout_s - self._clocks.monotonic()
+
+    def since_ms(self, positions: Positions, extents: Extents) -> dict[SplitId, int]:
+        """Return since when each split has had nothing to read, by the wall clock."""
+        now_s, known_s = self._clocks.monotonic(), self._since_s or {}
+        wall_s = self._clocks.wall() - now_s
+        return {
+            split: round((wall_s + known_s.get(split, now_s)) * 1000)
+            for split, extent in extents.items()
+            if _has_nothing_to_read(extent, positions[split])
+        }
+
+
+def _has_nothing_to_read(extent: Extent, position: int) -> bool:
+    return extent.settled and position >= extent.end

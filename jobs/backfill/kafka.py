@@ -44,6 +44,9 @@ class KafkaArguments(BackfillArguments):
         }
         if self.begin is None:
             options["startingOffsets"] = "earliest"
+        if not any(name.lower().startswith("ending") for name in self.options):
+            # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
+            options["endingOffsets"] = "latest"
         if self.max_rows_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_rows_per_batch)
         return options

@@ -276,7 +276,7 @@ class World:
             if self.progress.watermark_ms is None:
                 return None if bound_ms is None else bound_ms - drift_ms
             return watermark_ms + 1
-        known = None if self.limits.bounded else self.source.latest({split: self.end_of(split)})[split]
+        known = self.source.latest({split: self.end_of(split)})[split]
         return None if known is None else max(known, watermark_ms + 1)
 
     def _judge(self, planned: Plan) -> None:
@@ -397,7 +397,7 @@ class World:
     def _holds(self, split: str, at: Progress) -> bool:
         if self.unread(split, at=at):
             return self.limits.aligned
-        still = self.limits.aligned and self.limits.max_drift_ms is not None and not self.limits.bounded
+        still = self.limits.aligned and self.limits.max_drift_ms is not None
         delivered = self.source.latest({split: self.end_of(split)})[split] is not None
         return still and delivered and not (self._is_quiet(split) or self._finished(split))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.alignment.model import KafkaLike, Log, log
 from tidegate.alignment.group import UNGROUPED, GroupBound
 from tidegate.alignment.index import TimeIndex
@@ -65,20 +63,6 @@ def test_a_late_split_that_is_admitted_neither_holds_the_others_nor_narrows_thei
     planned = planned_by(LATE_AND_FAST, not_held_by="late", watermark_ms=100)
     assert (planned.low_ms, planned.held_by) == (101, "fast")
     assert read_by(planned) == {"late": 2, "fast": 2}
-
-
-@pytest.mark.parametrize(
-    ("slow", "held_by", "read"),
-    [
-        (Log([], end=3), "slow", {"slow": 3}),  # positions without a record to align by
-        (log(), "fast", {"fast": 2}),  # at its target
-    ],
-)
-def test_in_a_bounded_run_a_split_holds_the_others_until_nothing_of_it_is_unread(
-    slow: Log, held_by: str, read: dict[str, int]
-) -> None:
-    planned = planned_by({"slow": (slow, 4), "fast": (log(101, 102), 100)}, replace(DRIFT_10, bounded=True))
-    assert (planned.held_by, read_by(planned)) == (held_by, read)
 
 
 def test_rows_of_the_future_are_held_within_the_drift_too() -> None:

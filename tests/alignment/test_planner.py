@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.alignment.model import Entry, Log, PeekOnly, World, log, states
+import pytest
+
+from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log, states
 from tidegate.alignment.budget import Budget, Cost
-from tidegate.alignment.plan import Limits
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.planner import plan
+from tidegate.alignment.splits import Extent, SplitRange
+from tidegate.alignment.standing import find_standing
 from tidegate.alignment.states import SplitState
 
 WALL_CLOCK_MS = 10**9
@@ -28,7 +33,8 @@ class TestLow:
 
     def test_a_gap_longer_than_the_drift_stops_nobody(self) -> None:
         # With the times that were read last instead of heads, both splits would wait for each other.
-        world = World({"a": log(0, 1000), "b": log(1, 2000)}, Limits(max_drift_ms=10, bounded=True))
+        world = World({"a": log(0, 1000), "b": log(1, 2000)}, Limits(max_drift_ms=10))
+        world.quiet.update(world.logs)
         world.drain()
         assert (world.read("a"), world.read("b")) == ([0, 1000], [1, 2000])
 
@@ -78,7 +84,8 @@ class TestLow:
         world.plan()
         assert (world.progress.watermark_ms, world.progress.bound_ms) == (999, None)
         world.discover("late", log(5, 6, 1099, 1100))
-        world.limits = Limits(max_drift_ms=100, bounded=True, budget=Budget(rows=1))
+        world.limits = Limits(max_drift_ms=100, budget=Budget(rows=1))
+        world.quiet.add("a")
         assert [world.plan().low_ms for _ in range(3)] == [None, None, 1099]
         assert world.read("late") == [5, 6, 1099]
         world.drain()
@@ -88,7 +95,7 @@ class TestLow:
         world = World({"a": log(1000)}, Limits())
         world.plan()
         world.discover("late", log(5, 1099, 1100))
-        world.limits = Limits(max_drift_ms=100, bounded=True)
+        world.limits = Limits(max_drift_ms=100)
         assert world.plan().progress.bound_ms == 1100
         assert world.read("late") == [5, 1099]
 
@@ -206,12 +213,23 @@ class TestBudget:
 class TestEnds:
     """Rule 4: targets of a bounded run, and configured ends."""
 
-    def test_in_a_bounded_run_a_split_at_its_target_holds_the_watermark_but_not_the_bound(self) -> None:
-        world = World({"short": log(0), "long": log(0, 100, 200)}, Limits(max_drift_ms=10, bounded=True))
-        world.drain()
-        assert world.read("long") == [0, 100, 200]
-        assert states(world)["short"] is SplitState.CAUGHT_UP
-        assert world.progress.watermark_ms == -1
+    @pytest.mark.parametrize(
+        ("beyond_ms", "low_ms", "position", "watermark_ms"),
+        [(None, 8, 1, 7), (50, 50, 1, 49), (95, 95, 2, 94), (2, 100, 2, 109)],
+    )
+    def test_a_split_at_its_target_holds_by_the_next_record_that_a_later_run_reads(
+        self, beyond_ms: int | None, low_ms: int, position: int, watermark_ms: int
+    ) -> None:
+        short = log(0) if beyond_ms is None else log(0, beyond_ms)
+        index = TimeIndex(KafkaLike({"short": short, "long": log(0, 100, 200)}))
+        extents = {"short": Extent(0, 1, more=beyond_ms is not None), "long": Extent(0, 3)}
+        limits = Limits(max_drift_ms=10)
+        # A record at or before the watermark is late, and holds nobody.
+        before = Progress({"short": 1, "long": 1}, watermark_ms=7, late=frozenset({"short"}))
+        planned = plan(find_standing(before, extents, (), index, limits), None, index, limits)
+        assert (planned.low_ms, planned.progress.positions["long"]) == (low_ms, position)
+        assert planned.progress.watermark_ms == watermark_ms
+        assert planned.splits["short"].state is SplitState.CAUGHT_UP
 
     def test_a_split_at_its_configured_end_leaves_bound_and_watermark(self) -> None:
         world = World({"a": log(0, 1, 2), "b": log(0, 100)}, Limits(max_drift_ms=10, stops={"a": 2, "b": None}))
@@ -267,7 +285,7 @@ class TestBlindness:
     def test_a_transactional_back_fill_advances_past_its_commit_markers(self) -> None:
         # The first marker answers every lookup.  A batch that is cut there would hold one transaction, and
         # the split would seem to be at the time of the clock.
-        world = World({"a": self.transactional()}, Limits(max_drift_ms=150, bounded=True), sighted=False)
+        world = World({"a": self.transactional()}, Limits(max_drift_ms=150), sighted=False)
         planned = world.plan()
         assert world.read("a") == [t for t in range(0, 150, 10) if t != 90]
         assert not planned.splits["a"].exact
@@ -276,12 +294,12 @@ class TestBlindness:
 
     def test_an_aborted_or_ignored_record_at_the_cut_blinds_it_too(self) -> None:
         blind = Log([Entry(0, 0), Entry(1, 15, seen=False), Entry(2, 5), Entry(3, 9), Entry(4, 20)], end=5)
-        world = World({"a": blind}, Limits(max_drift_ms=10, bounded=True), sighted=False)
+        world = World({"a": blind}, Limits(max_drift_ms=10), sighted=False)
         assert not world.plan().splits["a"].exact
         assert world.read("a") == [0, 5, 9]
 
     def test_a_lookup_that_answers_with_what_is_read_is_blind(self) -> None:
-        world = World({"a": log(1000, 1, 2, 3, 50)}, Limits(max_drift_ms=10, bounded=True), starts={"a": 1})
+        world = World({"a": log(1000, 1, 2, 3, 50)}, Limits(max_drift_ms=10), starts={"a": 1})
         assert not world.plan().splits["a"].exact
         assert world.read("a") == [1, 2, 3]
 
@@ -294,7 +312,7 @@ class TestBlindness:
     def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self) -> None:
         # A lookup searches the whole log, even the records that were read.
         entries = [Entry(0, 0), Entry(1, 150, seen=False), Entry(2, 5), Entry(3, 100), Entry(4, 200), Entry(5, 300)]
-        world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10, bounded=True), sighted=False)
+        world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10), sighted=False)
         assert [world.plan().splits["a"].exact for _ in range(3)] == [False, False, True]
 
     def test_a_source_without_an_index_is_aligned_by_peeks(self) -> None:

@@ -54,7 +54,6 @@ def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
         max_drift_ms=draw(st.sampled_from([None, 1, 2, 10, 1000])),
         out_of_orderness_ms=disorder_ms,
         budget=draw(BUDGETS),
-        bounded=draw(st.booleans()),
         fail_on_data_loss=False,
         late_splits=draw(st.sampled_from(["admit", "admit", "catch-up"])),
         horizon_ms=draw(st.sampled_from([None, None, None, 3, 900, 50_000])) if aligned else None,
@@ -227,9 +226,10 @@ def test_in_disorder_longer_than_the_drift_a_batch_passes_its_bound_by_no_more_t
             f"s{i}": Log([Entry(*at) for at in enumerate(split_times)], end=len(split_times))
             for i, split_times in enumerate(times)
         },
-        Limits(max_drift_ms=drift_ms, out_of_orderness_ms=60, bounded=True, budget=budget),
+        Limits(max_drift_ms=drift_ms, out_of_orderness_ms=60, budget=budget),
         source=source,
         sighted=False,
     )
+    world.quiet.update(world.logs)
     world.drain()
     assert [world.read(s) for s in world.logs] == times

@@ -55,7 +55,7 @@ def requests(
 
 @pytest.mark.parametrize(("shape", "most"), [(smooth, 1.5), (bursty, 1.5), (hourly, 1.5)])
 def test_a_slice_takes_one_lookup(shape: Callable[[random.Random, int], list[int]], most: float) -> None:
-    lookups, peeks = requests(LookupLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True))
+    lookups, peeks = requests(LookupLogs, shape, Limits(max_drift_ms=HOUR_MS))
     assert lookups <= most
     assert peeks <= 2
 
@@ -65,7 +65,7 @@ def test_a_slice_takes_one_lookup(shape: Callable[[random.Random, int], list[int
 def test_a_budget_takes_few_lookups(
     shape: Callable[[random.Random, int], list[int]], most: float, drift_ms: int | None
 ) -> None:
-    limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=Budget(rows=800))
+    limits = Limits(max_drift_ms=drift_ms, budget=Budget(rows=800))
     lookups, _ = requests(LookupLogs, shape, limits)
     assert lookups <= most + (drift_ms is None)  # without a drift, the latest event times are the bound
 
@@ -74,7 +74,7 @@ def test_a_budget_takes_few_lookups(
 def test_a_slice_of_a_source_without_an_index_takes_few_rounds_of_peeks_from_cold(
     shape: Callable[[random.Random, int], list[int]], most: float
 ) -> None:
-    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True))
+    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS))
     assert peeks <= most
 
 
@@ -82,5 +82,5 @@ def test_a_slice_of_a_source_without_an_index_takes_few_rounds_of_peeks_from_col
 def test_a_budget_without_an_index_reuses_what_the_plan_has_peeked_at(
     shape: Callable[[random.Random, int], list[int]], most: float
 ) -> None:
-    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True, budget=Budget(rows=800)))
+    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, budget=Budget(rows=800)))
     assert peeks <= most

@@ -81,8 +81,9 @@ def histories(draw: st.DrawFn) -> Log:
 def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(
     logs: list[Log], hidden: list[Log], source: type[PeekOnly], drift_ms: int | None, budget: Budget
 ) -> None:
-    limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=budget, cost=in_bytes)
+    limits = Limits(max_drift_ms=drift_ms, budget=budget, cost=in_bytes)
     world = LongRun({f"s{i}": split_log for i, split_log in enumerate(logs)}, limits, source=source)
+    world.quiet.update([*world.logs, "late"])
     for _ in range(3):
         world.plan()
     for split_log in hidden:
@@ -98,7 +99,7 @@ def test_a_partition_of_ignored_records_neither_moves_the_common_cut_nor_starves
     crowded_start = [*accumulate([MINUTE_MS // 360] * 360), *range(MINUTE_MS, 2 * HOUR_MS, 10_000)]
     ignored = Log([Entry(position, YEAR_2099_MS, seen=False) for position in range(2000)], end=2000)
     logs = {"even": log(*every_10_s), "crowded": log(*crowded_start), "ignored": ignored}
-    world = LongRun(logs, Limits(max_drift_ms=HOUR_MS, bounded=True, budget=Budget(rows=200)), source=source)
+    world = LongRun(logs, Limits(max_drift_ms=HOUR_MS, budget=Budget(rows=200)), source=source)
     world.drain()
     assert world.read("even") == every_10_s
     assert world.read("crowded") == crowded_start
@@ -113,8 +114,9 @@ def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget: int | 
         [int((40_000 * i) ** 0.5) for i in range(4_000)],
         [i * i // 1_000 for i in range(4_000)],
     )
-    limits = Limits(max_drift_ms=3_000, bounded=True, budget=Budget(rows=budget))
+    limits = Limits(max_drift_ms=3_000, budget=Budget(rows=budget))
     world = LongRun({"a": log(*crowded_end), "b": log(*crowded_begin)}, limits, source=PeekOnly)
+    world.quiet.update(world.logs)
     while world.plan().ranges:
         unread = [left[0].time_ms for split in world.logs if (left := world.unread(split))]
         read = [times[-1] for split in world.logs if (times := world.read(split))]
@@ -126,7 +128,7 @@ def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget: int | 
 def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type[PeekOnly]) -> None:
     world = LongRun(
         {"a": log(*range(100_000, 110_000, 10)), "b": log(*range(100_000, 110_000, 10))},
-        Limits(max_drift_ms=5_000, bounded=True, budget=Budget(rows=100)),
+        Limits(max_drift_ms=5_000, budget=Budget(rows=100)),
         source=source,
     )
     world.plan()
@@ -144,7 +146,7 @@ def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type
 
 @pytest.mark.parametrize("budget", [Budget(rows=1), Budget(bytes=100), Budget(bytes=32), Budget(rows=2)])
 def test_a_late_partition_and_the_others_take_turns_where_a_batch_has_room_for_one_position(budget: Budget) -> None:
-    limits = Limits(max_drift_ms=5_000, bounded=True, budget=budget, cost=in_bytes)
+    limits = Limits(max_drift_ms=5_000, budget=budget, cost=in_bytes)
     world = World({"a": log(*range(1_000, 1_100))}, limits)
     world.plan()
     world.discover("late", log(*range(100)))
@@ -155,7 +157,7 @@ def test_a_late_partition_and_the_others_take_turns_where_a_batch_has_room_for_o
 
 
 def test_a_late_split_that_is_away_for_a_plan_is_still_late() -> None:
-    world = World({"a": log(*range(1_000, 1_400))}, Limits(max_drift_ms=5_000, bounded=True, budget=Budget(rows=20)))
+    world = World({"a": log(*range(1_000, 1_400))}, Limits(max_drift_ms=5_000, budget=Budget(rows=20)))
     world.plan()
     world.discover("late", log(*range(400)))
     world.plan()
@@ -181,7 +183,7 @@ def test_a_partition_that_is_away_loses_no_row_where_the_delay_counts_the_drift_
 
 
 def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned() -> None:
-    world = World({"a": log(*range(100, 160))}, Limits(max_drift_ms=1_000, bounded=True, budget=Budget(rows=10)))
+    world = World({"a": log(*range(100, 160))}, Limits(max_drift_ms=1_000, budget=Budget(rows=10)))
     world.plan()
     world.discover("late", log(*range(50, 80), *range(150, 170)))
     marks = [world.plan().progress.watermark_ms for _ in range(8)]

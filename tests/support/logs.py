@@ -54,7 +54,7 @@ class Logs(SplitEnumerator):
         return {s: Head(p, self.times[s][p]) if p < len(self.times[s]) else None for s, p in positions.items()}
 
     def latest(self, ends):
-        return {s: max(self.times[s][:end], default=None) for s, end in ends.items()}
+        return {s: max(self.times[s][self.begins.get(s, 0) : end], default=None) for s, end in ends.items()}
 
     def lookup(self, event_time_ms, splits):
         return {s: next((Head(p, t) for p, t in enumerate(self.times[s]) if t >= event_time_ms), None) for s in splits}

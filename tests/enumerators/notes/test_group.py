@@ -144,7 +144,8 @@ def test_a_bounded_member_that_others_hold_never_repeats_its_offset_before_its_e
         assert fast.plan() == []
         assert fast.changed
     assert fast.offset["waits"] == 2  # the first only named the other
-    slow.plan()
+    assert (slow.plan(), fast.plan()) == ([100], [])
+    assert (slow.plan(), slow.changed) == ([], False)
     assert fast.plan() == [1000]
     assert "waits" not in fast.offset
     fast.plan()

@@ -144,7 +144,11 @@ class Peeks(Source):
 
 @dataclass
 class View:
-    """One split as one plan could see it; ``unread``: the event times that the plan may read."""
+    """One split as one plan could see it.
+
+    unread: the event times that the plan may read.
+    beyond: the event times that a bounded run leaves to the next one, if it is at its target.
+    """
 
     begin: int
     position: int
@@ -152,6 +156,7 @@ class View:
     settled: bool
     finished: bool
     unread: list[int]
+    beyond: list[int]
     known: list[int]
     in_log: int
 
@@ -177,11 +182,10 @@ class Judge:
             if stood is None:
                 continue
             stop = self.world.stops[split]
-            last = extent.end
+            last = extent.end if stop is None else min(extent.end, stop)
+            first, log, readable = max(stood, extent.begin), self.world.times[split], last
             if self.targets is not None:
-                last = max(min(last, self.targets.get(split, extent.begin)), stood)
-            last = last if stop is None else min(last, stop)
-            first, log = max(stood, extent.begin), self.world.times[split]
+                last = min(last, max(self.targets.get(split, extent.begin), first))
             views[split] = View(
                 extent.begin,
                 first,
@@ -189,6 +193,7 @@ class Judge:
                 extent.settled,
                 first >= last == stop,
                 log[first:last],
+                log[first:readable] if first >= last else [],
                 log[extent.begin : last],
                 extent.end,
             )
@@ -217,9 +222,7 @@ class Judge:
     def judge_repeat(self, start: dict, extents: dict) -> None:
         """Judge that a plan returned ``start`` itself: nothing was to be read."""
         views = self.views(start, start, extents)
-        if self.targets is not None:
-            assert not [s for s, v in views.items() if v.unread], "a bounded run ends before its targets"
-        elif not self.terms.min_rows:
+        if self.targets is not None or not self.terms.min_rows:
             bound_ms = self.bound(start, start, views)
             waiting = {s: v.unread[0] for s, v in views.items() if v.unread}
             assert all(bound_ms is not None and t >= bound_ms for t in waiting.values()), f"nothing holds {waiting}"
@@ -233,16 +236,16 @@ class Judge:
         if drift_ms is None or not self.terms.aligned:
             return None
         watermark_ms = start.get("watermark", NEVER)
-        heads = {s: v.unread[0] for s, v in views.items() if v.unread}
+        # In a bounded run, the next record of a split counts, though a later run reads it.
+        heads = {s: (v.unread or v.beyond)[0] for s, v in views.items() if v.unread or v.beyond}
         late = {s for s, t in heads.items() if t <= watermark_ms} - self.unnoticed(start, end, views)
         waits = self.terms.late_splits == "catch-up"
         holds = [t for s, t in heads.items() if t > watermark_ms or (waits and s in late)]
-        if self.targets is None:
-            holds += [
-                max(*v.known, watermark_ms + 1)
-                for s, v in views.items()
-                if not v.unread and not v.finished and s not in end.get("idle", []) and v.known
-            ]
+        holds += [
+            max(*v.known, watermark_ms + 1)
+            for s, v in views.items()
+            if s not in heads and not v.finished and s not in end.get("idle", []) and v.known
+        ]
         low_ms = min(holds, default=watermark_ms + 1)
         if waits and late:
             return low_ms + drift_ms
@@ -292,12 +295,12 @@ class Judge:
                 continue
             assert v.known or v.settled, "the first records of an open split may be older"
             # A split whose records were all deleted says nothing either, even if they were deleted just now.
-            if not v.known or self.world.begins[split] >= v.last:
+            if not v.beyond and (not v.known or self.world.begins[split] >= v.last):
                 continue
             left = self.world.times[split][position:stop]
             assert all(t > after_ms for t in left), f"the watermark passes what {split} is still to deliver"
             read = self.world.times[split][v.begin : position]
-            if read and position >= v.last:
+            if read and position >= v.last and not v.beyond:
                 most_ms = max(read) - self.terms.disorder_ms - 1
                 assert after_ms <= most_ms, f"the watermark passes what may still come in {split}"
 
@@ -306,7 +309,7 @@ class Judge:
         before_ms = start.get("watermark", NEVER)
         if self.terms.late_splits != "admit":
             return set()
-        late = {s for s, v in views.items() if v.unread and v.unread[0] <= before_ms}
+        late = {s for s, v in views.items() if (left := v.unread or v.beyond) and left[0] <= before_ms}
         behind_ms = before_ms + self.terms.disorder_ms + 1
         late -= self.unnoticed(start, end, views)
         return {s for s in late if self._reached(views[s], end["positions"][s] - views[s].position) < behind_ms}
@@ -317,7 +320,7 @@ class Judge:
             return
         if any(not v.settled and not v.known for v in views.values()):
             return
-        reached = {s: max(v.known) for s, v in views.items() if v.known}
+        reached = {s: self._reached(v, 0) for s, v in views.items() if v.known or v.beyond}
         released = {
             s for s, v in views.items() if s in end.get("idle", []) or end["positions"][s] == self.world.stops[s]
         }
@@ -370,14 +373,16 @@ class Judge:
         assert due <= named, f"{due - named} are late and nobody is told"
         known = self.late_after.get(canonical(start), set()) | due
         late_now = {
-            s for s in known & views.keys() if views[s].known and self._reached(views[s], len(batch[s])) <= after_ms
+            s
+            for s in known & views.keys()
+            if (views[s].known or views[s].beyond) and self._reached(views[s], len(batch[s])) <= after_ms
         }
         assert late_now <= set(end.get("late", [])), "a late split was forgotten before it caught up"
         self.late_after[canonical(end)] = late_now
 
     @staticmethod
     def _reached(view: View, rows: int) -> int:
-        left = view.unread[rows:]
+        left = view.unread[rows:] or view.beyond
         return left[0] if left else max(view.known)
 
     def judge_batch(self, start: dict, end: dict, tasks: list) -> dict[str, dict[int, int]]:

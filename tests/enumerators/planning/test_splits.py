@@ -30,7 +30,7 @@ def test_a_bounded_run_ends_at_what_there_was_at_its_begin():
     before = splits.find(Progress({}), first=True, bounded=True).progress
     logs.times["a"] += [3, 4]
     current = splits.find(before, first=False, bounded=True)
-    assert (current.extents["a"], current.ends, current.readable) == (Extent(0, 2), {"a": 2, "b": 1}, 3)
+    assert (current.extents["a"], current.ends, current.readable) == (Extent(0, 2, more=True), {"a": 2, "b": 1}, 3)
 
 
 def test_of_splits_that_come_and_go_for_ever_nothing_is_kept():

@@ -70,7 +70,8 @@ def test_the_source_is_aligned_and_starts_where_asked():
     assert source.starting_timestamp == NEW_YEAR
     assert source.max_offsets_per_trigger == 7
     assert source.include_headers
-    assert arguments().source().starting_offsets == "earliest"
+    assert (arguments().source().starting_offsets, arguments().source().ending_offsets) == ("earliest", "latest")
+    assert arguments(options={"endingoffsets": '{"orders":{"0":7}}'}).source().ending_offsets == {"orders": {0: 7}}
 
 
 def test_options_of_the_source_come_on_top_of_what_the_command_says():

@@ -126,6 +126,32 @@ def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no
         assert dropped(query) == 0
 
 
+def test_over_runs_to_the_present_end_a_producer_that_trails_by_more_than_the_drift_loses_no_row(
+    spark, kafka, tmp_path
+):
+    """The README's rule, for a query that a scheduler starts again and again."""
+    topic = new_topic(kafka, [NOON], [NOON])
+    watermarks = aligned(10)["watermarks"].with_idleness(timedelta(hours=1))  # longer than any delay of a slow machine
+    counts = (
+        kafka_source(kafka, topic, starting_offsets="earliest", watermarks=watermarks)
+        .read_stream(spark)
+        .withWatermark("timestamp", "11 minutes")
+        .groupBy(window("timestamp", "1 minute"))
+        .count()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+    )
+    half_hours, rows = [even_times(begin, begin + 30 * MINUTE, 60) for begin in (NOON, NOON + 30 * MINUTE)], 0
+    for ahead, behind in zip([*half_hours, []], [[], *half_hours], strict=True):
+        append(kafka, topic, {0: ahead, 1: behind})
+        query = counts.start()
+        finish(query)
+        assert dropped(query) == 0
+        rows += sum(p.numInputRows for p in query.recentProgress)
+    assert rows == 2 + 2 * 120
+
+
 def test_an_empty_and_a_quiet_partition_do_not_stop_the_stream(spark, kafka, tmp_path):
     busy = even_times(NOON, NOON + 6 * HOUR, 600)
     topic = new_topic(kafka, busy, busy, [NOON], [])

@@ -1,0 +1,150 @@
+"""Runs with Trigger.AvailableNow are pieces of one long stream, judged by Spark's own watermark."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.alignment.spark_watermark import LAGS, SparkWatermark
+from tests.support.logs import Clock, Logs, all_records, coordinator, drain, read
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+HOUR_MS, DAY_MS = HOUR_S * 1000, DAY_S * 1000
+HOURLY = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1))
+
+
+class Producers(Clock):
+    """A clock with which producers write: each a record a minute, of the time that it trails by.
+
+    ends: when a producer stops, in seconds.
+    """
+
+    def __init__(self, ends=None, **trailing_s):
+        super().__init__()
+        self.logs = Logs(**dict.fromkeys(trailing_s, ()))
+        self.trailing_s, self.ends = trailing_s, ends or {}
+
+    def sleep(self, seconds):
+        before, now = self.now, self.now + seconds
+        for split, trailing_s in self.trailing_s.items():
+            end = min(now, self.ends.get(split, now))
+            minutes = range(int(before // MINUTE_S) + 1, int(end // MINUTE_S) + 1)
+            self.logs.times[split] += [DAY_MS + (minute * MINUTE_S - trailing_s) * 1000 for minute in minutes]
+        super().sleep(seconds)
+
+
+class Stream:
+    """One query that is run again and again, and what Spark drops of it if its delay is the drift."""
+
+    def __init__(self, clock, strategy=HOURLY, delay_ms=HOUR_MS + 1):
+        self.clock, self.strategy, self.delay_ms = clock, strategy, delay_ms
+        self.spark, self.offset, self.delivered, self.dropped = SparkWatermark(), INITIAL_OFFSET, [], []
+
+    def run(self, **settings):
+        """Run with Trigger.AvailableNow to the end."""
+        run = coordinator(self.clock.logs, self.clock, watermarks=self.strategy, **settings)
+        run.bound_run()
+        while (end := run.latest_offset(self.offset, Budget(rows=500))) != self.offset:
+            records = read(run, self.offset, end)
+            batch = {}
+            for split, position in records:
+                batch.setdefault(split, []).append(self.clock.logs.times[split][position])
+            for split, times in batch.items():
+                for lag in LAGS:
+                    late = self.spark.dropped(times, self.delay_ms, lag)
+                    self.dropped += [(split, at_ms) for at_ms in late]
+            self.spark.deliver(batch)
+            self.delivered += records
+            self.offset = end
+        run.close()
+
+
+@pytest.mark.parametrize("every_s", [10 * MINUTE_S, HOUR_S, 6 * HOUR_S])
+def test_a_partition_that_trails_by_more_than_the_drift_loses_no_row_over_many_runs(every_s):
+    clock = Producers(ahead=0, behind=3 * HOUR_S)
+    stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=2)))
+    while clock.now < DAY_S:
+        clock.sleep(every_s)
+        stream.run()
+    assert stream.dropped == []
+    assert len(set(stream.delivered)) == len(stream.delivered)
+    assert len([split for split, _ in stream.delivered if split == "behind"]) >= 24 * 60 - 2 * every_s // MINUTE_S
+
+
+def test_a_partition_that_ended_is_idle_after_the_timeout_and_everything_is_read_in_the_same_run():
+    clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
+    clock.sleep(6 * HOUR_S)
+    expected, begun = all_records(clock.logs), clock.now
+    stream = Stream(clock)
+    stream.run()
+    assert sorted(stream.delivered) == expected
+    assert clock.now - begun <= 65
+    assert stream.offset["idle"] == ["ended"]
+
+
+def test_a_partition_that_stood_at_its_end_since_the_last_run_is_idle_at_once():
+    clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
+    clock.sleep(HOUR_S)
+    stream = Stream(clock)
+    stream.run()
+    assert "idle" not in stream.offset
+    clock.sleep(5 * HOUR_S)
+    expected, begun = all_records(clock.logs), clock.now
+    stream.run()
+    assert sorted(stream.delivered) == expected
+    assert clock.now == begun
+
+
+def test_an_idle_timeout_that_is_longer_than_the_runs_ends_some_runs_later():
+    clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
+    stream = Stream(clock, HOURLY.with_idleness(timedelta(hours=5, minutes=30)))
+    idle_at = []
+    for _ in range(8):
+        clock.sleep(HOUR_S)
+        begun = clock.now
+        stream.run()
+        assert clock.now == begun, "a run waits for hours"
+        idle_at += [round(clock.now / HOUR_S)] if "idle" in stream.offset else []
+    assert idle_at == [7, 8]
+    assert sorted(stream.delivered) == all_records(clock.logs)
+
+
+def test_a_live_run_in_between_changes_nothing():
+    clock = Producers(ahead=0, behind=3 * HOUR_S)
+    stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=2)))
+    for _ in range(6):
+        clock.sleep(HOUR_S)
+        stream.run()
+        clock.sleep(MINUTE_S)
+        live = coordinator(clock.logs, clock, watermarks=stream.strategy)
+        records, stream.offset = drain(live, stream.offset)
+        stream.spark.deliver({s: [clock.logs.times[s][p] for o, p in records if o == s] for s in clock.logs.times})
+        live.close()
+    assert stream.dropped == []
+
+
+class TestRetention:
+    """Rule 7: records are deleted while a bounded run goes on."""
+
+    def run_past(self, begin, times):
+        logs, clock = Logs(a=range(0, 100, 5), b=times), Clock()
+        strategy = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
+        run = coordinator(logs, clock, watermarks=strategy, fail_on_data_loss=False)
+        run.bound_run()
+        first = run.latest_offset(INITIAL_OFFSET)
+        logs.times["b"] += [30, 31]
+        logs.begins["b"] = begin
+        return logs, drain(run, first)
+
+    def test_a_split_whose_target_was_passed_still_holds_the_watermark_and_the_bound(self):
+        _, (records, last) = self.run_past(2, times=[0, 20])
+        assert last["watermark"] == 29
+        assert max(p * 5 for s, p in records if s == "a") < 30 + 10
+
+    def test_the_next_run_reads_what_is_left(self):
+        logs, (_, last) = self.run_past(2, times=[0, 20])
+        run = coordinator(logs, fail_on_data_loss=False)
+        run.bound_run()
+        assert ("b", 2) in drain(run, last)[0]
