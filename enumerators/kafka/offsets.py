@@ -20,7 +20,7 @@ __all__ = ["ByTimestamp", "CommittedBy", "OffsetPoint", "OffsetsSpec", "resolve"
 
 @dataclass(frozen=True, slots=True)
 class ByTimestamp:
-    """The first record at or after a time in milliseconds since the epoch."""
+    """The first record at or after a time in milliseconds since the epoch; -2 and -1 are EARLIEST and LATEST."""
 
     timestamp_ms: int
 
@@ -42,9 +42,9 @@ OffsetPoint: TypeAlias = int | ByTimestamp
 
 _EXAMPLES = {
     "startingOffsets": " (-2 is its beginning, -1 its end)",
-    "startingOffsetsByTimestamp": " (0 is its beginning)",
+    "startingOffsetsByTimestamp": " (-2 is its beginning, -1 its end)",
     "endingOffsets": ", also a new one (-1 is its end, and 0 reads nothing)",
-    "endingOffsetsByTimestamp": ", also a new one (0 reads nothing)",
+    "endingOffsetsByTimestamp": ", also a new one (-1 is its end, and 0 reads nothing)",
 }
 """What may be said of a partition in each option that has to name all of them."""
 
@@ -158,6 +158,8 @@ def _points(
         point = spec.point(partition)
         if isinstance(point, CommittedBy):  # it is the point of all partitions
             return _committed(spec.option, point, partitions, client)
+        if isinstance(point, ByTimestamp) and point.timestamp_ms < 0:
+            point = point.timestamp_ms
         points[partition] = point
     return points
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from tidegate.enumerators.kafka.topic_patterns import translated
 from tidegate.errors import ConnectorError, did_you_mean
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.kafka.client import KafkaClient
@@ -29,7 +30,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics whose whole name matches the regular expression."""
+    """All partitions of the topics whose whole name matches the regular expression, which is one of Java."""
 
     pattern: str
 
@@ -47,10 +48,10 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 def _matching(pattern: str, topics: Iterable[str]) -> list[str]:
     """Return the topics whose whole name matches the pattern.
 
-    Python's regular expressions may backtrack for ages.  RE2, which is part of Arrow, does not.  RE2 lacks look-around
-    and back references, so Python matches patterns that have them.
+    Python's regular expressions may backtrack for ages.  RE2, which is part of Arrow, does not.  But it cannot look
+    around, so Python matches patterns that do.
     """
-    names = pa.array(topics, pa.string())
+    names, pattern = pa.array(topics, pa.string()), translated(pattern)
     try:
         matching = pc.match_substring_regex(names, f"^(?:{pattern})$")
     except pa.ArrowInvalid:

@@ -11,13 +11,16 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from tidegate.alignment.durations import milliseconds
+from tidegate.enumerators.kafka.topic_patterns import translated
 from tidegate.readers.kafka.client import EARLIEST
 
-__all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "TopicName", "Topics", "in_milliseconds"]
+__all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "TopicName", "TopicPattern", "Topics", "in_milliseconds"]
 
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_POINTS = 'for every partition, such as {"orders": {"0": 23, "1": -2}}'
+_POINTS = "for every partition, such as "
+_EXAMPLE_OFFSETS = '{"orders": {"0": 23, "1": 7}}'
+_EXAMPLE_TIMES = '{"orders": {"0": 1700000000000, "1": 1700000003600}}'
 _MOMENT = TypeAdapter(AwareDatetime)
 _TOPIC = re.compile(
     "[a-zA-Z0-9._-]{1,249}"
@@ -51,19 +54,19 @@ def _whole(value: Any, least: int) -> int:
     return value
 
 
-def _points(value: Any, least: int, expected: str) -> Any:
+def _points(value: Any, expected: str, example: str) -> Any:
     value = _parsed(value)
     if value is None:
         return None
     try:
         points = {
-            str(topic): {_whole(p, 0): _whole(at, least) for p, at in by_partition.items()}
+            str(topic): {_whole(p, 0): _whole(at, EARLIEST) for p, at in by_partition.items()}
             for topic, by_partition in value.items()
         }
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(f"expected {expected} {_POINTS}") from None
+        raise ValueError(f"expected {expected} {_POINTS}{example}") from None
     if not all(points.values()) or not points:
-        raise ValueError(f"it names no partition; expected {expected} {_POINTS}")
+        raise ValueError(f"it names no partition; expected {expected} {_POINTS}{example}")
     return points
 
 
@@ -72,12 +75,12 @@ def _offsets(value: Any) -> Any:
     if value is None or word in {"earliest", "latest"}:
         return word
     if word is not None and not word.startswith("{"):
-        raise ValueError(f"expected earliest, latest, or an offset {_POINTS}")
-    return _points(value, EARLIEST, "an offset of 0 or more, -2 (earliest) or -1 (latest)")
+        raise ValueError(f"expected earliest, latest, or an offset {_POINTS}{_EXAMPLE_OFFSETS}")
+    return _points(value, "an offset of 0 or more, -2 (earliest) or -1 (latest)", _EXAMPLE_OFFSETS)
 
 
 def _timestamps(value: Any) -> Any:
-    return _points(value, 0, "a time in milliseconds since 1970")
+    return _points(value, "a time in milliseconds since 1970, -2 (earliest) or -1 (latest)", _EXAMPLE_TIMES)
 
 
 def _time(value: Any) -> Any:
@@ -106,6 +109,14 @@ def _topic_name(name: str) -> str:
             "and commas between names"
         )
     return name
+
+
+def _topic_pattern(pattern: str) -> str:
+    pattern = pattern.strip()  # as Spark does
+    if not pattern:
+        raise ValueError("expected a regular expression that names of topics match")
+    translated(pattern)  # raises for what is no pattern of Java, or has no equal here
+    return pattern
 
 
 def _with_topic_names(topics: _Topics) -> _Topics:
@@ -143,6 +154,7 @@ Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[in
 Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_timestamps)]
 Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time), AfterValidator(_since_1970)]
 TopicName: TypeAlias = Annotated[str, AfterValidator(_topic_name)]
+TopicPattern: TypeAlias = Annotated[str, AfterValidator(_topic_pattern)]
 Topics: TypeAlias = Annotated[Sequence[str], BeforeValidator(_topics), AfterValidator(_with_topic_names)]
 Partitions: TypeAlias = Annotated[
     dict[str, Sequence[int]], BeforeValidator(_assigned), AfterValidator(_with_topic_names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,6 +41,7 @@ from tidegate.sources.kafka.positions import (
     Timestamp,
     Timestamps,
     TopicName,
+    TopicPattern,
     Topics,
 )
 from tidegate.sources.kafka.properties import connection_config, planner_config, without_effect
@@ -72,7 +72,7 @@ class KafkaSource(Source):
     kafka_properties: a properties file of Kafka's own tools.  The driver reads it once.  It may also name the servers.
         ``kafka`` takes precedence.
     subscribe: the topics.  Exactly one of ``subscribe``, ``subscribe_pattern`` and ``assign`` is required.
-    subscribe_pattern: a regular expression that whole topic names match.
+    subscribe_pattern: a regular expression in the syntax of Java that whole topic names match.
     assign: partitions by topic, such as ``{"orders": [0, 1]}``.
     starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1 latest).  Default:
         ``latest`` for streams, ``earliest`` for batch.  Only for new queries.  Partitions that appear later are read
@@ -141,7 +141,7 @@ class KafkaSource(Source):
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")
     kafka_properties: Path | None = None
     subscribe: Annotated[Topics | None, Field(min_length=1)] = None
-    subscribe_pattern: str | None = None
+    subscribe_pattern: TopicPattern | None = None
     assign: Annotated[Partitions | None, Field(min_length=1)] = None
     starting_offsets: Offsets | None = None
     starting_timestamp: Timestamp | None = None
@@ -222,13 +222,6 @@ class KafkaSource(Source):
         registry = self._registry  # raises for contradictory options, whatever they are for
         if isinstance(self.event_time, str):
             assigner_of(self.event_time, None, registry)
-        if self.subscribe_pattern is not None:
-            try:
-                re.compile(self.subscribe_pattern)
-            except re.error as error:
-                raise ValueError(
-                    f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
-                ) from None
         if (self.min_offsets_per_trigger or 0) > (self.max_offsets_per_trigger or sys.maxsize):
             raise ValueError(
                 f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "

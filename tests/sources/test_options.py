@@ -162,7 +162,10 @@ def test_the_other_ways_to_subscribe(other):
             {"startingOffsets": "first"},
             "the option 'startingOffsets' is 'first': expected earliest, latest, or an offset",
         ),
-        ({"startingOffsets": '{"orders": 5}'}, "expected an offset of 0 or more, -2 (earliest) or -1 (latest) for"),
+        (
+            {"startingOffsets": '{"orders": 5}'},
+            '-2 (earliest) or -1 (latest) for every partition, such as {"orders": {"0": 23, "1": 7}}',
+        ),
         ({"startingOffsets": '{"orders": {"0": -3}}'}, "expected an offset of 0 or more"),
         ({"startingOffsets": '{"orders": {"0": 1.5}}'}, "expected an offset of 0 or more"),
         ({"startingOffsets": '{"orders": {"0": true}}'}, "expected an offset of 0 or more"),
@@ -173,7 +176,10 @@ def test_the_other_ways_to_subscribe(other):
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "endingOffsets says earliest (-2), before any record"),
         ({"startingTimestamp": "-1"}, "the option 'startingTimestamp' is '-1': expected a time in milliseconds since"),
         ({"endingTimestamp": "-2"}, "the option 'endingTimestamp' is '-2': expected a time in milliseconds since 1970"),
-        ({"startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "expected a time in milliseconds since 1970 for"),
+        (
+            {"startingOffsetsByTimestamp": '{"orders": {"0": -3}}'},
+            'every partition, such as {"orders": {"0": 1700000000000, "1": 1700000003600}}',
+        ),
         ({"endingOffsetsByTimestamp": "{}"}, "it names no partition"),
         ({"startingOffsets": '{"orders": {"0": '}, "malformed JSON at character"),
         *(
@@ -215,7 +221,11 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
         ({"subscribe": "orders"}, "the option 'kafka.bootstrap.servers' is missing"),
         ({"kafka.bootstrap.servers": "here"}, "one of the options subscribe, subscribePattern, assign must be set"),
         ({"kafka.bootstrap.servers": "here", "subscribe": " , "}, "the option 'subscribe' is ' , ': it is empty"),
-        ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "subscribePattern '(' is no regular expression"),
+        ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "at index 0 is a group that is not closed"),
+        (
+            {"kafka.bootstrap.servers": "here", "subscribePattern": " "},
+            "the option 'subscribePattern' is ' ': expected a",
+        ),
         ({"kafka.bootstrap.servers": "here", "assign": "orders"}, "the option 'assign' is 'orders'"),
         ({"kafka.bootstrap.servers": "here", "assign": '{"orders": "12"}'}, "expected the partitions of every topic"),
         ({"kafka.bootstrap.servers": "here", "assign": '{"orders": [-1]}'}, "expected the partitions of every topic"),

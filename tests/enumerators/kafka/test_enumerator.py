@@ -169,6 +169,9 @@ class TestStarts:
         assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", EARLIEST)) == [0, 0, 0]
         assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", LATEST)) == [3, 1, 0]
         assert self.starts(enumerate_, history, OffsetsSpec("startingTimestamp", ByTimestamp(160))) == [1, 1, 0]
+        times = {TopicPartition(history, p): ByTimestamp(at) for p, at in enumerate([LATEST, EARLIEST, 0])}
+        spec = OffsetsSpec("startingOffsetsByTimestamp", by_partition=times)
+        assert self.starts(enumerate_, history, spec) == [3, 0, 0]
 
     def test_partitions_that_appear_later_begin_at_their_earliest_record(self, enumerate_, history):
         assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", LATEST), first=False) == [0, 0, 0]
@@ -203,9 +206,14 @@ class TestStarts:
         ("option", "point", "hint", "named"),
         [
             ("startingOffsets", int, r" \(-2 is its beginning, -1 its end\)", {-2: 0, -1: 2}),
-            ("startingOffsetsByTimestamp", ByTimestamp, r" \(0 is its beginning\)", {0: 0}),
+            ("startingOffsetsByTimestamp", ByTimestamp, r" \(-2 is its beginning, -1 its end\)", {-2: 0, -1: 2}),
             ("endingOffsets", int, r", also a new one \(-1 is its end, and 0 reads nothing\)", {-1: 2, 0: 0}),
-            ("endingOffsetsByTimestamp", ByTimestamp, r", also a new one \(0 reads nothing\)", {0: 0}),
+            (
+                "endingOffsetsByTimestamp",
+                ByTimestamp,
+                r", also a new one \(-1 is its end, and 0 reads nothing\)",
+                {-1: 2, 0: 0},
+            ),
         ],
     )
     def test_a_partition_that_a_start_or_an_end_lacks_can_be_named_as_the_error_says(
