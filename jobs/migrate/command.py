@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import typer
 
-from tidegate.jobs.migrate.built_in_query import BuiltInQuery, Standing
+from tidegate.jobs.migrate.kafka_query import KafkaQuery, Standing
 from tidegate.jobs.migrate.new_checkpoint import make_checkpoint
 from tidegate.jobs.spark_checkpoint import open_checkpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -15,16 +15,17 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 __all__ = ["run_migrate"]
 
 
-def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as_json: bool) -> None:
+def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], goes_back: bool, as_json: bool) -> None:
     """Print where the sources of a query go on, or write a checkpoint from which they go on.
 
     checkpoint: the checkpoint of the query: a path or ``s3://bucket/prefix``.
     to: the new checkpoint, in the same form; None: the starting offsets are printed.
-    sources: the places of the sources; empty: all built-in Kafka sources.
+    sources: the places of the sources; empty: all Kafka sources of the kind.
+    goes_back: from tidegate to Spark's built-in source.
 
     Raises OptionError, one sentence, if ``checkpoint`` is no such checkpoint, or if ``to`` is not empty.
     """
-    query = BuiltInQuery(open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT"))
+    query = KafkaQuery(open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT"), goes_back=goes_back)
     places = query.chosen(sources)
     standings = [standing for standing in query.standings() if standing.source in places]
     if to is not None:
@@ -41,7 +42,9 @@ def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as
         else:
             typer.echo(f"source {standing.source} ({topics}) goes on where {where}")
     if to is not None:
-        typer.echo(f"start the query with the format tidegate_kafka and the checkpointLocation {to}")
+        typer.echo(
+            f"start the query with the format {'' if goes_back else 'tidegate_'}kafka and the checkpointLocation {to}"
+        )
     if query.uncommitted is not None:
         typer.echo(_uncommitted(query.uncommitted, keeps_numbers=to is not None), err=True)
     if to is None:

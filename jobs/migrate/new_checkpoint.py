@@ -1,4 +1,4 @@
-"""Makes a checkpoint for tidegate from a checkpoint of Spark's built-in Kafka source.
+"""Makes a checkpoint for tidegate from a checkpoint of Spark's built-in Kafka source, and the other way round.
 
 Everything is copied, except the offsets of the migrated sources: these are written anew.  So the query keeps its id,
 its state, its watermark and the numbers of its batches.  A sink that knows batches by number never sees another batch
@@ -16,8 +16,8 @@ from tidegate.alignment.plan import Progress
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.kafka.built_in import positions_in
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.errors import ConnectorError, OptionError
-from tidegate.jobs.migrate.built_in_query import BuiltInQuery
+from tidegate.errors import CheckpointError, ConnectorError, OptionError
+from tidegate.jobs.migrate.kafka_query import KafkaQuery
 from tidegate.sources.kafka.source import KafkaSource
 
 __all__ = ["make_checkpoint"]
@@ -25,14 +25,15 @@ __all__ = ["make_checkpoint"]
 _LOGS = {"offsets", "commits"}
 
 
-def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -> None:
-    """Write the checkpoint from which ``tidegate_kafka`` goes on.
+def make_checkpoint(query: KafkaQuery, places: Collection[int], new: Folder) -> None:
+    """Write the checkpoint from which the other source goes on.
 
     places: the places of the migrated sources.
     new: a folder that is empty, or does not exist.  Its offsets are written last, the newest first: if the command is
         killed, no written batch is repeated.
 
-    Raises OptionError if the query has no batch, or if the new folder is not empty or is in the old one.
+    Raises OptionError if the query has no batch, or if the new folder is not empty or is in the old one.  Raises
+    CheckpointError if the built-in source cannot go on there.
     """
     if not query.batches:
         raise OptionError(
@@ -43,6 +44,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
     if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
         raise OptionError(f"--to is {new.address}, which is in the old checkpoint; name a folder beside it")
+    texts = {(number, place): _migrated(query, number, place) for number in query.batches for place in places}
     for names, data in _files(query.folder):
         _write(new, names, data)
     for number in sorted(query.committed.intersection(query.batches)):
@@ -54,17 +56,20 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         logged = query.logs.offsets(number)
         if logged is not None:
             sources = tuple(
-                source._replace(text=_migrated(query, number, place)) if place in places else source
+                source._replace(text=texts[number, place]) if place in places else source
                 for place, source in logged.by_place.items()
             )
             _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())
 
 
-def _migrated(query: BuiltInQuery, number: int, place: int) -> str | None:
-    """Return the offset JSON of tidegate that ends a batch of a source."""
+def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:
+    """Return the offset JSON of the other source that ends a batch of a source."""
     end = query.offset(number, place)
-    if end is None:
+    if not end:
         return None
+    if query.goes_back:
+        _check_way_back(query, number, place)
+        return json.dumps(end, separators=(",", ":"))
     positions = positions_in(end)
     before = query.offset(number - 1, place)
     if before is not None:
@@ -76,6 +81,27 @@ def _migrated(query: BuiltInQuery, number: int, place: int) -> str | None:
     else:
         starts = {}  # Spark never goes back to the batch before this one
     return json.dumps(Offset(KafkaSource.connector, Progress(positions), starts).to_json(), separators=(",", ":"))
+
+
+def _check_way_back(query: KafkaQuery, number: int, place: int) -> None:
+    """Raise CheckpointError if the built-in source would repeat a batch with other records, or lacks a column."""
+    after, before = query.our_offset(number, place), query.our_offset(number - 1, place)
+    if after is None:
+        return
+    if after.windows is not None:
+        raise CheckpointError(
+            f"source {place} has windows of tidegate.windowed, which need tidegate_kafka; write them with Spark's "
+            "window(), and start with a new checkpoint"
+        )
+    # The built-in source reads new partitions from their beginning.
+    positions = {} if before is None else before.progress.positions
+    others = [split for split, start in sorted(after.starts.items()) if start != positions.get(split, 0)]
+    if number == query.uncommitted and (number == 0 or others):
+        named = f", and begins to read {others[0]} at {after.starts[others[0]]}" if others else ""
+        raise CheckpointError(
+            f"batch {number} is planned but not written{named}, which the built-in source cannot repeat; run the query "
+            "once more with tidegate_kafka, such as with the trigger availableNow"
+        )
 
 
 def _files(folder: Folder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:

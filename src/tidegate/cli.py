@@ -404,26 +404,29 @@ def migrate(
         typer.Option(
             metavar="NEW_CHECKPOINT",
             show_default="print startingOffsets",
-            help="Write a checkpoint from which tidegate_kafka continues.",
+            help="Write a checkpoint from which the other source continues.",
         ),
     ] = None,
     source: Annotated[
         list[int] | None,
         typer.Option(
             metavar="PLACE",
-            show_default="all built-in Kafka sources",
+            show_default="all Kafka sources",
             help="The place of a source in the query, from 0; may be repeated.",
         ),
     ] = None,
+    back: Annotated[
+        bool, typer.Option("--back", help="From tidegate_kafka to Spark's built-in source.", show_default=False)
+    ] = False,
     as_json: _Json = False,
 ) -> None:
-    """Move a query of Spark's built-in Kafka source to tidegate.
+    """Move a query of Spark's built-in Kafka source to tidegate, or back.
 
     Stop the query first. CHECKPOINT itself is not changed. With --to, no record is lost or doubled.
     """
     from tidegate.jobs.migrate.command import run_migrate
 
-    run_migrate(checkpoint, to=to, sources=source or (), as_json=as_json)
+    run_migrate(checkpoint, to=to, sources=source or (), goes_back=back, as_json=as_json)
 
 
 @app.command()

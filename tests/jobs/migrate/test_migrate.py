@@ -9,6 +9,7 @@ from tidegate.errors import ConnectorError
 
 FILES = {"logOffset": 3}
 BEGINS = {1: {"orders": {"0": 5, "1": 0}}, 2: {"clicks-eu": {"0": 9}}}
+BACK_IS_FOR = "; --back is for one with tidegate_kafka"
 BATCHES = [
     [FILES, {"orders": {"0": 10, "1": 4}}, {"clicks-eu": {"0": 9}}],
     [FILES, {"orders": {"0": 20, "1": 8}}, {"clicks-eu": {"0": 11}}],
@@ -197,7 +198,10 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("{old}", "--source", "0"), "--source is 0, but Spark's built-in Kafka sources of this query are 1, 2"),
+        (
+            ("{old}", "--source", "0"),
+            "--source is 0, but the places of Spark's built-in Kafka source in this query are 1, 2",
+        ),
         (("{old}", "--to", "{old}"), "--to is {old}, which is not empty; name a new folder"),
         (
             ("{old}", "--to", "{old}/new"),
@@ -206,8 +210,9 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
         (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it must be a path, or s3://bucket/prefix"),
         (
             ("{old}/none",),
-            "CHECKPOINT is {old}/none, which is no checkpoint with Spark's built-in Kafka source",
+            f"CHECKPOINT is {{old}}/none, which is no checkpoint with Spark's built-in Kafka source{BACK_IS_FOR}",
         ),
+        (("{old}", "--back"), "CHECKPOINT is {old}, which is no checkpoint with tidegate_kafka"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(tidegate, old, arguments, sentence):
@@ -230,6 +235,50 @@ def test_a_checkpoint_that_is_tidegate_s_already_is_refused(tidegate, old, tmp_p
     new = tmp_path / "new"
     tidegate("migrate", old, "--to", new)
     assert "is no checkpoint with Spark's built-in Kafka source" in tidegate("migrate", new)[0]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_way_back_ends_at_the_offsets_where_it_began(tidegate, old, tmp_path, version):
+    write_checkpoint(old, BEGINS, BATCHES, 2, version)
+    there, back = tmp_path / "there", tmp_path / "back"
+    assert tidegate("migrate", old, "--to", there)[0] == 0
+    code, output, remarks = tidegate("migrate", there, "--to", back, "--back")
+    assert code == 0
+    assert f"start the query with the format kafka and the checkpointLocation {back}" in output
+    assert "batch 2 is planned but not written: it is repeated with the same records" in remarks
+    for path in old.rglob("*"):
+        if path.is_file():
+            ours = (back / path.relative_to(old)).read_text()
+            assert ours.replace(" ", "") == path.read_text().replace(" ", ""), path
+    assert told(tidegate, there, "--back") == told(tidegate, old)
+
+
+def ours_after(position, **more):
+    return {"v": 1, "source": "kafka", "positions": {"orders-0": position}, **more}
+
+
+@pytest.mark.parametrize(
+    ("batches", "committed", "sentence"),
+    [
+        (
+            [ours_after(9, starts={"orders-0": 5})],
+            0,
+            "batch 0 is planned but not written, and begins to read orders-0 at 5",
+        ),
+        ([ours_after(9), ours_after(4, starts={"orders-0": 0})], 1, "begins to read orders-0 at 0, which the built-in"),
+        ([ours_after(9, windows={"a": "b"})], 1, "source 0 has windows of tidegate.windowed"),
+    ],
+)
+def test_there_is_no_way_back_with_other_records_or_without_the_windows(
+    tidegate, old, tmp_path, batches, committed, sentence
+):
+    write_checkpoint(old, {}, [[batch] for batch in batches], committed)
+    code, *_ = tidegate("migrate", old, "--to", tmp_path / "new", "--back")
+    assert sentence in code
+    assert not (tmp_path / "new").exists()
+    if "windows" not in batches[0]:  # once it is written, it need not be repeated
+        write_checkpoint(old, {}, [[batch] for batch in batches], committed + 1)
+        assert tidegate("migrate", old, "--to", tmp_path / "new", "--back")[0] == 0
 
 
 def test_a_first_batch_without_the_offsets_where_the_query_began_cannot_be_repeated(tidegate, old, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,24 @@ class CrashError(Exception):
     pass
 
 
+class Sink:
+    """Keeps the batches, and those that came again; fails after one of them."""
+
+    def __init__(self, crash_in):
+        self.written, self.repeated, self.crash_in = {}, {}, crash_in
+
+    def __call__(self, frame, number):
+        if number in self.written:
+            self.repeated[number] = self.written[number]
+        self.written[number] = {row["partition"]: sorted(row["offsets"]) for row in frame.collect()}
+        if number == self.crash_in:
+            raise CrashError
+
+    @property
+    def last(self):
+        return self.written[max(self.written)]
+
+
 class Page:
     """The code of the page; its checkpoints are in the test's own folder."""
 
@@ -58,6 +77,10 @@ class Page:
     def finish(self):
         finish(self.names["query"])
 
+    def crash(self, message="CrashError"):
+        with pytest.raises(StreamingQueryException, match=message):
+            self.finish()
+
     @property
     def told(self):
         """What Spark tells of the source after each batch."""
@@ -69,65 +92,67 @@ def topic(kafka):
     return new_topic(kafka, even_times(NOON, NOON + 1000, 100), even_times(NOON, NOON + 1000, 40))
 
 
-def test_a_query_with_state_moves_in_the_middle_of_a_batch_without_a_gap_and_without_a_double(
+def test_a_query_with_state_moves_there_and_back_in_the_middle_of_a_batch_without_a_gap_and_without_a_double(
     spark, kafka, topic, tmp_path, tidegate
 ):
-    written, repeated, crash_in = {}, {}, 1
-
-    def write(frame, number):
-        if number in written:
-            repeated[number] = written[number]
-        written[number] = {row["partition"]: sorted(row["offsets"]) for row in frame.collect()}
-        if number == crash_in:
-            raise CrashError
-
+    sink = Sink(crash_in=1)
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": "60",
     }
-    names = {"spark": spark, "options": options, "write": write, "collect_list": collect_list}
+    names = {"spark": spark, "options": options, "write": sink, "collect_list": collect_list}
     page = Page(tmp_path, names)
     before, after, _ = page.programs
     # The page promises one word, besides the new checkpoint.
     assert before.replace('"kafka"', '"tidegate_kafka"').replace('orders")\n', 'orders-tidegate")\n') == after
-    (_, *migrate), (_, *migrate_anew) = page.commands
+    (_, *migrate), (_, *migrate_anew), (_, *migrate_back) = page.commands
 
     page.run(0)
-    with pytest.raises(StreamingQueryException, match="CrashError"):
-        page.finish()
-    assert [*written] == [0, 1]
+    page.crash()
+    assert [*sink.written] == [0, 1]
     (before_crash, *_) = page.told
     lag = behind(before_crash["latestOffset"][topic], before_crash["endOffset"][topic])
     assert {name: float(value) for name, value in before_crash["metrics"].items()} == lag
 
     exec(after.replace("orders-tidegate", "orders"), names)  # noqa: S102
-    with pytest.raises(StreamingQueryException, match="Spark's built-in Kafka source; `tidegate migrate` makes"):
-        page.finish()
+    page.crash("Spark's built-in Kafka source; `tidegate migrate` makes")
 
     code, _, remarks = tidegate(*migrate)
     assert code == 0
     assert "batch 1 is planned but not written" in remarks
     append(kafka, topic, {0: even_times(NOON, NOON + 1000, 90)})
-    crash_in = None
+    sink.crash_in = None
     page.run(1)
     page.finish()
-    assert repeated == {1: written[1]}
+    assert sink.repeated == {1: sink.written[1]}
     check_progress(page.told[1:], topic, f"{topic} at {kafka.bootstrap_servers}")  # without the repeated batch
-    assert written[max(written)] == {0: [*range(190)], 1: [*range(40)]}
+    assert sink.last == {0: [*range(190)], 1: [*range(40)]}
 
     code, output, _ = tidegate(*migrate_anew)
     assert code == 0
     names["starting_offsets"] = output.splitlines()[-1]
     page.run(2)
     run = available_now(names["orders"].select("partition", "offset"), tmp_path / "anew")
-    committed = [(partition, offset) for partition, offsets in written[0].items() for offset in offsets]
+    committed = [(partition, offset) for partition, offsets in sink.written[0].items() for offset in offsets]
     assert sorted([*committed, *run.offsets()]) == every([190, 40])
 
-    seen = written.pop(1)  # the page's words about going back
-    del written[0]
-    page.run(0)
+    append(kafka, topic, {1: even_times(NOON, NOON + 1000, 50)})
+    sink.crash_in = max(sink.written) + 1
+    page.run(1)
+    page.crash()
+    go_back(kafka, topic, tmp_path, page, sink, tidegate(*migrate_back))
+
+
+def go_back(kafka, topic, tmp_path, page, sink, answer):
+    append(kafka, topic, {0: even_times(NOON, NOON + 1000, 10)})
+    code, _, remarks = answer
+    assert code == 0
+    assert f"batch {sink.crash_in} is planned but not written: it is repeated with the same records" in remarks
+    shutil.rmtree(tmp_path / "orders-back" / "sources")  # a query that began with tidegate has none
+    sink.repeated, sink.crash_in = {}, None
+    exec(page.programs[0].replace('orders")\n', 'orders-back")\n'), page.names)  # noqa: S102
     page.finish()
-    assert written[1] == seen
-    assert written[max(written)] == {0: [*range(190)], 1: [*range(40)]}
+    assert sink.repeated == {max(sink.written) - 1: sink.written[max(sink.written) - 1]}
+    assert sink.last == {0: [*range(200)], 1: [*range(90)]}

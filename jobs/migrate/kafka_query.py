@@ -1,4 +1,4 @@
-"""Reads the checkpoint of a query with Spark's built-in Kafka source, to learn how far the query is.
+"""Reads the checkpoint of a query with Kafka sources, Spark's built-in ones or tidegate's, to learn how far it is.
 
 Besides the logs that every query has, the built-in source keeps the offsets with which it began:
 
@@ -15,11 +15,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.kafka.built_in import offset_by_topic
 from tidegate.enumerators.planning.built_in import BuiltInOffset, built_in_offset
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
+from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["BuiltInQuery", "Standing"]
+__all__ = ["KafkaQuery", "Standing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +39,22 @@ class Standing:
     offset: BuiltInOffset
 
 
-class BuiltInQuery:
-    """The checkpoint of a query with at least one built-in Kafka source.
+class KafkaQuery:
+    """The checkpoint of a query with at least one Kafka source of a kind.
 
     folder: the ``checkpointLocation``.
-    sources: the places of its built-in Kafka sources, in order.
+    goes_back: the sources are tidegate's; otherwise Spark's built-in ones.
+    sources: the places of these sources, in order.
     batches: the numbers of the batches that Spark needs to go on: all written ones, and the one after them.
     uncommitted: the batch that is planned but not written, and that Spark repeats; None: there is none.
 
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
     """
 
-    def __init__(self, folder: Folder) -> None:
-        self.folder, self.logs = folder, BatchLogs(folder)
+    def __init__(self, folder: Folder, *, goes_back: bool = False) -> None:
+        self.folder, self.logs, self.goes_back = folder, BatchLogs(folder), goes_back
+        self._read = _our_offset if goes_back else built_in_offset
+        self._kind = "tidegate_kafka" if goes_back else "Spark's built-in Kafka source"
         self.committed = self.logs.committed()
         planned = self.logs.planned()
         self._last = max(self.committed.intersection(planned), default=None)
@@ -58,7 +64,7 @@ class BuiltInQuery:
         self._begins = {int(name): self._begin(int(name)) for name in folder.within("sources").folders() if _is(name)}
         newest = self._logged(self.batches[-1]) if self.batches else None
         offsets = self._begins if newest is None else {p: at.value for p, at in newest.by_place.items()}
-        self.sources = sorted(place for place, value in offsets.items() if built_in_offset(value) is not None)
+        self.sources = sorted(place for place, value in offsets.items() if self._read(value) is not None)
         without = [place for place, value in sorted(offsets.items()) if value == {}]
         if not self.sources and without:
             raise OptionError(
@@ -67,7 +73,8 @@ class BuiltInQuery:
             )
         if not self.sources:
             raise OptionError(
-                f"CHECKPOINT is {folder.address}, which is no checkpoint with Spark's built-in Kafka source"
+                f"CHECKPOINT is {folder.address}, which is no checkpoint with {self._kind}"
+                f"{'' if goes_back else '; --back is for one with tidegate_kafka'}"
             )
 
     def standings(self) -> list[Standing]:
@@ -78,14 +85,28 @@ class BuiltInQuery:
         if self._last is None:
             return [Standing(place, None, self.begin(place)) for place in self.sources]
         logged = self._logged(self._last)
-        return [Standing(p, self._last, offset) for p in self.sources if (offset := _offset_in(logged, p)) is not None]
+        at = {p: self._offset_in(logged, p) for p in self.sources}
+        return [Standing(place, self._last, offset) for place, offset in at.items() if offset is not None]
 
     def offset(self, number: int, place: int) -> BuiltInOffset | None:
         """Return the offset of a source after a batch; None: the source has none, or Spark has deleted it."""
-        return _offset_in(self.logs.offsets(number), place)
+        return self._offset_in(self.logs.offsets(number), place)
+
+    def our_offset(self, number: int, place: int) -> Offset | None:
+        """Return the offset of a source of tidegate after a batch; None: the source has none, or it was deleted."""
+        logged = self.logs.offsets(number)
+        source = None if logged is None else logged.by_place.get(place)
+        return None if source is None else Offset.recognized(source.value)
+
+    def _offset_in(self, logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:
+        source = None if logged is None else logged.by_place.get(place)
+        return None if source is None else self._read(source.value)
 
     def begin(self, place: int) -> BuiltInOffset:
         """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not tell."""
+        if self.goes_back:
+            first = self.our_offset(0, place)
+            return offset_by_topic({} if first is None else first.starts)
         begins = {p: offset for p, value in self._begins.items() if (offset := built_in_offset(value)) is not None}
         ends = {p: self.offset(self.batches[0], p) if self.batches else None for p in self.sources}
         if all(_may_begin(begins.get(p), end) for p, end in ends.items()):
@@ -99,13 +120,13 @@ class BuiltInQuery:
         return fitting[0]
 
     def chosen(self, places: Collection[int]) -> list[int]:
-        """Return the places of the sources that a user names; all built-in sources if the user names none.
+        """Return the places of the sources that a user names; all of the kind if the user names none.
 
-        Raises OptionError for a place without a built-in source.
+        Raises OptionError for a place without such a source.
         """
         if wrong := sorted(set(places) - set(self.sources)):
             there = ", ".join(map(str, self.sources))
-            raise OptionError(f"--source is {wrong[0]}, but Spark's built-in Kafka sources of this query are {there}")
+            raise OptionError(f"--source is {wrong[0]}, but the places of {self._kind} in this query are {there}")
         return sorted(set(places)) or self.sources
 
     def _logged(self, number: int) -> LoggedOffsets:
@@ -129,9 +150,11 @@ def _is(name: str) -> bool:
     return name.isdecimal()
 
 
-def _offset_in(logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:
-    source = None if logged is None else logged.by_place.get(place)
-    return None if source is None else built_in_offset(source.value)
+def _our_offset(value: object) -> BuiltInOffset | None:
+    offset = Offset.recognized(value)
+    if offset is None or offset.source != KafkaSource.connector:
+        return None
+    return offset_by_topic(offset.progress.positions)
 
 
 def _may_begin(begin: BuiltInOffset | None, end: BuiltInOffset | None) -> bool:
