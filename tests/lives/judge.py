@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import inf
 from typing import NamedTuple
 
 from tests.lives.source import Enumerator, Row
-from tests.lives.world import NEVER, Log, Present, counted_ms
+from tests.lives.world import LEASE_S, NEVER, Log, Present, counted_ms
 
 
 class View(NamedTuple):
@@ -28,10 +29,16 @@ class View(NamedTuple):
     settled: bool
     end: int
     times: dict[int, int | None]
+    is_finished: bool = False
 
     @property
     def unread(self) -> list[int]:
         return self.between(self.position, self.last)
+
+    @property
+    def next_ms(self) -> int | None:
+        """The event time of the next record, even if this run leaves it to the next one."""
+        return next(iter(self.between(self.position, self.end)), None)
 
     @property
     def known(self) -> list[int]:
@@ -65,6 +72,7 @@ class Judge:
     """Judges one query of a world.
 
     spark_ms: the greatest event time that was delivered up to the batch before.
+    told_ms, leaves_ms: the lowest event time that this query tells its group, now and once its batch has tasks.
     """
 
     present: Present
@@ -82,9 +90,15 @@ class Judge:
     promised: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     timed: list[Row] = field(default_factory=list)
     began: bool = False
+    told_ms: int | None = None
+    leaves_ms: int | None = None
+    renewed_at_s: float = -inf
+    begun_at_s: float = 0.0
+    id: str = ""
 
     def begin_run(self, *, bounded: bool) -> None:
         self.is_bounded, self.targets = bounded, None
+        self.begun_at_s = self.present.clock.now_s
 
     @property
     def where(self) -> str:
@@ -101,11 +115,16 @@ class Judge:
             log = self.present.logs[split]
             if stood is None:
                 continue
-            last = extent.end
+            stop = self.present.options.stop
+            last = readable = extent.end if stop is None else min(extent.end, stop)
             if self.targets is not None:
-                last = max(min(last, self.targets.get(split, extent.begin)), stood)
+                last = min(last, self.targets.get(split, extent.begin))
             times = {p: counted_ms(log.records[p], self.present.options, now_ms) for p in range(extent.end)}
-            views[split] = View(log, extent.begin, max(stood, extent.begin), last, extent.settled, extent.end, times)
+            first = max(stood, extent.begin)
+            is_finished = stop is not None and first >= stop
+            views[split] = View(
+                log, extent.begin, first, max(last, stood), extent.settled, readable, times, is_finished
+            )
         return views
 
     def plan(self, start: dict, end: dict, enumerator: Enumerator, report: dict) -> list[Row]:
@@ -127,6 +146,7 @@ class Judge:
             self.judge_stall(end, views, self.limit(start, end, views, now_ms, least=True))
             self.judge_watermark(start, end, views)
         self.note(start, end, views, report)
+        self.judge_group(start, end, views, now_ms)
         return [
             Row(s, v.log.incarnation, p, v.times[p])
             for s, v in views.items()
@@ -140,6 +160,30 @@ class Judge:
         views = self.views(start, start, enumerator)
         self.judge_stall(start, views, self.limit(start, start, views, enumerator.said_at_ms, least=True))
         self.note(start, start, views, report)
+        self.told_ms = None if self.is_bounded else self.low(start, start, views, enumerator.said_at_ms)
+
+    def judge_group(self, start: dict, end: dict, views: dict[str, View], now_ms: int) -> None:
+        """Judge that no row is past the bound of the others, and note what they will know of this query."""
+        if not self.others:
+            return
+        for other in (other for other in self.others if other.told_ms is not None and self.hears(other, start)):
+            bound_ms = other.told_ms + self.present.options.drift_ms
+            for split, v in views.items():
+                beyond = [
+                    t for t in v.between(v.position, end["positions"][split]) if t >= bound_ms + disorder(v.unread)
+                ]
+                assert not beyond, f"{beyond} of {split} are past the bound of the group, {bound_ms}"
+        self.told_ms = self.low(start, end, views, now_ms)
+        after = {key: value for key, value in end.items() if key != "starts"}
+        left = {s: v._replace(position=end["positions"][s]) for s, v in views.items()}
+        self.leaves_ms = self.low(after, after, left, now_ms)
+
+    def hears(self, other: Judge, start: dict) -> bool:
+        """Return whether this query must take another one into account."""
+        now_s = self.present.clock.now_s
+        if now_s - other.renewed_at_s <= LEASE_S:
+            return True
+        return now_s - self.begun_at_s <= LEASE_S and other.id in start.get("group", {}).get("peers", [])
 
     def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
         before, after = start.get("positions", {}), end["positions"]
@@ -165,7 +209,7 @@ class Judge:
         return {
             s
             for s, v in views.items()
-            if v.unread and v.unread[0] <= watermark_ms and (s in said or v.position <= v.begin)
+            if v.next_ms is not None and v.next_ms <= watermark_ms and (s in said or v.position <= v.begin)
         }
 
     def limit(self, start: dict, end: dict, views: dict[str, View], now_ms: int, *, least: bool = False) -> int | None:
@@ -179,31 +223,39 @@ class Judge:
         horizon_ms = now_ms + options.skew_ms + 1 if options.future == "hold" else None
         if options.drift_ms is None:
             return horizon_ms
-        watermark_ms, bound_ms = start.get("watermark", NEVER), start.get("bound", NEVER)
-        late = self.late(start, end, views)
-        waits = options.late == "catch-up"
-        holds = []
-        for split, v in views.items():
-            if v.unread:
-                head_ms = v.unread[0]
-                is_held = horizon_ms is not None and head_ms >= horizon_ms
-                if waits and split in late:
-                    holds.append(head_ms)
-                elif not is_held and split not in late:
-                    holds.append(max(head_ms, watermark_ms + 1))
-            elif v.known and split not in end.get("idle", []):
-                greatest_ms = self.promises[split, v.log.incarnation].greatest_ms
-                holds.append(max(greatest_ms if least else max(v.known), watermark_ms + 1))
-        if self.away(start, end, views) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
-            holds.append(watermark_ms + 1 if watermark_ms > NEVER else bound_ms - options.drift_ms)
-        low_ms = min(holds, default=watermark_ms + 1)
-        limit_ms = low_ms + options.drift_ms
-        if not (waits and late):
-            limit_ms = max(limit_ms, bound_ms)
+        low_ms = self.low(start, end, views, now_ms, least=least)
+        limit_ms = (start.get("watermark", NEVER) + 1 if low_ms is None else low_ms) + options.drift_ms
+        if not (options.late == "catch-up" and self.late(start, end, views)):
+            limit_ms = max(limit_ms, start.get("bound", NEVER))
         return limit_ms if horizon_ms is None else min(limit_ms, horizon_ms)
 
+    def low(self, start: dict, end: dict, views: dict[str, View], now_ms: int, *, least: bool = False) -> int | None:
+        """Return the lowest event time that is still to come from the splits that hold back the others, if any do."""
+        options, watermark_ms, late = self.present.options, start.get("watermark", NEVER), self.late(start, end, views)
+        holds = []
+        for split, v in views.items():
+            head_ms = v.next_ms
+            if head_ms is not None:
+                is_held = options.future == "hold" and head_ms > now_ms + options.skew_ms
+                if split in late:
+                    holds += [head_ms] * (options.late == "catch-up")
+                elif not is_held:
+                    holds.append(max(head_ms, watermark_ms + 1))
+            elif v.known and split not in end.get("idle", []) and not v.is_finished:
+                greatest_ms = self.promises[split, v.log.incarnation].greatest_ms
+                holds.append(max(greatest_ms if least else max(v.known), watermark_ms + 1))
+        bound_ms = start.get("bound", NEVER)
+        if self.away(start, end, views) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
+            holds.append(watermark_ms + 1 if watermark_ms > NEVER else bound_ms - options.drift_ms)
+        return min(holds, default=None)
+
     def away(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
-        return {s for s, log in self.present.of(self.member).items() if s not in views and s in end["positions"]}
+        stop = inf if self.present.options.stop is None else self.present.options.stop
+        return {s for s, at in end["positions"].items() if s in self.subscribed and s not in views and at < stop}
+
+    @property
+    def subscribed(self) -> dict[str, Log]:
+        return self.present.of(self.member)
 
     def judge_bound(
         self, start, end, views: dict[str, View], limit_ms: int | None, now_ms: int, *, is_probed: bool
@@ -254,7 +306,7 @@ class Judge:
             assert not known or after_ms < max(known), "the watermark passes every record"
             for split, v in views.items():
                 position = end["positions"][split]
-                if split in end.get("idle", []) or split in self.late(start, end, views):
+                if split in end.get("idle", []) or split in self.late(start, end, views) or v.is_finished:
                     continue
                 most_ms = max(v.between(0, position), default=NEVER)
                 for p in range(position, v.last):
@@ -298,6 +350,7 @@ class Judge:
         assert len(set(got)) == len(got), "a row comes twice in a batch"
         others = sorted(set(got) ^ there, key=str)
         assert not others, f"the batch was planned otherwise than it is read: {others[:4]}"
+        self.told_ms = self.leaves_ms
         self.lost |= {row[:3] for row in planned} - {row[:3] for row in got}
 
     def is_gone(self, row: Row) -> bool:
@@ -331,7 +384,7 @@ class Judge:
         if not self.probed:
             return options.disorder_ms + 1
         # Records that were in the future may be in more disorder than the options say, once their time has come.
-        logs = self.present.of(self.member).values()
+        logs = self.subscribed.values()
         times = ([t for r in log.records if (t := counted_ms(r, options, now_ms)) is not None] for log in logs)
         return 2 * max([options.disorder_ms, *map(disorder, times)]) + 1
 
@@ -350,13 +403,15 @@ class Judge:
 
     def end(self, last: dict) -> None:
         """Judge that everything was delivered once, when nothing more comes."""
-        for split, log in self.present.of(self.member).items():
+        for split, log in self.subscribed.items():
             key = split, log.incarnation
-            due = [p for p in range(self.starts.get(key, log.begin), len(log.records)) if not log.records[p].is_marker]
+            stop = len(log.records) if self.present.options.stop is None else self.present.options.stop
+            due = [p for p, r in enumerate(log.records[:stop]) if p >= self.starts.get(key, log.begin)]
+            due = [p for p in due if not log.records[p].is_marker]
             missing = [p for p in due if p >= log.begin and p not in self.committed[key]]
             missing = [p for p in missing if (*key, p) not in self.lost]
             assert not missing, f"{split} was not delivered: {missing[:5]}"
-        left = {(s, log.incarnation): log.begin for s, log in self.present.of(self.member).items()}
+        left = {(s, log.incarnation): log.begin for s, log in self.subscribed.items()}
         times = [row.at_ms for row in self.timed if row.position >= left.get(row[:2], row.position + 1)]
         if times:
             least_ms = max(times) - self.present.options.disorder_ms - 1

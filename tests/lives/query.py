@@ -10,7 +10,7 @@ import json
 
 from tests.lives.judge import Judge
 from tests.lives.source import Row, source_of
-from tests.lives.world import Batches, Crash, Meanwhile, Pass, Present, Recreate, Trim, World
+from tests.lives.world import LEASE_S, Batches, Crash, Meanwhile, Pass, Present, Recreate, Trim, World
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.clocks import Clocks
@@ -18,7 +18,6 @@ from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.sources.bridge import Driver, coordinator_of
 
-LEASE_S = 60.0
 PHASES = ("plan", "log", "read", "commit")
 MOST_BATCHES = 400
 
@@ -100,14 +99,17 @@ class Query:
         if self.run is None:
             self.start()
         start = self.parsed(len(self.offsets) - 1)
+        self.renew()
         end = self.run.latest_offset(start, Budget(rows=self.present.options.rows))
+        self.renew()
+        self.judge.id = end.get("group", {}).get("id", "")
         text = json.dumps(end)
         enumerator, report = self.source._opened, self.run.source_progress()
         if self.offsets and text == self.offsets[-1]:
             self.judge.rest(unpacked(start), enumerator, report)
             if self.bounded:
                 self.run.close()
-                self.run = None
+                self.run, self.judge.told_ms = None, None
             return False
         self.planned = text
         self.rows = self.judge.plan(unpacked(start), unpacked(json.loads(text)), enumerator, report)
@@ -127,6 +129,7 @@ class Query:
     def renew(self) -> None:
         if self.run is not None and self.group is not None and self.group._joined:
             self.group.renew()
+            self.judge.renewed_at_s = self.present.clock.now_s
 
 
 class Life:

@@ -15,7 +15,7 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Divergence, SplitEnumerator
 from tidegate.errors import PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask, SplitReader
-from tidegate.sources.contract import Source
+from tidegate.sources.source import Source
 
 MS = timedelta(milliseconds=1)
 
@@ -105,6 +105,9 @@ class Enumerator(SplitEnumerator):
     def starts(self, splits, *, first):
         self._known.update({s: self._logs[s].incarnation for s in splits})
         return {s: self._logs[s].begin for s in splits}
+
+    def stops(self, splits):
+        return dict.fromkeys(splits, self._present.options.stop)
 
     def extents(self, splits):
         self.said = {

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 WALL_MS = 100_000_000
 NEVER = -(10**18)
+LEASE_S = 60.0  # of members of a group
 
 
 class Record(NamedTuple):
@@ -34,6 +35,7 @@ class Options(NamedTuple):
     rows: the limit of a batch.
     loses: failOnDataLoss is false, and records are deleted before they are read.
     bounded: all runs are AvailableNow.
+    stop: the configured end of each split.
     members: queries in the alignment group; 1: there is none.
     """
 
@@ -50,6 +52,7 @@ class Options(NamedTuple):
     bounded: bool = False
     members: int = 1
     discovery_s: float = 0.0
+    stop: int | None = None
 
     def __str__(self) -> str:
         default = Options()
