@@ -36,6 +36,7 @@ class LifeSource(Source):
     _present: Any = PrivateAttr(None)
     _member: int = PrivateAttr(0)
     _opened: Any = PrivateAttr(None)
+    _frozen: Any = PrivateAttr(None)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -110,6 +111,8 @@ class Enumerator(SplitEnumerator):
         return dict.fromkeys(splits, self._present.options.stop)
 
     def extents(self, splits):
+        if self._source._frozen is not None:
+            return {s: extent for s, extent in self._source._frozen.items() if s in splits}
         self.said = {
             s: Extent(log.begin, log.end, settled=log.stable is None, epoch=log.incarnation)
             for s in splits
