@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session_conf", "use_unix_sockets"]
+__all__ = ["session_conf", "set_up_workers"]
 
 _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _DAEMON = "spark.python.daemon.module"
+_OUR_DAEMON = "tidegate.sources.session.worker_daemon"
 _NO_BARS: dict[str, bool | float | int | str | None] = {"spark.ui.showConsoleProgress": "false"}
 _LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
@@ -31,31 +32,35 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
 
     worker_daemon: also ``spark.python.daemon.module``: the garbage collection after each task of a worker leaves out
         imported modules.  Readers of tidegate do that anyway; this is for other Python code, such as pandas functions.
-        The workers' Python, such as ``spark.pyspark.python``, must have tidegate, or no task begins.
+        And a worker prints no stack trace when Spark closes its connection.  The workers' Python, such as
+        ``spark.pyspark.python``, must have tidegate, or no task begins.
 
     ``benchmarks/README.md`` has the gain of the last two.  Spark reads them when executors begin, so a running session
-    cannot take them.  But with a local master ``register`` sets the sockets, if Java's temporary folder has a short
-    path.
+    cannot take them.  But with a local master ``register`` sets both, the sockets if Java's temporary folder has a
+    short path.
     Windows has neither such sockets nor the daemon.
     """
     if sys.platform == "win32":
         return dict(_NO_BARS)
-    daemon = {_DAEMON: "tidegate.sources.session.worker_daemon"} if worker_daemon else {}
+    daemon = {_DAEMON: _OUR_DAEMON} if worker_daemon else {}
     return {**_NO_BARS, _UNIX_SOCKETS: "true", **daemon}
 
 
-def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
-    """Apply the setting of ``session_conf`` if that still works; otherwise log a hint once.
+def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
+    """Apply the settings of ``session_conf`` that still work and are not set; otherwise log a hint once.
 
     is_local: the executor is in the driver's process, and has no Python worker before the first task that needs one.
+        Its workers run this interpreter, which has tidegate.
     """
     global _hinted  # noqa: PLW0603 - once per process
-    if _UNIX_SOCKETS not in session_conf() or spark.conf.get(_UNIX_SOCKETS, None) is not None:
-        return
+    missing = [name for name in session_conf(worker_daemon=True) if spark.conf.get(name, None) is None]
     if is_local:
-        if len(os.fsencode(_socket_folder(spark))) <= _LONGEST_FOLDER:
-            spark.sparkContext._jsc.sc().conf().set(_UNIX_SOCKETS, "true")  # noqa: SLF001 - PySpark gives copies only
-    elif not _hinted:
+        conf = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001 - PySpark gives copies only
+        if _DAEMON in missing:
+            conf.set(_DAEMON, _OUR_DAEMON)
+        if _UNIX_SOCKETS in missing and len(os.fsencode(_socket_folder(spark))) <= _LONGEST_FOLDER:
+            conf.set(_UNIX_SOCKETS, "true")
+    elif _UNIX_SOCKETS in missing and not _hinted:
         _hinted = True
         _LOG.warning(
             "streams are quicker if %s is true, which must be set where Spark begins, "

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.environments import require_planner
 from tidegate.sources.progress.batches import listen_to_batches
-from tidegate.sources.session.settings import use_unix_sockets
+from tidegate.sources.session.settings import set_up_workers
 
 if TYPE_CHECKING:  # it imports this module to register itself
     from tidegate.sources.contract import SourceContract
@@ -43,7 +43,7 @@ def prepare(spark: SparkSession) -> Driver:
     """
     context = getattr(spark, "sparkContext", None)
     is_local = context is not None and str(context.master).startswith("local")
-    use_unix_sockets(spark, is_local=is_local)
+    set_up_workers(spark, is_local=is_local)
     if context is None:
         # With Spark Connect the driver is another process, where our listener cannot leave notes for planners.
         return Driver(_parallelism(spark), str(spark.conf.get("spark.app.id")), *_address(spark))

@@ -11,17 +11,18 @@ import pytest
 
 import tidegate
 from tests.support.waiting import PATIENCE_S
-from tidegate.sources.session.settings import use_unix_sockets
+from tidegate.sources.session.settings import set_up_workers
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
+DAEMON = {"spark.python.daemon.module": "tidegate.sources.session.worker_daemon"}
 LONG = "/long" * 20
 
 SCRIPT = """
 import json, logging
 from pyspark.sql import SparkSession
 import tidegate
-from tidegate.sources.session.settings import use_unix_sockets
+from tidegate.sources.session.settings import set_up_workers
 
 class Lines(logging.Handler):
     def emit(self, record):
@@ -32,7 +33,7 @@ logging.getLogger("tidegate").addHandler(Lines())
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.getOrCreate()
 for _ in range(2):
-    use_unix_sockets(spark, is_local=False)  # as on a cluster
+    set_up_workers(spark, is_local=False)  # as on a cluster
 tidegate.register(spark)
 
 def seen(rows):
@@ -69,22 +70,23 @@ class Session:
 @pytest.mark.parametrize(
     ("session", "used"),
     [
-        (Session({}), {UNIX_SOCKETS: "true"}),
-        (Session({UNIX_SOCKETS: "false"}), {}),
-        (Session(tidegate.session_conf()), {}),  # the setting is already true
-        (Session({}, temporary=LONG), {}),
-        (Session({SOCKET_FOLDER: LONG}), {}),
-        (Session({SOCKET_FOLDER: "/short"}, temporary=LONG), {UNIX_SOCKETS: "true"}),
+        (Session({}), {UNIX_SOCKETS: "true", **DAEMON}),
+        (Session({UNIX_SOCKETS: "false"}), DAEMON),
+        (Session(tidegate.session_conf()), DAEMON),  # the sockets are already set
+        (Session({"spark.python.daemon.module": "mine"}), {UNIX_SOCKETS: "true"}),
+        (Session({}, temporary=LONG), DAEMON),
+        (Session({SOCKET_FOLDER: LONG}), DAEMON),
+        (Session({SOCKET_FOLDER: "/short"}, temporary=LONG), {UNIX_SOCKETS: "true", **DAEMON}),
     ],
 )
-def test_unix_sockets_are_used_where_nobody_says_otherwise_and_their_path_is_short_enough(session, used):
-    use_unix_sockets(session, is_local=True)
+def test_unix_sockets_and_the_daemon_are_used_where_nobody_says_otherwise_and_a_path_is_short_enough(session, used):
+    set_up_workers(session, is_local=True)
     assert session.of_context == used
 
 
 @pytest.mark.parametrize("settings", [tidegate.session_conf(), {UNIX_SOCKETS: "false"}])
 def test_who_has_decided_on_unix_sockets_is_not_told_of_them(settings, caplog):
-    use_unix_sockets(Session(settings), is_local=False)
+    set_up_workers(Session(settings), is_local=False)
     assert caplog.messages == []
 
 
