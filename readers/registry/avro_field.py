@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError
+from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.registry.avro_values import AvroValues
 from tidegate.readers.registry.instant import Instant
@@ -31,10 +31,11 @@ def avro_field(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField | N
     if schema.kind != "AVRO" or not tokens:
         return None
     try:
-        values = AvroValues(schema)
-    except CorruptDataError:
-        return None
-    if values.kind.get_field_index(tokens[0]) < 0:
+        values = AvroValues(schema, tokens[:1])
+        if tokens[0] not in values.names:
+            return None
+        values.kind({tokens[0]})
+    except (CorruptDataError, OptionError):
         return None
 
     def read(whole: Sequence[bytes]) -> list[object]:

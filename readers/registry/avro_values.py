@@ -22,23 +22,28 @@ _BOUND = Bound(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 class AvroValues:
     """The values of one schema.
 
-    kind: the type of a value, a struct.
+    wanted: fields that will be asked for; the others may have more types than are converted.
+    names: the names of a value's fields.
 
-    Raises CorruptDataError for a schema that is not a record, and OptionError for a type that Spark cannot hold.
+    Raises CorruptDataError for a schema that is not a record, and OptionError for a union that Spark cannot hold.
     """
 
-    def __init__(self, schema: RegisteredSchema) -> None:
+    def __init__(self, schema: RegisteredSchema, wanted: Collection[str] = ()) -> None:
         try:
             defined = {_full_name(part := json.loads(text)): part for text in schema.references.values()}
             whole = _inlined(json.loads(schema.text), defined, set())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise CorruptDataError("its schema is no Avro schema") from None
-        self._records = AvroRecords(whole, _BOUND)
-        self.kind = self._records.kind
+        self._records = AvroRecords(whole, _BOUND, wanted)
+        self.names = [field.name for field in self._records.fields]
+
+    def kind(self, names: Collection[str]) -> pa.StructType:
+        """Return the type of these fields; raises OptionError or CorruptDataError for one that Spark cannot hold."""
+        return self._records.kind_of(names)
 
     def decode(self, payloads: Sequence[bytes], names: Collection[str]) -> pa.StructArray:
-        """Return the named fields of each value; null if the bytes do not fit the schema."""
-        kind = pa.struct([field for field in self.kind if field.name in names])
+        """Return the named fields of each value; null if the bytes do not fit the schema; raises as ``kind``."""
+        kind = self.kind(names)
         blocks = [AvroBlock(number, number + 1, 1, payload) for number, payload in enumerate(payloads)]
         try:
             batches = [batch for _, batch in self._records.batches(blocks, names)]
@@ -58,7 +63,7 @@ def record_names(schema: RegisteredSchema) -> tuple[str, ...]:
         record = json.loads(schema.text)
         names = [record["name"], *record.get("aliases", ())]
         return tuple(name.rpartition(".")[2] for name in names)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()
 
 

@@ -10,10 +10,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, NoMessageError
-from tidegate.readers.arrow.conform import conform_each, spark_schema
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import conform_each, position_of, spark_schema
 from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.protobuf_schema import ProtobufSchema
 from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 from tidegate.readers.registry.wire import HEADER_BYTES, schema_id_of
@@ -84,7 +85,8 @@ class RegistryColumn:
         # A schema that is missing may come, so its absence is not kept with the decoders.
         if schema_id is None or registry_of(self.registry).schema(schema_id) is None:
             return None
-        return _decoder(self.registry, self.form, self.names, schema_id)
+        wanted = tuple(field.name for field in self.kind)
+        return _decoder(self.registry, self.form, self.names, wanted, schema_id)
 
     def _why(self, schema_id: int | None) -> str:
         if schema_id is None:
@@ -107,29 +109,41 @@ def column_of_subject(
     if schema.kind.lower() != form:
         raise CorruptDataError(f"the schema of {subject!r} is of the type {schema.kind}, not {form.upper()}")
     if form == "avro":
-        kind, names = AvroValues(schema).kind, record_names(schema)
+        avro = AvroValues(schema)
+        kind, names = avro.kind(avro.names), record_names(schema)
     else:
-        values = ProtobufValues(schema, message)
+        values = ProtobufValues(ProtobufSchema(schema), message)
         kind, names = values.kind, (values.full_name,)
     return RegistryColumn(registry, form, pa.struct(list(spark_schema(pa.schema(list(kind))))), mode, names)
 
 
 @lru_cache(maxsize=1000)
-def _decoder(registry: RegistryConfig, form: Form, names: tuple[str, ...], schema_id: int) -> _Decode | None:
+def _decoder(
+    registry: RegistryConfig, form: Form, names: tuple[str, ...], wanted: tuple[str, ...], schema_id: int
+) -> _Decode | None:
+    """Return what decodes the wanted fields of values; None: values of this schema cannot be decoded."""
     schema = registry_of(registry).schema(schema_id)
     if schema is None or schema.kind.lower() != form:
         return None
-    if form == "avro":
-        # Fields match by name, so a record of another name would become a row of nulls.
-        is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
-        return None if is_another else _avro_decoder(schema)
     try:
-        return ProtobufValues(schema, *names).decode
-    except NoMessageError:
+        if form == "avro":
+            # Fields match by name, so a record of another name would become a row of nulls.
+            is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
+            return None if is_another else _avro_decoder(schema, wanted)
+        messages = ProtobufSchema(schema)
+    except CorruptDataError:
+        return None
+    try:
+        return ProtobufValues(messages, names[0] if names else None, wanted).decode
+    except (CorruptDataError, OptionError):
         return None
 
 
-def _avro_decoder(schema: RegisteredSchema) -> _Decode:
-    values = AvroValues(schema)
-    names = [field.name for field in values.kind]
+def _avro_decoder(schema: RegisteredSchema, wanted: Sequence[str]) -> _Decode | None:
+    try:
+        values = AvroValues(schema, wanted)
+        names = [values.names[at] for name in wanted if (at := position_of(name, values.names)) is not None]
+        values.kind(names)
+    except (CorruptDataError, OptionError):
+        return None
     return lambda whole: values.decode([value[HEADER_BYTES:] for value in whole], names)

@@ -31,10 +31,9 @@ def protobuf_field(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField
     def read(value: bytes) -> object:
         try:
             indexes, begin = message_indexes(value)
-            message = messages.parsed(indexes, value[begin:])
+            return _field_of(messages.parsed(indexes, value[begin:]), tokens)
         except (ValueError, IndexError, CorruptDataError):
             return None
-        return _field_of(message, tokens)
 
     return lambda whole: [read(value) for value in whole]
 
@@ -60,4 +59,5 @@ def _plain(node: Any) -> object:
         return node
     if node.DESCRIPTOR.full_name != TIMESTAMP:
         return None
-    return Instant(node.seconds * 1000 + node.nanos // 1_000_000)
+    ms = node.seconds * 1000 + node.nanos // 1_000_000
+    return Instant(ms) if abs(ms) < 1 << 63 else None

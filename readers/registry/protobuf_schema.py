@@ -1,25 +1,19 @@
 """The messages of a Protobuf schema.
 
-The registry has the source of a schema, and Google's compiler turns it into descriptors.  A schema may import the files
-of Google and of Confluent without a reference, as in Confluent's clients.
+The registry has the source of a schema, and Google's compiler turns it into descriptors.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Collection
-from importlib.resources import as_file, files
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from tidegate.errors import CorruptDataError, NoMessageError, OptionError, did_you_mean
+from tidegate.readers.registry.protoc import compiled
 from tidegate.readers.registry.schemas import RegisteredSchema
 
 __all__ = ["TIMESTAMP", "ProtobufSchema"]
 
 TIMESTAMP = "google.protobuf.Timestamp"
-_ROOT = "tidegate_registered.proto"
 
 
 class ProtobufSchema:
@@ -77,53 +71,8 @@ def _with_nested(messages: list[Any]) -> list[Any]:
 
 def _compiled(schema: RegisteredSchema) -> Any:
     try:
-        from google.protobuf.descriptor_pb2 import FileDescriptorSet
-        from google.protobuf.descriptor_pool import DescriptorPool
-        from grpc_tools import protoc
+        return compiled(schema.text, schema.references)
     except ImportError:
         raise OptionError(
             "values of Protobuf need packages that are missing: pip install 'tidegate[registry]'"
         ) from None
-    with tempfile.TemporaryDirectory(prefix="tidegate-protobuf-") as name, as_file(files("grpc_tools")) as tools:
-        folder = Path(name).resolve()
-        for path, text in {**schema.references, _ROOT: schema.text}.items():
-            place = (folder / path).resolve()
-            if not place.is_relative_to(folder):
-                raise CorruptDataError(f"its schema refers to {path!r}, which lies outside of it")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-        target, common = folder / ".descriptors", folder / ".common"
-        common.write_bytes(_of_confluent(schema.references))
-        sources = [folder, tools / "_proto", *_of_google()]
-        arguments = ["protoc", *(f"-I{source}" for source in sources), f"--descriptor_set_in={common}"]
-        arguments += ["--include_imports", f"--descriptor_set_out={target}", str(folder / _ROOT)]
-        if protoc.main(arguments) != 0:
-            raise CorruptDataError("its schema is no Protobuf schema")
-        compiled = FileDescriptorSet.FromString(target.read_bytes())
-    pool = DescriptorPool()
-    for file in compiled.file:
-        pool.Add(file)
-    return pool.FindFileByName(_ROOT)
-
-
-def _of_google() -> list[Path]:
-    """Return the folder with google/type, google/api and others, from the package googleapis-common-protos."""
-    spec = find_spec("google.type")
-    return [] if spec is None else [Path(place).parent.parent for place in spec.submodule_search_locations or ()]
-
-
-def _of_confluent(besides: Collection[str]) -> bytes:
-    """Return the descriptors of confluent/meta.proto and the other files that Confluent's client knows.
-
-    besides: files to leave out, since the schema itself includes them.
-    """
-    from confluent_kafka.schema_registry.confluent import meta_pb2
-    from confluent_kafka.schema_registry.confluent.type import decimal_pb2
-    from google.protobuf import descriptor_pb2
-
-    known = descriptor_pb2.FileDescriptorSet()
-    for file in (descriptor_pb2, meta_pb2, decimal_pb2):
-        if file.DESCRIPTOR.name not in besides:
-            file.DESCRIPTOR.CopyToProto(known.file.add())
-    content: bytes = known.SerializeToString()
-    return content

@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.registry.protobuf_schema import TIMESTAMP, ProtobufSchema
-from tidegate.readers.registry.schemas import RegisteredSchema
 from tidegate.readers.registry.wire import message_indexes
 
 __all__ = ["ProtobufValues"]
 
 _MOST_LEVELS = 60  # levels of nested messages; Arrow's limit is 64
+_MOST_TYPES = 100_000  # a message may be named repeatedly, so a short schema may have many types
 
 
 class ProtobufValues:
     """The values of one schema.
 
     message: the full name of the wanted message; None: the first one.
+    names: the wanted fields; what the others hold is never converted.  None: all.
     kind: the type of a value, a struct.
     full_name: the full name of the message.
 
-    Raises CorruptDataError for a schema that is no Protobuf schema, and NoMessageError if it has no such message.
-    Raises OptionError for a message that Spark cannot hold.
+    Raises CorruptDataError if the schema has no message, or several fields match a name, and NoMessageError if it has
+    no such message.  Raises OptionError for a field that Spark cannot hold.
     """
 
-    def __init__(self, schema: RegisteredSchema, message: str | None = None) -> None:
-        self._schema = ProtobufSchema(schema)
-        self._message = self._schema.message((0,)) if message is None else self._schema.named(message)
+    def __init__(self, schema: ProtobufSchema, message: str | None = None, names: Sequence[str] | None = None) -> None:
+        self._schema = schema
+        try:
+            self._message = schema.message((0,)) if message is None else schema.named(message)
+        except IndexError:
+            raise CorruptDataError("its schema has no message") from None
         self.full_name: str = self._message.full_name
-        self.kind: pa.StructType = _struct(self._message, (self.full_name,))
+        fields = [*self._message.fields]
+        if names is not None:
+            own = [field.name for field in fields]
+            places = [position_of(name, own) for name in names]
+            fields = [fields[place] for place in sorted({place for place in places if place is not None})]
+        self._fields = fields
+        self.kind: pa.StructType = _struct(fields, (self.full_name,), iter(range(_MOST_TYPES)))
 
     def decode(self, values: Sequence[bytes]) -> pa.StructArray:
         """Return the fields of each value, header included; null if the bytes do not fit the message."""
-        rows: list[dict[str, Any] | None] = []
-        for value in values:
-            try:
-                indexes, begin = message_indexes(value)
-                descriptor = self._schema.message(indexes)
-                is_wanted = descriptor.full_name == self.full_name
-                message = self._schema.parsed(indexes, value[begin:]) if is_wanted else None
-            except (ValueError, IndexError, CorruptDataError):
-                message = None
-            rows.append(None if message is None else _row(message))
+        rows = [self._decoded(value) for value in values]
         try:
             return pa.array(rows, self.kind)
         except (pa.ArrowInvalid, OverflowError):
@@ -54,32 +56,44 @@ class ProtobufValues:
             half = len(values) // 2
             return pa.concat_arrays([self.decode(values[:half]), self.decode(values[half:])])
 
+    def _decoded(self, value: bytes) -> dict[str, Any] | None:
+        try:
+            indexes, begin = message_indexes(value)
+            if self._schema.message(indexes).full_name != self.full_name:
+                return None
+            return _row(self._schema.parsed(indexes, value[begin:]), self._fields)
+        except (ValueError, IndexError, CorruptDataError):
+            return None
 
-def _struct(descriptor: Any, within: tuple[str, ...]) -> pa.StructType:
+
+def _struct(fields: Sequence[Any], within: tuple[str, ...], left: Iterator[int]) -> pa.StructType:
+    """Return the type of these fields; ``left`` has an item for each type that there may still be."""
     if len(within) > _MOST_LEVELS:
         raise OptionError(f"the message {within[0]} is nested more deeply than Spark can hold")
-    return pa.struct([(field.name, _type(field, within)) for field in descriptor.fields])
+    return pa.struct([(field.name, _type(field, within, left)) for field in fields])
 
 
-def _type(field: Any, within: tuple[str, ...]) -> pa.DataType:
+def _type(field: Any, within: tuple[str, ...], left: Iterator[int]) -> pa.DataType:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         key, value = message.fields_by_name["key"], message.fields_by_name["value"]
-        return pa.map_(_single(key, within), _single(value, within))
-    kind = _single(field, within)
+        return pa.map_(_single(key, within, left), _single(value, within, left))
+    kind = _single(field, within, left)
     return pa.list_(kind) if field.is_repeated else kind
 
 
-def _single(field: Any, within: tuple[str, ...]) -> pa.DataType:
+def _single(field: Any, within: tuple[str, ...], left: Iterator[int]) -> pa.DataType:
     from google.protobuf.descriptor import FieldDescriptor as Field
 
+    if next(left, None) is None:
+        raise OptionError(f"the message {within[0]} has more than {_MOST_TYPES} types")
     if field.message_type is not None:
         name = field.message_type.full_name
         if name == TIMESTAMP:
             return pa.timestamp("us", "UTC")
         if name in within:
             raise OptionError(f"the message {name} contains itself, in {field.full_name}, and Spark has no such type")
-        return _struct(field.message_type, (*within, name))
+        return _struct(field.message_type.fields, (*within, name), left)
     if field.cpp_type == Field.CPPTYPE_STRING:
         return pa.binary() if field.type == Field.TYPE_BYTES else pa.string()
     return {
@@ -94,8 +108,8 @@ def _single(field: Any, within: tuple[str, ...]) -> pa.DataType:
     }[field.cpp_type]
 
 
-def _row(message: Any) -> dict[str, Any]:
-    return {field.name: _value(message, field) for field in message.DESCRIPTOR.fields}
+def _row(message: Any, fields: Sequence[Any]) -> dict[str, Any]:
+    return {field.name: _value(message, field) for field in fields}
 
 
 def _value(message: Any, field: Any) -> Any:
@@ -112,7 +126,7 @@ def _plain(value: Any, field: Any) -> Any:
     if field.message_type is not None:
         if field.message_type.full_name == TIMESTAMP:
             return value.seconds * 1_000_000 + value.nanos // 1000
-        return _row(value)
+        return _row(value, value.DESCRIPTOR.fields)
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return str(value) if known is None else known.name

@@ -88,7 +88,7 @@ class AvroFormat(TypedFormat):
             self._decoding(chunk.source),
         ):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
-            top = [field.name for field in opened.records.kind]
+            top = [field.name for field in opened.records.fields]
             positions = [position_of(field.name, top) for field in records.data_schema]
             names = top if records.rescues else [top[position] for position in positions if position is not None]
             for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
@@ -99,7 +99,7 @@ class AvroFormat(TypedFormat):
             return pa.schema(list(self._open(obj).records.kind))
 
     def _surveyed(self, opened: _Opened, seen: SeenTimes, column: str, start: int, end: int) -> ChunkSurvey:
-        fields = list(opened.records.kind)
+        fields = opened.records.fields
         place = self.time_place(column, fields)
         names = [] if place is None else [fields[place].name]
         looked: list[int] = []

@@ -199,7 +199,7 @@ class TestProtobuf:
         schema = RegisteredSchema("PROTOBUF", WITH_COMMON_FILES)
         sale = message_factory.GetMessageClass(ProtobufSchema(schema).named("Sale"))()
         sale.day.year, sale.price.value = 2023, b"5"
-        assert ProtobufValues(schema).decode([protobuf_value(1, sale)]).to_pylist() == [
+        assert ProtobufValues(ProtobufSchema(schema)).decode([protobuf_value(1, sale)]).to_pylist() == [
             {"day": {"year": 2023, "month": 0, "day": 0}, "price": {"value": b"5", "precision": 0, "scale": 0}}
         ]
 
