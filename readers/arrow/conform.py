@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.text_values import decimals
-from tidegate.readers.objects.values import S3Object
 
 __all__ = [
     "check_levels",
     "conform",
     "conform_each",
-    "inferred_schema",
     "plain",
     "plain_type",
     "position_of",
@@ -100,23 +98,6 @@ def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
     if kinds.is_map(kind):
         return [pa.struct([kind.key_field, kind.item_field])]
     return [kind.value_type] if any(is_kind(kind) for is_kind in _LISTS) else []
-
-
-def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
-    """Return the columns of the samples, in Spark's types; columns that only later samples have come last.
-
-    schema_of: reads the columns of an object that is not empty.
-
-    Raises OptionError if all samples are empty, if two disagree on a type, and for a type that Spark cannot hold.
-    Errors of ``schema_of`` are passed on.
-    """
-    schemas = [spark_schema(schema_of(sample)) for sample in samples if sample.size]
-    if not schemas:
-        raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
-    try:
-        return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
-        raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None
 
 
 def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.formats.json.values import MisfitError, date_of, timestamp_of
+from tidegate.readers.arrow.text_values import date_of, timestamp_of
 
 __all__ = ["NULL_VALUE", "partition_fields", "partition_scalar", "partition_texts"]
 
@@ -33,6 +33,10 @@ _DOUBLE = re.compile(rf"(?:[+-]?(?:NaN|Infinity)|{_DECIMAL.pattern}[fFdD]?)")
 _DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(rf"{_DATE.pattern} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.][0-9])?")
 _TIMESTAMP = pa.timestamp("us", "UTC")
+
+
+class _MisfitError(ValueError):
+    """A text is no value of the type of its column."""
 
 
 def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
@@ -76,7 +80,7 @@ def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scal
     """
     try:
         value = None if text is None else _value(text, field.type)
-    except MisfitError:
+    except _MisfitError:
         raise CorruptDataError(f"{address}: its path has no {field.type} in {field.name!r}") from None
     if value is None and not field.nullable:
         raise CorruptDataError(f"{address}: its path has a null in {field.name!r}, and the schema allows none")
@@ -125,44 +129,50 @@ def _inferred(text: str) -> pa.DataType:
 def _fits(text: str, kind: pa.DataType) -> bool:
     try:
         _value(text, kind)
-    except MisfitError:
+    except _MisfitError:
         return False
     return True
 
 
 def _value(text: str, kind: pa.DataType) -> Any:  # noqa: C901, PLR0911 - one branch a type
-    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType).  Raises MisfitError for a wrong text."""
+    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType).  Raises _MisfitError for a wrong text."""
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return text
     if kinds.is_signed_integer(kind):
         limit = 2 ** (kind.bit_width - 1)
         if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
-            raise MisfitError
+            raise _MisfitError
         return int(text)
     if kinds.is_floating(kind):
         if not _DOUBLE.fullmatch(text):
-            raise MisfitError
+            raise _MisfitError
         return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
     if kinds.is_decimal(kind):
         return _decimal(text, kind)
     if kinds.is_date32(kind):
-        return date_of(text)
+        return _fitting(date_of(text))
     if kinds.is_timestamp(kind) and kind.unit == "us":
-        return timestamp_of(kind.tz is not None, text)
+        return _fitting(timestamp_of(text, has_zone=kind.tz is not None))
     if kinds.is_boolean(kind) and text.lower() in {"true", "false"}:
         return text.lower() == "true"
     if kinds.is_binary(kind):
         return text.encode()
-    raise MisfitError
+    raise _MisfitError
 
 
 def _decimal(text: str, kind: pa.DataType) -> Decimal:
     if not _DECIMAL.fullmatch(text):
-        raise MisfitError
+        raise _MisfitError
     number = Decimal(text)
     if number and number.adjusted() >= kind.precision - kind.scale:
-        raise MisfitError
+        raise _MisfitError
     rounded = number.quantize(Decimal(1).scaleb(-kind.scale), context=Context(prec=2 * MOST_DIGITS))
     if rounded != number:
-        raise MisfitError
+        raise _MisfitError
     return rounded
+
+
+def _fitting(value: int | None) -> int:
+    if value is None:
+        raise _MisfitError
+    return value

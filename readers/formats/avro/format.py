@@ -10,12 +10,13 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from tidegate.readers.arrow.conform import inferred_schema, position_of
+from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
 from tidegate.readers.event_time.seen import SeenTimes, look_at_ends
 from tidegate.readers.formats.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.formats.avro.records import AvroRecords
 from tidegate.readers.formats.decoding import decoding
+from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES
 from tidegate.readers.formats.typed_format import TypedFormat

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import ConnectorError, CorruptDataError
-from tidegate.readers.arrow.conform import check_levels, inferred_schema
+from tidegate.readers.arrow.conform import check_levels
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.formats.guarded.messages import Look
 from tidegate.readers.formats.guarded.process import DecoderCall, DecoderEndedError, decoder
+from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.row_groups import unseen_surveys
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object

@@ -13,10 +13,11 @@ import pyarrow.dataset as pads
 from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.conform import inferred_schema, position_of, spark_schema
+from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.event_time.columns import check_time_type, times_ms
 from tidegate.readers.event_time.seen import path_of
 from tidegate.readers.formats.decoding import decoding
+from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.orc.tail import ColumnStatistics, OrcTail, StripeFooter, read_tail
 from tidegate.readers.formats.orc.values import OrcValues, bounds_of, is_wall_clock, spark_type, zone_shift_s
