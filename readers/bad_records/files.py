@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from tidegate.errors import ConnectorError
+from tidegate.readers.objects.values import WriteFile
 from tidegate.readers.s3.address import S3Address, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["BadRecordFiles", "BadRecordFolder", "WriteFile", "check_location", "digest_of"]
+__all__ = ["BadRecordFiles", "BadRecordFolder", "check_location", "digest_of"]
 
 FILE_BYTES = 16 << 20  # a file is held in memory until it has this size
 
 _TRIAL = "_writable"  # Spark's readers leave out files whose names begin with "_"
-
-WriteFile: TypeAlias = Callable[[str, bytes, int], None]
-"""Writes a file as a whole; takes its name, its bytes and the number of its records."""
 
 
 def check_location(location: str) -> str:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, TypeAlias
 
@@ -24,8 +23,7 @@ from typing_extensions import Self
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
-from tidegate.readers.objects.values import Chunk
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Chunk, WriteFile
 
 __all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode", "refused"]
 
@@ -73,11 +71,6 @@ class BadRecordPolicy:
         """The policy for a survey, which reads only event times: the same rows, but nothing is written."""
         return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
 
-    @property
-    def unwritten(self) -> BadRecordPolicy:
-        """The policy under which the same records become rows, but none is written."""
-        return self if self.path is None else replace(self, mode="DROPMALFORMED", path=None)
-
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a schema that come from the data: all but the two columns of this policy.
 
@@ -91,12 +84,16 @@ class BadRecordPolicy:
                 raise OptionError(f"the column {field.name!r} is of the type {field.type}; it has to be a string")
         return pa.schema([field for field in schema if field.name not in own])
 
-    def of_chunk(self, store: ObjectStore, chunk: Chunk, schema: pa.Schema, *, record: str = "line") -> ChunkRecords:
+    def of_chunk(
+        self, address: str, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None, *, record: str = "line"
+    ) -> ChunkRecords:
         """Return the context manager through which a format reads a chunk as batches of ``schema``.
 
+        address: the address of the object.
+        write: writes the records for ``path``; None: they are only left out.
         record: the name of a record in errors.
         """
-        return ChunkRecords(self, store, chunk, schema, record)
+        return ChunkRecords(self, address, chunk, schema, write, record)
 
 
 def refused(sentence: str) -> BadRecordError:
@@ -123,16 +120,22 @@ class ChunkRecords:
     """
 
     def __init__(
-        self, policy: BadRecordPolicy, store: ObjectStore, chunk: Chunk, schema: pa.Schema, record: str
+        self,
+        policy: BadRecordPolicy,
+        address: str,
+        chunk: Chunk,
+        schema: pa.Schema,
+        write: WriteFile | None,
+        record: str,
     ) -> None:
         self.policy = policy
         self.data_schema = policy.data_schema(schema)
         self.rescues = policy.rescued_column in schema.names
-        self.address = store.address(chunk.key)
+        self.address = address
         self.record = record
         self._files = None
-        if policy.path is not None:
-            self._files = BadRecordFiles(self._name_of(chunk), partial(store.set_aside, policy.path))
+        if policy.path is not None and write is not None:
+            self._files = BadRecordFiles(self._name_of(chunk), write)
         self._schema = schema
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -61,9 +61,6 @@ class TypedFormat(ObjectFormat):
         if times is None:
             return SeenTimes(column, self.unit)
         chunk = Chunk(*obj, 0, obj.size, 0, None, None)
-        records = self.bad_records.of_survey.of_chunk(self.store, chunk, pa.schema([times.field]), record="row")
+        address, schema = self.store.address(obj.key), pa.schema([times.field])
+        records = self.bad_records.of_survey.of_chunk(address, chunk, schema, record="row")
         return SeenTimes(column, times.unit, functools.partial(fitted, records))
-
-    def without_writing(self) -> TypedFormat:
-        """See ObjectFormat.without_writing."""
-        return replace(self, bad_records=self.bad_records.unwritten)

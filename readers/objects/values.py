@@ -9,17 +9,20 @@ give each row exactly once, in any format.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["CHUNK_SCHEMA", "SKIP_CORRUPT", "Chunk", "ChunkSurvey", "ObjectFormat", "S3Object", "TimeRange"]
+__all__ = ["CHUNK_SCHEMA", "SKIP_CORRUPT", "Chunk", "ChunkSurvey", "ObjectFormat", "S3Object", "TimeRange", "WriteFile"]
 
 
 SKIP_CORRUPT = "set ignoreCorruptFiles to true to go on without it"
 """What a user can do about a corrupt object, for errors."""
+
+WriteFile: TypeAlias = Callable[[str, bytes, int], None]
+"""Writes a file of bad records as a whole; takes its name, its bytes and the number of its records."""
 
 
 class S3Object(NamedTuple):
@@ -138,8 +141,10 @@ class ObjectFormat(ABC):
         return None
 
     @abstractmethod
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk, in order, as batches of ``schema`` with a bounded number of bytes.
+
+        write: sets bad records aside, if the options say so; None: these records are left out, and nobody keeps them.
 
         A column of ``schema`` that the object lacks is null.  A column of the object that ``schema`` lacks is left out.
         Called on executors.  Raises what ``survey`` raises.
@@ -154,7 +159,3 @@ class ObjectFormat(ABC):
         """
         del chunks, schema
         return None
-
-    def without_writing(self) -> ObjectFormat:
-        """Return a format that reads the same rows, and writes no bad records."""
-        return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRo
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.metadata import METADATA, metadata_scalar
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
-from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat
+from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat, WriteFile
 from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["S3SplitReader"]
@@ -39,6 +39,7 @@ class S3SplitReader(SplitReader):
     ignore_missing: skip objects that were deleted after discovery.
     ignore_overwritten: skip versions that were overwritten after discovery.
     ignore_corrupt: skip the rest of an object that cannot be decoded.
+    write_bad_records: writes a file of bad records, by name; None: they are not kept.
     """
 
     object_format: ObjectFormat
@@ -51,17 +52,20 @@ class S3SplitReader(SplitReader):
     ignore_missing: bool = False
     ignore_overwritten: bool = False
     ignore_corrupt: bool = False
+    write_bad_records: Callable[[str, bytes], None] | None = None
     _ranges: dict[Chunk, SplitRange] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _set_aside: Counter[SplitRange] = field(default_factory=Counter, init=False, repr=False, compare=False)
+    _files: dict[SplitRange, dict[str, int]] = field(
+        default_factory=lambda: defaultdict(dict), init=False, repr=False, compare=False
+    )
 
     @property
     def bad_records(self) -> Mapping[SplitRange, int]:
-        """How many records of each range were set aside."""
-        return self._set_aside
+        """How many records of each range were set aside; a file that was written twice counts once."""
+        return {wanted: sum(files.values()) for wanted, files in self._files.items()}
 
     def without_writing(self) -> S3SplitReader:
         """Return a reader that writes no bad records."""
-        return replace(self, object_format=self.object_format.without_writing())
+        return replace(self, write_bad_records=None)
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the rows of every chunk; those of small objects share a batch."""
@@ -108,8 +112,9 @@ class S3SplitReader(SplitReader):
         return batches and [self._completed(batch, constants) for batch in batches]
 
     def _read(self, chunk: Chunk, constants: Mapping[str, pa.Scalar]) -> Iterator[pa.RecordBatch]:
+        write = self._write_of(chunk)
         try:
-            for batch in self.object_format.read(chunk, self._data_schema(constants)):
+            for batch in self.object_format.read(chunk, self._data_schema(constants), write):
                 rows = self._completed(batch, constants)
                 yield rows if self.times is None else self.times.kept(rows, chunk.modified_ms)
         except ObjectGoneError as error:
@@ -120,7 +125,17 @@ class S3SplitReader(SplitReader):
             if not self.ignore_corrupt:
                 raise CorruptDataError(f"{error}; {SKIP_CORRUPT}") from error
             _LOG.warning("left out: %s", error)
-        self._set_aside[self._ranges[chunk]] += self.store.take_set_aside()
+
+    def _write_of(self, chunk: Chunk) -> WriteFile | None:
+        keep, files = self.write_bad_records, self._files[self._ranges[chunk]]
+        if keep is None:
+            return None
+
+        def write(name: str, data: bytes, records: int) -> None:
+            keep(name, data)
+            files[name] = records
+
+        return write
 
     def _constants(self, chunk: Chunk) -> dict[str, pa.Scalar]:
         """Return the columns that are constant in a chunk; formats do not see them."""

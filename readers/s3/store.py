@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import ConnectorError, ObjectGoneError, TransientError
-from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -49,7 +48,6 @@ class ObjectStore:
         self.config = config
         self.bucket = bucket
         self._ahead: _Ahead | None = None
-        self._set_aside: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[S3ConnectionConfig, str]]:
         return ObjectStore, (self.config, self.bucket)
@@ -86,20 +84,6 @@ class ObjectStore:
         ahead = self._ahead
         data = None if ahead is None else ahead.take(obj, start, end)
         return self._fetch(obj, start, end) if data is None else data
-
-    def set_aside(self, location: str, name: str, data: bytes, records: int) -> None:
-        """Write a file of bad records to a BadRecordFolder, and count the records.
-
-        Raises the errors of ``BadRecordFolder.write``.
-        """
-        BadRecordFolder(location, self.config).write(name, data)
-        self._set_aside[name] = records
-
-    def take_set_aside(self) -> int:
-        """Return the number of records set aside since the last call.  A file that was written twice counts once."""
-        records = sum(self._set_aside.values())
-        self._set_aside.clear()
-        return records
 
     def open(self, obj: S3Object) -> pa.NativeFile:
         """Return an object as a file; each read requests a range of this very version.

@@ -190,7 +190,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     def _check_place(self) -> None:
         if self.bad_records_path is not None:
-            BadRecordFolder(self.bad_records_path, self.connection).check()
+            self._bad_record_folder.check()
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source.  Raises OptionError without a state location."""
@@ -246,7 +246,12 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             # A later round discovers the new version, but a batch query has no later round.
             ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
             ignore_corrupt=self.ignore_corrupt_files,
+            write_bad_records=None if self.bad_records_path is None else self._bad_record_folder.write,
         )
+
+    @property
+    def _bad_record_folder(self) -> BadRecordFolder:
+        return BadRecordFolder(str(self.bad_records_path), self.connection)
 
     @property
     def _is_stream(self) -> bool:

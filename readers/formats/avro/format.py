@@ -21,7 +21,7 @@ from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.formats.typed_records import fitted
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES
 
 __all__ = ["AvroFormat"]
@@ -82,10 +82,10 @@ class AvroFormat(TypedFormat):
             opened = self._open(obj, whole=obj.size <= WHOLE_BYTES)
             return [self._surveyed(opened, self.seen_times(obj, column), column, *cut) for cut in pairwise(cuts)]
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch has about 1 MiB decompressed, unless a single row is larger."""
         with (
-            self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
+            self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write, record="row") as records,
             self._decoding(chunk.source),
         ):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
 
 __all__ = ["BINARY_FILE_SCHEMA", "MODIFICATION_TIME", "BinaryFileFormat"]
@@ -54,11 +54,12 @@ class BinaryFileFormat(ObjectFormat):
         times = None if column is None else TimeRange(obj.modified_ms, obj.modified_ms)
         return [ChunkSurvey(0, obj.size, 1, times)] if obj.size else []
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the row of an object; its content is fetched only if ``schema`` has it.
 
         Raises CorruptDataError, which names the object, for a content of 2 GiB or more.
         """
+        del write  # no record is bad
         obj = chunk.source
         address = self.store.address(obj.key)
         content = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from tidegate.readers.formats.csv.tokens import CsvTokenizer
 from tidegate.readers.formats.csv.values import converter_of, inferred_type
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["CsvFormat"]
@@ -128,7 +128,7 @@ class CsvFormat(ObjectFormat):
         splits = not self.dialect.multi_line
         return survey_lines(item, None if column is None else look, self.chunk_bytes, splits=splits)
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's CSV reader reads them into ``schema``.
 
         Columns match by the names in the header, or else by position.  A time without a zone is UTC.
@@ -147,7 +147,7 @@ class CsvFormat(ObjectFormat):
         if chunk.end - chunk.start > BLOCK_BYTES:
             blocks = fetched_ahead(blocks)
         batches: CsvBatches | None = None
-        with self.bad_records.of_chunk(self.store, chunk, schema, record=noun) as records:
+        with self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write, record=noun) as records:
             for header, csv_records in blocks:
                 if batches is None:
                     batches = CsvBatches(records, self._names(chunk.key, header))
@@ -229,10 +229,6 @@ class CsvFormat(ObjectFormat):
                     "count: s, ms or us"
                 ) from None
             return text_times(texts, "iso8601")
-
-    def without_writing(self) -> CsvFormat:
-        """See ObjectFormat.without_writing."""
-        return replace(self, bad_records=self.bad_records.unwritten)
 
 
 @functools.lru_cache(maxsize=8)

@@ -73,11 +73,11 @@ def main(calls: int, others: Sequence[int]) -> None:
         while channel.arrives(IDLE_S):
             head, ahead = channel.receive()
             # The parent made the pickle.
-            number, bucket, pickled, most_bytes, busy_s, method, looks = pickle.loads(head)  # noqa: S301
+            number, bucket, pickled, most_bytes, busy_s, method, looks, writes = pickle.loads(head)  # noqa: S301
             watch.most_bytes = most_bytes
             _limit(resource.RLIMIT_DATA, ASKED_FOR * most_bytes)
             asking = _Asking(channel, spare, number, busy_s)
-            results = _made(asking, bucket, pickled, method, looks, ahead)
+            results = _made(asking, bucket, pickled, method, looks, ahead, writes=writes)
             channel.send(_outcome(asking, merged(results) if method == "read" and len(looks) > 1 else results))
 
 
@@ -117,6 +117,9 @@ class _Asking:
             raise AskedInVain
         return answer
 
+    def write(self, name: str, data: bytes, records: int) -> None:
+        self.ask(WRITE, name, records, data=data)
+
     def grant_time(self) -> None:
         """Grant this process ``busy_s`` more seconds of CPU; the system ends it after that."""
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -124,7 +127,7 @@ class _Asking:
 
 
 class _AskedStore(ObjectStore):
-    """A store with the bytes of one object that came with a call; the parent reads all other bytes, and writes.
+    """A store with the bytes of one object that came with a call; the parent reads all other bytes.
 
     number: the index of the look among those of the call.
     """
@@ -141,9 +144,6 @@ class _AskedStore(ObjectStore):
             return ahead if (start, end) == (begin, begin + len(ahead)) else ahead[start - begin : end - begin]
         return self._asking.ask(FETCH, self._number, start, end)
 
-    def set_aside(self, location: str, name: str, data: bytes, records: int) -> None:
-        self._asking.ask(WRITE, location, name, records, data=data)
-
 
 @functools.lru_cache(maxsize=16)
 def _format(pickled: bytes) -> Any:
@@ -151,7 +151,7 @@ def _format(pickled: bytes) -> Any:
 
 
 def _made(
-    asking: _Asking, bucket: str, pickled: bytes, method: str, looks: Sequence[Look], ahead: bytes
+    asking: _Asking, bucket: str, pickled: bytes, method: str, looks: Sequence[Look], ahead: bytes, *, writes: bool
 ) -> Iterator[Any]:
     """Yield the results of a format's method for consecutive objects."""
     at = 0
@@ -159,7 +159,8 @@ def _made(
         store = _AskedStore(asking, bucket, number, look, ahead[at : at + look.size])
         at += look.size
         asking.grant_time()
-        outcome = getattr(replace(_format(pickled), store=store), method)(*look.arguments)
+        writing = (asking.write,) if writes else ()
+        outcome = getattr(replace(_format(pickled), store=store), method)(*look.arguments, *writing)
         if hasattr(outcome, "__next__"):
             yield from outcome
         else:

@@ -19,7 +19,7 @@ from tidegate.readers.formats.guarded.process import DecoderCall, DecoderEndedEr
 from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.row_groups import unseen_surveys
 from tidegate.readers.formats.typed_format import TypedFormat
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
 __all__ = ["GuardedFormat"]
@@ -59,13 +59,13 @@ class GuardedFormat(ObjectFormat):
         surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(obj, obj, column) for obj in objects])
         return surveys
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read; raises OptionError for a schema with too many nested levels for a message."""
         check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
         ahead = self.inner.store.fetch(chunk.source, begin, chunk.size)
         look = Look(chunk.source, (chunk, schema), begin, len(ahead))
-        with closing(self._run("read", [look], ahead, in_turn=False)) as batches:
+        with closing(self._run("read", [look], ahead, write, in_turn=False)) as batches:
             for batch in batches:
                 yield self._batch(batch, schema, chunk)
 
@@ -81,10 +81,6 @@ class GuardedFormat(ObjectFormat):
         except ConnectorError:
             return None  # the caller reads each by itself, to report the right one
         return [self._batch(batch, schema, chunks[0]) for batch in batches]
-
-    def without_writing(self) -> GuardedFormat:
-        """See ObjectFormat.without_writing."""
-        return replace(self, inner=self.inner.without_writing())
 
     def _batch(self, message: bytes, schema: pa.Schema, chunk: Chunk) -> pa.RecordBatch:
         try:
@@ -115,11 +111,11 @@ class GuardedFormat(ObjectFormat):
         raise AssertionError(f"{method} yields nothing")
 
     def _run(
-        self, method: str, looks: Sequence[Look], ahead: bytes, *, in_turn: bool
+        self, method: str, looks: Sequence[Look], ahead: bytes, write: WriteFile | None = None, *, in_turn: bool
     ) -> Generator[bytes, None, list[Any]]:
         """Call a method in a decoder process; errors name the first object."""
         store, address = self.inner.store, self.inner.store.address(looks[0].obj.key)
-        call = DecoderCall(store, self._pickled, OWN_BYTES + self.most_bytes, method, looks, ahead)
+        call = DecoderCall(store, self._pickled, OWN_BYTES + self.most_bytes, method, looks, ahead, write)
         ended = 0
         for fresh in (False, True):
             try:

@@ -42,7 +42,7 @@ GIVEN, IN_VAIN = b"given", b"in vain"
 _SHAPES: dict[str, tuple[type, ...]] = {
     READY: (),
     FETCH: (int, int, int, int),  # the numbers of the call and of the look, and the range
-    WRITE: (int, str, str, int),  # the number of the call, the folder, the file, and the number of records
+    WRITE: (int, str, int),  # the number of the call, the file, and the number of records
     BATCH: (),
     RETURNS: (list,),
     RAISES: (str, str),

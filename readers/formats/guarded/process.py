@@ -37,6 +37,7 @@ from tidegate.readers.formats.guarded.messages import (
     error_of,
     unpacked,
 )
+from tidegate.readers.objects.values import WriteFile
 from tidegate.readers.s3.file import THREADS
 from tidegate.readers.s3.store import ObjectStore
 
@@ -74,12 +75,13 @@ class DecoderEndedError(Exception):
 class DecoderCall(NamedTuple):
     """A call of a format's method, for one or several objects.
 
-    store: reads and writes for the method, also in other threads.
+    store: reads for the method, also in other threads.
     pickled: the format, without its store.
     most_bytes: the maximum memory of the process, in bytes.
     method: the name of the method.
     looks: the objects, each with the arguments of the method.
     ahead: the parts of the objects that come with the call, one after the other.
+    write: writes files of bad records for the method; None: it writes none.
     """
 
     store: ObjectStore
@@ -88,6 +90,7 @@ class DecoderCall(NamedTuple):
     method: str
     looks: Sequence[Look]
     ahead: bytes
+    write: WriteFile | None
 
 
 @dataclass
@@ -172,7 +175,8 @@ class DecoderProcess:
         self.is_usable = False
         self._said_before = os.fstat(self._said.fileno()).st_size
         channel = self._channels[0]
-        order = self._calls, call.store.bucket, call.pickled, call.most_bytes, BUSY_S, call.method, call.looks
+        bounds, writes = (call.most_bytes, BUSY_S), call.write is not None
+        order = self._calls, call.store.bucket, call.pickled, *bounds, call.method, call.looks, writes
         try:
             channel.send(pickle.dumps(order), call.ahead)
             (kind, *rest), data = self._receive(SILENT_S, call.most_bytes)
@@ -281,8 +285,10 @@ class DecoderProcess:
 
 def _asked(call: DecoderCall, kind: str, about: Sequence[Any], data: bytes) -> bytes:
     if kind != FETCH:
-        location, name, records = about
-        call.store.set_aside(location, name, data, records)
+        name, records = about
+        if call.write is None or "/" in name:
+            raise MalformedMessageError(f"it writes {name!r}")
+        call.write(name, data, records)
         return b""
     look, start, end = about
     if end - start > call.most_bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 import pyarrow as pa
@@ -26,7 +26,7 @@ from tidegate.readers.formats.json.values import (
 )
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["JsonFormat"]
@@ -100,7 +100,7 @@ class JsonFormat(ObjectFormat):
 
         return survey_lines(LineObject(self.store, obj), None if column is None else look, self.chunk_bytes)
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
 
         Columns of timestamps, dates, decimals and binary (Base64) parse strings.  A time without a zone is UTC, and a
@@ -113,7 +113,7 @@ class JsonFormat(ObjectFormat):
         Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
-        with self.bad_records.of_chunk(self.store, chunk, schema) as records:
+        with self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write) as records:
             lines = _lines_into(records.data_schema, records.rescues)
             blocks = LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES)
             if chunk.end - chunk.start > BLOCK_BYTES:
@@ -134,13 +134,9 @@ class JsonFormat(ObjectFormat):
                 size += len(block.data)
                 if size > BLOCK_BYTES:
                     return None
-        with self.bad_records.of_chunk(self.store, chunks[0], schema) as records:
+        with self.bad_records.of_chunk(self.store.address(chunks[0].key), chunks[0], schema) as records:
             lines = _lines_into(records.data_schema, records.rescues)
             return lines.plain_batches(records, b"".join(map(_ended, texts)))
-
-    def without_writing(self) -> JsonFormat:
-        """See ObjectFormat.without_writing."""
-        return replace(self, bad_records=self.bad_records.unwritten)
 
 
 def _ended(text: bytes) -> bytes:

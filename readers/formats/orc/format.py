@@ -33,7 +33,7 @@ from tidegate.readers.formats.row_groups import (
 )
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.formats.typed_records import fitted
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.file import ObjectFile
 from tidegate.readers.s3.store import SMALL_BYTES
 
@@ -86,11 +86,11 @@ class OrcFormat(TypedFormat):
             times = [(None, 0)] * len(stripes) if column is None else self._times(opened, column)
             return surveys_of(stripes, times, obj.size, self.chunk_bytes)
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
         with (
             self._opened(chunk.source, whole=chunk.size <= SMALL_BYTES) as opened,
-            self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
+            self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write, record="row") as records,
         ):
             top = [field.name for field in opened.fields]
             named = [position_of(field.name, top) for field in records.data_schema]

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.conform import inferred_schema, position_of, spark_schema
+from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.event_time.columns import check_time_type
 from tidegate.readers.formats.decoding import decoding
+from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.parquet.footer import (
     column_ranges,
     leaf_of,
@@ -37,7 +38,7 @@ from tidegate.readers.formats.row_groups import (
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.formats.typed_records import fitted
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.file import ObjectFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
@@ -93,13 +94,14 @@ class ParquetFormat(TypedFormat):
             times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
             return surveys_of(groups, times, obj.size, self.chunk_bytes)
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
         with self._decoding(chunk.source):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             groups = row_groups(opened.metadata, chunk.size)
             mine = [group for group in groups if chunk.start <= group.start < chunk.end]
-            with self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records:
+            address = self.store.address(chunk.key)
+            with self.bad_records.of_chunk(address, chunk, schema, write, record="row") as records:
                 names = _names(opened.metadata, None if records.rescues else records.data_schema)
                 for group, batch in self._decoded(opened, mine, names):
                     yield from within_bounds(fitted(records, batch, group.start))

@@ -13,7 +13,7 @@ from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, about
 from tidegate.readers.formats.line_objects import LineObject, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead
 from tidegate.readers.formats.row_groups import within_bounds
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.plain_text import UTF_8, unified, utf8
 from tidegate.readers.s3.store import ObjectStore
 
@@ -62,7 +62,7 @@ class TextFormat(ObjectFormat):
             return [ChunkSurvey(0, obj.size, 1, None)] if obj.size else []
         return survey_lines(LineObject(self.store, obj), None, self.chunk_bytes)
 
-    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a chunk, or the object, as the one column of ``schema``, whatever its name.
 
         A batch holds at most 8 MiB, unless a single row is larger.
@@ -70,6 +70,7 @@ class TextFormat(ObjectFormat):
         Raises CorruptDataError, which names the object, for a line of more than 256 MiB or a row of 2 GiB.  Raises
         OptionError unless ``schema`` has one column of strings, or none.
         """
+        del write  # no record is bad
         if len(schema) > 1 or not all(pa.types.is_string(field.type) for field in schema):
             columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
             raise OptionError(f"text has one column, of strings, and not {columns}")

@@ -53,7 +53,7 @@ class Store(ObjectFormat):
     def infer(self, samples):
         raise AssertionError("discovery was told the columns")
 
-    def read(self, chunk, schema):
+    def read(self, chunk, schema, write=None):
         raise AssertionError("discovery reads no rows")
 
     def survey(self, obj, column):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.refusals import TO_CONTINUE
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.memory import Memory, chunk_of, writing_to
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 
@@ -19,7 +19,8 @@ SCHEMA = pa.schema([("_corrupt_record", pa.string()), ("i", pa.int64()), ("rest"
 def told(policy, schema=SCHEMA):
     """Take a good record, a misfit, a malformed record and surplus; return the rows that are kept."""
     memory = Memory(b"")
-    with policy.of_chunk(memory, chunk_of(memory.object, 0, 0), schema) as records:
+    write = writing_to(policy.path)
+    with policy.of_chunk("a/b.json", chunk_of(memory.object, 0, 0), schema, write) as records:
         batch = records.begin_batch()
         batch.good()
         kept = [
@@ -87,7 +88,8 @@ def test_bad_records_are_in_files_also_when_the_rest_of_the_object_is_corrupt(tm
     memory = Memory(b"")
 
     def read(error):
-        with policy.of_chunk(memory, chunk_of(memory.object, 1, 2), NOTHING_RESCUED) as records:
+        write = writing_to(str(tmp_path))
+        with policy.of_chunk("a/b.json", chunk_of(memory.object, 1, 2), NOTHING_RESCUED, write) as records:
             records.begin_batch().take(1, b"\xff", "is bad", malformed=True)
             raise error
 
@@ -105,6 +107,7 @@ def test_each_version_of_a_chunk_has_files_of_its_own_and_whoever_repeats_it_wri
     memory = Memory(b"")
     chunk = chunk_of(memory.object, 1, 2)
     for repeated in (chunk, chunk, chunk._replace(start=0), chunk._replace(etag="other")):
-        with BadRecordPolicy(path=str(tmp_path)).of_chunk(memory, repeated, NOTHING_RESCUED) as records:
+        policy, write = BadRecordPolicy(path=str(tmp_path)), writing_to(str(tmp_path))
+        with policy.of_chunk("a/b.json", repeated, NOTHING_RESCUED, write) as records:
             records.begin_batch().take(1, b"\xff", "is bad", malformed=True)
     assert len([*tmp_path.iterdir()]) == 3

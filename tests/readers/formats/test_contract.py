@@ -16,6 +16,7 @@ from tests.readers.formats.contract import CASES, GONE, UTC_US, Case, Stored, ro
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays
 from tests.support.objects.lab import chunk, read
+from tests.support.objects.memory import writing_to
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -379,7 +380,8 @@ def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
     number, corrupt = pa.field("c", pa.int64()), pa.field("_corrupt_record", pa.string())
 
     def rows(*fields: pa.Field, **options: Any) -> list[dict]:
-        return read(case.made(store, **options), store.listed(), pa.schema(fields)).to_pylist()
+        write = writing_to(options.get("bad_records_path"))
+        return read(case.made(store, **options), store.listed(), pa.schema(fields), write=write).to_pylist()
 
     with pytest.raises(BadRecordError, match=f"s3://data/x.*'c'.*{TO_CONTINUE}$"):
         rows(number)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays, fields
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.memory import Memory, chunk_of, writing_to
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import conform as conform_module
 from tidegate.readers.arrow.conform import conform, conform_each, surplus_of
@@ -25,8 +25,8 @@ REST = pa.field("rest", pa.string())
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema, policy: BadRecordPolicy) -> list[dict]:
-    memory = Memory(b"")
-    with policy.of_chunk(memory, chunk_of(memory.object, 0, 0), schema, record="row") as records:
+    obj, write = Memory(b"").object, writing_to(policy.path)
+    with policy.of_chunk(obj.key, chunk_of(obj, 0, 0), schema, write, record="row") as records:
         rows = fitted(records, batch, 4)
     assert rows.schema.equals(schema)
     rows.validate(full=True)

@@ -34,7 +34,7 @@ class Made(ObjectFormat):
     def survey(self, obj, column):
         raise AssertionError("a reader is told the chunks")
 
-    def read(self, chunk, schema):
+    def read(self, chunk, schema, write=None):
         self.asked = schema
         for step in self.objects[chunk.key]:
             if isinstance(step, Exception):

@@ -7,7 +7,7 @@ import hashlib
 import pyarrow as pa
 
 from tests.servers.test_s3 import lay_down
-from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object
+from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 
@@ -51,5 +51,12 @@ def chunk(found: S3Object, start: int = 0, end: int | None = None) -> Chunk:
     return Chunk(*found, start, found.size if end is None else end, 1, None, None)
 
 
-def read(made: ObjectFormat, found: S3Object, schema: pa.Schema, start: int = 0, end: int | None = None) -> pa.Table:
-    return pa.Table.from_batches(made.read(chunk(found, start, end), schema), schema)
+def read(
+    made: ObjectFormat,
+    found: S3Object,
+    schema: pa.Schema,
+    start: int = 0,
+    end: int | None = None,
+    write: WriteFile | None = None,
+) -> pa.Table:
+    return pa.Table.from_batches(made.read(chunk(found, start, end), schema, write), schema)

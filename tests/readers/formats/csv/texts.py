@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tests.support.objects.memory import Memory, read_all
+from tests.support.objects.memory import Memory, read_all, writing_to
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.dialect import CsvDialect
@@ -25,7 +25,8 @@ def read(text: bytes, schema: pa.Schema, key: str = "x.csv", chunk_bytes: int = 
     fields.setdefault("columns", GivenColumns(tuple(schema.names)))
     memory = Memory(text, key)
     made = CsvFormat(memory, None, CsvDialect(**given), chunk_bytes=chunk_bytes, **fields)
-    return [tuple(row.values()) for row in read_all(made, memory.object, schema)]
+    write = writing_to(made.bad_records.path)
+    return [tuple(row.values()) for row in read_all(made, memory.object, schema, write)]
 
 
 def null_for_empty(rows) -> list[tuple]:

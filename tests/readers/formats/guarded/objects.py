@@ -18,15 +18,11 @@ class Objects(InMemory):
         super().__init__(b"")
         self.contents = {key: content.encode() for key, content in contents.items()}
         self.gone: tuple[int, int] | None = None
-        self.written: list[tuple[str, str, bytes, int]] = []
 
     def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
         if (start, end) == self.gone:
             raise ObjectGoneError("it is gone", overwritten=True)
         return self.contents[obj.key][start:end]
-
-    def set_aside(self, location, name, data, records):
-        self.written.append((location, name, data, records))
 
     def listed(self, key: str) -> S3Object:
         return S3Object(key, len(self.contents[key]), "", 0)

@@ -123,7 +123,7 @@ def test_a_process_that_takes_nothing_is_given_up_after_a_while():
     with mock.patch.object(decoder_process, "SILENT_S", 1):
         process = decoder_process.DecoderProcess()
         os.kill(process._process.pid, signal.SIGSTOP)
-        call = DecoderCall(Objects(), b"", MOST_BYTES, "read", [], bytes(8 << 20))
+        call = DecoderCall(Objects(), b"", MOST_BYTES, "read", [], bytes(8 << 20), None)
         with pytest.raises(DecoderEndedError, match=r"^no answer for 1 s$"):
             next(process.run(call))
         process.close()
@@ -193,19 +193,19 @@ def discovery_of(store: Objects, **options) -> ObjectDiscovery:
     )
 
 
-def test_bad_records_are_written_by_the_store_of_the_caller():
+def test_bad_records_are_written_by_the_caller():
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a": ["1", "x"]}), sink)
     content = sink.getvalue().to_pybytes()
     store = Objects()
     store.contents["x"] = content
     made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
-    rows = read(made, store.listed("x"), pa.schema([("a", pa.int64())]))
-    assert rows.to_pylist() == [{"a": 1}]
-    [(location, _, data, records)] = store.written
-    assert (location, data.count(b"\n"), records) == ("s3://bad/records", 1, 1)
-    assert read(made.without_writing(), store.listed("x"), pa.schema([("a", pa.int64())])) == rows
-    assert len(store.written) == 1
+    schema, written = pa.schema([("a", pa.int64())]), []
+    rows = [*made.read(store.chunk("x"), schema, lambda *file: written.append(file))]
+    assert [row for batch in rows for row in batch.to_pylist()] == [{"a": 1}]
+    [(_, data, records)] = written
+    assert (data.count(b"\n"), records) == (1, 1)
+    assert [*made.read(store.chunk("x"), schema)] == rows
 
 
 def test_a_bound_without_bound_limits_nothing():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers.formats.refusals import TO_CONTINUE
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.memory import Memory, chunk_of, writing_to
 from tidegate.errors import BadRecordError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.json import lines as json_lines
@@ -49,7 +49,7 @@ def read(content: bytes, schema: pa.Schema, policy: BadRecordPolicy) -> list[dic
     memory = Memory(content)
     made = JsonFormat(memory, bad_records=policy)
     rows = []
-    for batch in made.read(chunk_of(memory.object, 0, len(content)), schema):
+    for batch in made.read(chunk_of(memory.object, 0, len(content)), schema, writing_to(policy.path)):
         assert batch.schema.equals(schema)
         batch.validate(full=True)
         rows += batch.to_pylist()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.objects.memory import writing_to
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.objects.values import Chunk, S3Object
@@ -54,7 +55,7 @@ def both(bodies: list[bytes], policy: BadRecordPolicy = FAIL, schema: pa.Schema 
     batches = made.read_together(store.chunks(), schema)
     together = None if batches is None else pa.Table.from_batches(batches, schema)
     return together, lambda: pa.Table.from_batches(
-        [batch for chunk in store.chunks() for batch in made.read(chunk, schema)], schema
+        [batch for chunk in store.chunks() for batch in made.read(chunk, schema, writing_to(policy.path))], schema
     )
 
 
