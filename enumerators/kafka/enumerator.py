@@ -17,6 +17,7 @@ from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
+from tidegate.enumerators.kafka.take_over import recreated_since
 from tidegate.enumerators.kafka.topics import KnownTopics
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError, UnknownPartitionError
 from tidegate.readers.event_time.records import RecordTimes
@@ -71,6 +72,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
         self._cluster_id = stored.cluster_id
         self._topics = KnownTopics(stored.topics)
+        self._taken_over_ms = stored.taken_over_ms
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times, wall_clock=self.wall_clock)
@@ -117,8 +119,16 @@ class KafkaEnumerator(SplitEnumerator):
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
+        self._check_repeated(partition, wanted)
         topic_id = self._topics.ids.get(partition.topic)
         return KafkaDetails(int(self.wall_clock() * 1000), topic_id, self._topics.epoch(partition))
+
+    def _check_repeated(self, partition: TopicPartition, wanted: SplitRange) -> None:
+        """Raise DataLossError if a batch that the built-in source planned is to be repeated with another topic."""
+        if self._taken_over_ms is None or not self._fail_on_data_loss:
+            return
+        for found in recreated_since(self._taken_over_ms, {partition: wanted.end}, self._client).values():
+            raise DataLossError(f"split {wanted.split_id!r} is wanted up to position {wanted.end}, but {found.reason}")
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
         """Return the partitions that no longer exist, if data loss is accepted: they never come back."""
@@ -176,9 +186,13 @@ class KafkaEnumerator(SplitEnumerator):
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Compare the ids of topics, and leader epochs that have changed."""
         self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
+        by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
+        if (taken_over_ms := self._taken_over_ms) is not None:
+            found = self._asked(lambda: recreated_since(taken_over_ms, by_partition, self._client))
+            self._taken_over_ms = None
+            return {partition.split_id: divergence for partition, divergence in found.items()}
         if self._topics.is_settled:
             return {}
-        by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
         divergences = self._asked(
             lambda: self._topics.divergences(
                 by_partition, self._begins, self._client.topic_ids, self._client.epoch_ends
@@ -271,7 +285,7 @@ class KafkaEnumerator(SplitEnumerator):
     def snapshot(self) -> Json | None:
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
-        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
+        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot(), self._taken_over_ms).to_json()
 
     def own_progress(self, positions: Positions, ends: Positions) -> Json:
         """Return what dashboards of Spark's built-in source look at."""

@@ -23,6 +23,7 @@ __all__ = ["KafkaSnapshot"]
 class _Shape(TypedDict):
     cluster: NotRequired[str]
     eventTimeUnit: NotRequired[TimeUnit]
+    takenOver: NotRequired[int]
     topics: NotRequired[dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]]
 
 
@@ -36,11 +37,14 @@ class KafkaSnapshot:
     cluster_id: the id of the cluster to which the offsets belong; None: unknown.
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
     topics: the snapshot of ``KnownTopics``.
+    taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
+        not, or the topics were compared with that time.
     """
 
     cluster_id: str | None = None
     event_time_unit: TimeUnit | None = None
     topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    taken_over_ms: int | None = None
 
     @classmethod
     def from_json(cls, state: Json | None) -> KafkaSnapshot:
@@ -48,11 +52,16 @@ class KafkaSnapshot:
         if state is None:
             return cls()
         checked(state, _SHAPE)
-        return cls(state.get("cluster"), state.get("eventTimeUnit"), state.get("topics", {}))
+        return cls(state.get("cluster"), state.get("eventTimeUnit"), state.get("topics", {}), state.get("takenOver"))
 
     def to_json(self) -> Json | None:
         """Return the JSON; None: there is nothing to store."""
-        noted = {"cluster": self.cluster_id, "eventTimeUnit": self.event_time_unit, "topics": self.topics or None}
+        noted = {
+            "cluster": self.cluster_id,
+            "eventTimeUnit": self.event_time_unit,
+            "takenOver": self.taken_over_ms,
+            "topics": self.topics or None,
+        }
         return {name: value for name, value in noted.items() if value is not None} or None
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:

@@ -98,6 +98,13 @@ class KafkaQuery:
         source = None if logged is None else logged.by_place.get(place)
         return None if source is None else Offset.recognized(source.value)
 
+    def planned_ms(self, number: int) -> int | None:
+        """Return when Spark planned a batch, in ms since the epoch; None: the checkpoint does not tell."""
+        logged = self.logs.offsets(number)
+        notes = None if logged is None else _json(logged.header[-1])
+        at_ms = notes.get("batchTimestampMs") if isinstance(notes, dict) else None
+        return at_ms if type(at_ms) is int else None
+
     def _offset_in(self, logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:
         source = None if logged is None else logged.by_place.get(place)
         return None if source is None else self._read(source.value)
@@ -139,11 +146,16 @@ class KafkaQuery:
         stored = self.folder.within("sources").within(str(place)).read("0")
         if stored is None:
             return None
-        text = stored.data.decode(errors="replace")
-        try:
-            return json.loads(text[text.index("{") :])
-        except ValueError:
-            return None
+        _, brace, rest = stored.data.decode(errors="replace").partition("{")
+        return _json(brace + rest)
+
+
+def _json(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return None
+    return value
 
 
 def _is(name: str) -> bool:

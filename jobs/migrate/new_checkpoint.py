@@ -15,6 +15,7 @@ from dataclasses import replace
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.kafka.built_in import positions_in
+from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import CheckpointError, ConnectorError, OptionError
 from tidegate.jobs.migrate.kafka_query import KafkaQuery
@@ -80,7 +81,9 @@ def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:
         starts = {split: begins.get(split, 0) for split in positions}
     else:
         starts = {}  # Spark never goes back to the batch before this one
-    return json.dumps(Offset(KafkaSource.connector, Progress(positions), starts).to_json(), separators=(",", ":"))
+    snapshot = KafkaSnapshot(taken_over_ms=query.planned_ms(number)).to_json()
+    offset = Offset(KafkaSource.connector, Progress(positions), starts, snapshot)
+    return json.dumps(offset.to_json(), separators=(",", ":"))
 
 
 def _check_way_back(query: KafkaQuery, number: int, place: int) -> None:

@@ -148,6 +148,40 @@ def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_g
     assert run(topic, other).drain(last)[0] == []
 
 
+def taken_over(topic, position, planned_ms):
+    """Return the offset that `tidegate migrate` makes of one of Spark's built-in source."""
+    return {
+        "v": 1,
+        "source": "kafka",
+        "positions": {f"{topic}-0": position},
+        "enumerator": {"takenOver": planned_ms},
+    }
+
+
+@pytest.mark.parametrize("count", [15, 10])
+def test_a_topic_that_was_created_anew_before_it_was_taken_over_is_told_by_the_times_of_its_records(kafka, run, count):
+    topic = new_topic(kafka, 10)
+    before, end = (taken_over(topic, position, OLD + 20_000) for position in (5, 10))
+    create_anew(kafka, topic, count)
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* recreated"):
+        run(topic).latest_offset(end)
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' is wanted up to position 10, but the topic .* recreated"):
+        run(topic).tasks(before, end)  # the batch that the built-in source did not finish
+    records, last = run(topic, fail_on_data_loss=False).drain(end)
+    assert [offset for *_, offset, _ in records] == [*range(count)]
+    assert "takenOver" not in last["enumerator"]
+    assert run(topic).drain(last)[0] == []
+
+
+def test_a_topic_that_is_the_same_when_it_is_taken_over_goes_on_though_its_first_record_has_a_wrong_time(kafka, run):
+    topic = new_topic(kafka)
+    fill(kafka, topic, 1, NEW)
+    fill(kafka, topic, 12)
+    records, last = run(topic).drain(taken_over(topic, 10, OLD + 20_000))
+    assert [offset for *_, offset, _ in records] == [10, 11, 12]
+    assert "takenOver" not in last["enumerator"]
+
+
 def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):
     topic = new_topic(kafka, 10)
     strict, lenient = (run(topic, discovery_interval_s=3600, fail_on_data_loss=strict) for strict in (True, False))

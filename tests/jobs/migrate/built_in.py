@@ -21,7 +21,7 @@ def write_checkpoint(folder, begins, batches, committed, version=1):
         lines = [
             f"{place}:" * names_places + ("-" if source is None else json.dumps(source)) for place, source in places
         ]
-        header = [f"v{1 + names_places}", '{"batchWatermarkMs":7}']
+        header = [f"v{1 + names_places}", json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 1000 + number})]
         write(folder / "offsets" / str(number), "\n".join([*header, *lines]).encode())
         if number < committed:
             write(folder / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":7}')
