@@ -9,8 +9,7 @@
         def harness(self, database):
             return partial(OutboxHarness, database)
 
-The same without pytest: ``check_connector``, ``tidegate conformance mypkg:OutboxHarness``, and a function for
-each rule, such as ``check_rows_come_once_and_in_order``.
+The same without pytest: ``check_connector``, and ``tidegate conformance mypkg:OutboxHarness``.
 """
 
 from __future__ import annotations
@@ -66,22 +65,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, or the check of a rule, when it is first used (PEP 562)."""
-    if name in __all__:
-        value = getattr(import_module(f"tidegate.conformance.{_HOMES.get(name, 'harness')}"), name)
-    else:
-        value = _checks().get(name) if name.startswith("check_") else None
-        if value is None:
-            raise AttributeError(f"module 'tidegate.conformance' has no attribute {name!r}")
-    globals()[name] = value
+    """Import a public name when it is first used (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tidegate.conformance' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"tidegate.conformance.{_HOMES.get(name, 'harness')}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_checks()})
-
-
-def _checks() -> dict[str, Any]:
-    from tidegate.conformance.rules import all_rules
-
-    return {rule.test.__name__: rule.check for rule in all_rules()}
+    return sorted({*globals(), *__all__})

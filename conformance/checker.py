@@ -10,7 +10,6 @@ from functools import partial
 from tidegate.conformance.errors import (
     ConformanceError,
     NotApplicableError,
-    NotExercisedError,
     SkippedError,
     UndiscoveredError,
     WaitedError,
@@ -27,7 +26,7 @@ from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 
-__all__ = ["SHORT_PATIENCE_S", "check_connector", "checked_exemptions", "enforce", "judge"]
+__all__ = ["SHORT_PATIENCE_S", "check_connector", "checked_exemptions", "judge"]
 
 SHORT_PATIENCE_S = PATIENCE_S / 10
 """How long a rule waits for an event after another rule has waited in vain: most wait for the same."""
@@ -75,15 +74,6 @@ def checked_exemptions(exempt: Mapping[str, str]) -> dict[str, str]:
             raise OptionError(f"{rule_named(name).id} is exempt without a reason")
         rule_named(name)
     return dict(exempt)
-
-
-def enforce(checked: Rule, harness: HarnessFactory) -> None:
-    """Check one rule.  Raises ConformanceError if it is broken; returns if it holds, or is skipped."""
-    verdict = judge(checked, harness)
-    if verdict.status is Status.NOT_EXERCISED:
-        raise NotExercisedError(verdict.explained())
-    if not verdict.status.good:
-        raise ConformanceError(verdict.explained())
 
 
 def judge(

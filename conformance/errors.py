@@ -5,7 +5,6 @@ from __future__ import annotations
 __all__ = [
     "ConformanceError",
     "NotApplicableError",
-    "NotExercisedError",
     "SkippedError",
     "UndiscoveredError",
     "WaitedError",
@@ -22,10 +21,6 @@ class WaitedError(ConformanceError):
 
 class UndiscoveredError(WaitedError):
     """An enumerator does not find rows that were written, so that nothing can be tested."""
-
-
-class NotExercisedError(ConformanceError):
-    """A rule passed, but nothing was tested."""
 
 
 class SkippedError(Exception):

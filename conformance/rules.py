@@ -1,18 +1,21 @@
 """The rules as data: each with its test, its purpose, and hints for a failure.
 
-The documentation, the report, the command line and the table of mutants are generated from them.
+The documentation, the report, the command line and the table of mutants are made from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from configparser import ConfigParser
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.harness import HarnessFactory
 from tidegate.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,13 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AREAS",
-    "Check",
     "Level",
     "Rule",
     "Test",
     "Tier",
-    "add_rule",
     "all_rules",
+    "rule",
     "rule_named",
     "rules_of",
     "tier_named",
@@ -64,7 +66,7 @@ class Tier(Enum):
 
 
 Test: TypeAlias = Callable[["Lab"], None]
-Check: TypeAlias = Callable[[HarnessFactory], None]
+_TEXTS = Path(__file__).with_name("rules.ini")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,12 @@ class Rule:
     purpose: the failure without it.
     tested: how it is tested.
     passes: the condition for passing.
-    needs: abilities; without one it is skipped.
-    waits: whether it waits for rows, which a broken connector never finds; rules that do not wait come first.
-    witness: events that must have been seen, or nothing was tested (Beam: "completed vacuously").
     look_at: hints for a failure, most likely first.
     source: of the rule.
     test: looks at one connector in a lab; raises ConformanceError.
+    needs: abilities; without one it is skipped.
+    witness: events that must have been seen, or nothing was tested (Beam: "completed vacuously").
+    waits: whether it waits for rows, which a broken connector never finds; rules that do not wait come first.
     """
 
     id: str
@@ -92,22 +94,16 @@ class Rule:
     tested: str
     passes: str
     look_at: tuple[str, ...]
+    source: str
     test: Test
     needs: frozenset[Ability] = frozenset()
     witness: tuple[str, ...] = ()
-    source: str = ""
     waits: bool = True
 
     @property
     def area(self) -> str:
         """The first part of the id."""
         return self.id.partition("-")[0]
-
-    @property
-    def check(self) -> Check:
-        """The function that tests it without pytest: takes a harness, raises ConformanceError."""
-        check: Check = getattr(import_module(self.test.__module__), self.test.__name__)
-        return check
 
     @property
     def order(self) -> tuple[int, int]:
@@ -126,18 +122,51 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def add_rule(added: Rule) -> None:
-    """Add a rule.  Raises OptionError for an id that is taken or of no known area."""
-    area, _, number = added.id.partition("-")
-    if added.id in _RULES or area not in AREAS or not number.isdecimal() or number[0] == "0":
-        raise OptionError(f"{added.id!r} is taken, or is no area and number such as READ-1")
-    _RULES[added.id] = added
+def rule(
+    name: str,
+    *,
+    tier: Tier = Tier.CONTRACT,
+    needs: Iterable[Ability] = (),
+    witness: Iterable[str] = (),
+    waits: bool = True,
+) -> Callable[[Test], Test]:
+    """Declare a function as the test of a rule, whose text is in ``rules.ini``.  Raises KeyError if it has none."""
+
+    def add(test: Test) -> Test:
+        text = {key: " ".join(value.split()) for key, value in _texts()[name].items()}
+        _RULES[name] = Rule(
+            name,
+            text["title"],
+            Level[text.get("level", "MUST")],
+            tier,
+            text["purpose"],
+            text["tested"],
+            text["passes"],
+            tuple(_texts()[name]["look at"].strip().splitlines()),
+            text["source"],
+            test,
+            frozenset(needs),
+            tuple(witness),
+            waits,
+        )
+        return test
+
+    return add
+
+
+@cache
+def _texts() -> ConfigParser:
+    texts = ConfigParser(interpolation=None)
+    texts.read_string(_TEXTS.read_text(encoding="utf-8"))
+    return texts
 
 
 def all_rules() -> list[Rule]:
     """Return every rule, by area and number."""
-    import_module("tidegate.conformance.checks")  # the import declares the rules
+    from tidegate.conformance import checks
 
+    for module in walk_packages(checks.__path__, f"{checks.__name__}."):
+        import_module(module.name)  # which declares its rules
     return sorted(_RULES.values(), key=lambda member: member.order)
 
 

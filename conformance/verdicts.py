@@ -94,7 +94,7 @@ class Verdict:
             hints = "".join(f"\n  - {hint}" for hint in self.look_at)
             parts.append(f"Look at:{hints}")
             parts.append(f"The rule ({self.rule.level.name}): {self.rule.purpose}")
-            parts.append(f"To check it alone: from tidegate.conformance import {self.rule.test.__name__}")
+            parts.append(f"To check it alone: --rule {self.rule.id}, or check_connector(..., only=[{self.rule.id!r}])")
         return "\n\n".join(part for part in parts if part)
 
 

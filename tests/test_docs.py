@@ -84,7 +84,7 @@ def modules():
 
 def test_every_page_that_a_module_names_exists_and_has_the_numbered_rules():
     named = [(path.name, page) for path, text in modules().items() for page in re.findall(r"docs/[\w-]+\.md", text)]
-    assert len(named) > 10
+    assert len(named) > 5
     assert [(module, page) for module, page in named if not (ROOT / page).exists()] == []
     rules = r"[Rr]ules?\b[^.]*?``(docs/[\w-]+\.md)``"
     of_rules = [(path.name, page) for path, text in modules().items() for page in re.findall(rules, text)]

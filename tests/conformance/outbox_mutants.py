@@ -89,7 +89,6 @@ MISTAKES = [
     ),
     Mistake("later shards begin at their end, too", "SPLIT-2", "at_end = first and ", "at_end = "),
     Mistake("rows are fetched by one page", "READ-5", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY id LIMIT 10000"'),
-    Mistake("the size of a batch is not set back", "READ-29", "rows, size = [], 0\n", "rows = []\n"),
     Mistake("rows come by their times", "READ-18", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY at_ms"'),
     Mistake("errors of SQLite come through", "LIFE-19", "except sqlite3.Error as", "except ZeroDivisionError as"),
 ]

@@ -41,6 +41,7 @@ def small_rule(name, test=holds, *, level=Level.MUST, tier=Tier.CONTRACT, needs=
         "It is tried.",
         "It works.",
         ("the cable",),
+        "a book",
         test,
         frozenset(needs),
         tuple(witness),

@@ -14,8 +14,8 @@ from tests.conformance.mutants.mutant import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance import checker
 from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.checker import check_connector, enforce, judge
-from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
+from tidegate.conformance.checker import check_connector, judge
+from tidegate.conformance.errors import ConformanceError, SkippedError
 from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness
@@ -47,7 +47,7 @@ def test_a_broken_rule_tells_what_was_done_what_to_look_at_and_how_to_try_it_alo
     for part in ("READ-1 the title of READ-1: failed", "row 0#7 is missing", "1. split 0: create", "- the cable"):
         assert part in explained
     assert "The rule (MUST): The purpose of READ-1." in explained
-    assert "from tidegate.conformance import breaks" in explained
+    assert "check_connector(..., only=['READ-1'])" in explained
     assert "Traceback" not in explained
 
 
@@ -293,14 +293,6 @@ def test_an_interruption_of_whoever_waits_for_the_rule_passes():
     release.set()
 
 
-def test_a_check_raises_what_is_wrong():
-    with pytest.raises(ConformanceError, match="row 0#7 is missing"):
-        enforce(small_rule("READ-1", breaks), SmallHarness)
-    with pytest.raises(NotExercisedError, match="a pause was never observed"):
-        enforce(small_rule("READ-1", witness=("a pause",)), SmallHarness)
-    enforce(small_rule("READ-1", breaks, needs={Ability.HOLES}), SmallHarness)
-
-
 def test_a_connector_is_checked_by_all_rules_of_the_tiers(small_rules):
     seen = []
     report = check_connector(SmallHarness, tiers=[Tier.CONTRACT], on_verdict=seen.append)
@@ -416,6 +408,6 @@ def test_the_first_verdict_does_not_wait_for_pandas():
 def test_a_report_is_sorted_by_area_though_quick_rules_are_checked_first():
     checked = []
     note = lambda verdict: checked.append(verdict.rule.id)  # noqa: E731
-    report = check_connector(MemoryHarness, only=["SPLIT-4", "LIFE-13"], on_verdict=note)
-    assert checked == ["LIFE-13", "SPLIT-4"]
-    assert [verdict.rule.id for verdict in report] == ["SPLIT-4", "LIFE-13"]
+    report = check_connector(MemoryHarness, only=["SPLIT-4", "LIFE-4"], on_verdict=note)
+    assert checked == ["LIFE-4", "SPLIT-4"]
+    assert [verdict.rule.id for verdict in report] == ["SPLIT-4", "LIFE-4"]

@@ -8,9 +8,6 @@ def test_the_page_of_the_rules_is_up_to_date():
     assert PAGE.read_text(encoding="utf-8") == rules_page(), f"docs/conformance-rules.md is stale: run {COMMAND}"
 
 
-def test_every_rule_is_on_the_page_and_its_link_leads_there():
-    page = rules_page()
-    headings = re.findall(r"^### (.*)$", page, re.MULTILINE)
+def test_every_rule_is_on_the_page():
+    headings = re.findall(r"^### (.*)$", rules_page(), re.MULTILINE)
     assert headings == [f"{rule.id}: {rule.title}" for rule in all_rules()]
-    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    assert set(re.findall(r"\]\(#([^)]*)\)", page)) == anchors

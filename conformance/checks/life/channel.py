@@ -7,13 +7,11 @@ from datetime import timedelta
 
 from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.lab.spark.planner import Told, told_by_readers
+from tidegate.conformance.rules import rule
 from tidegate.readers.contract import SupportsEventTimes
-
-__all__ = ["check_source_events_reach_the_coordinator_and_end_with_the_query"]
 
 _ROWS = 5
 
@@ -22,20 +20,8 @@ def _disordered() -> BoundedOutOfOrdernessWatermarks:
     return BoundedOutOfOrdernessWatermarks(timedelta(seconds=1))
 
 
-@rule(
-    "LIFE-20",
-    "source events reach the coordinator, nobody else is heard, and nothing is left",
-    purpose="Events that do not arrive cost a second reading. A stranger's event could close windows too early. "
-    "If the port stays open, every query adds another one.",
-    tested="Another process plans and reads a stream with watermark generators, as Spark does. Then somebody without "
-    "the token sends an event, and the stream is stopped.",
-    passes="Readers report all rows, so that the planner reads none. The event without the token is refused. After "
-    "the stop, the port is closed, and the channel's threads have ended.",
-    look_at=("a read_timed() that does not end", "a reader that ends threads or sockets of its worker"),
-    source="docs/watermarks.md: How it works; FLIP-27: SourceEvent",
-)
-def check_source_events_reach_the_coordinator_and_end_with_the_query(lab: Lab) -> None:
-    """Listen to the readers of a stream."""
+@rule("LIFE-20")
+def source_events_reach_the_coordinator_and_end_with_the_query(lab: Lab) -> None:
     lab.split(*after(*range(_ROWS)))
     source = lab.source()
     reader = source.reader(None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,80 +10,27 @@ from typing import Any
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Positions, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.resources import acts
-from tidegate.conformance.rules import Level
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import (
     SplitEnumerator,
     SupportsClock,
     SupportsCommit,
     SupportsCost,
     SupportsDetails,
-    SupportsMetrics,
 )
 from tidegate.readers.contract import ReadTask
 
-__all__ = [
-    "check_commit_may_be_repeated",
-    "check_costs_add_up",
-    "check_details_lead_to_the_same_rows",
-    "check_metrics_have_names_of_spark",
-    "check_the_clock_is_of_this_time",
-]
-
-_MOST_METRICS = 20
 _DAY_S = 86_400
 _AT_ONCE_S = 0.5
 
 
-@rule(
-    "LIFE-14",
-    "metrics are few numbers with the names of Spark",
-    level=Level.SHOULD,
-    purpose="Metrics are in every progress of the query. Dashboards do not find other names and types.",
-    tested="metrics() is called before and after discovery.",
-    passes=f"There are at most {_MOST_METRICS} metrics. Each has a name in camelCase and an int. metrics() does not "
-    "ask the source.",
-    look_at=("NumPy numbers, floats and booleans", "names with underscores", "a metric for each split: add them up"),
-    source="SupportsMetrics.metrics",
-)
-def check_metrics_have_names_of_spark(lab: Lab) -> None:
-    """Look at metrics."""
-    enumerator = _opened(lab)
-    if not isinstance(enumerator, SupportsMetrics):
-        raise _lacks(enumerator, SupportsMetrics.__name__)
-    looked = [("before discover()", enumerator.metrics())]
-    lab.discovered(enumerator)
-    looked.append(("after discover()", _quietly(lab, "metrics()", enumerator.metrics)))
-    for when, figures in looked:
-        lab.expect(len(figures) <= _MOST_METRICS, f"there are {len(figures)} metrics {when}")
-        for name, value in figures.items():
-            lab.expect(re.fullmatch("[a-z][A-Za-z0-9]*", name), f"the metric {name!r} {when} is not in camelCase")
-            lab.expect(type(value) is int, f"the metric {name!r} {when} is {value!r}, which is not an int")
-
-
-@rule(
-    "LIFE-15",
-    "the other side's clock tells this time",
-    level=Level.SHOULD,
-    purpose="The clock decides which rows are in the future. Milliseconds that are taken for seconds hold or drop "
-    "every row.",
-    tested="wall_clock() is called until it advances.",
-    passes="It returns seconds since 1970, within a day of this machine's time. It never goes back, and makes no "
-    "request.",
-    look_at=(
-        "milliseconds instead of seconds",
-        "a time in another zone",
-        "a request for each call: keep the difference from the local clock",
-    ),
-    source="SupportsClock.wall_clock",
-)
-def check_the_clock_is_of_this_time(lab: Lab) -> None:
-    """Look at the clock."""
+@rule("LIFE-15")
+def the_clock_is_of_this_time(lab: Lab) -> None:
     enumerator = _opened(lab)
     if not isinstance(enumerator, SupportsClock):
         raise _lacks(enumerator, SupportsClock.__name__)
@@ -102,23 +48,8 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
     lab.until(lambda: gone_on() or None, f"wall_clock() says {first!r}, again and again")
 
 
-@rule(
-    "LIFE-16",
-    "commit() may be repeated and may be missing",
-    purpose="commit() is called before every plan, often with the same positions. It is never called for the last "
-    "batch of a run.",
-    tested="A run repeats commit() while nothing is read. Two more runs begin at the same positions. The last one "
-    "repeats commit() when all is read.",
-    passes="Every run finds and reads the rows that are not committed. Repeated calls change nothing.",
-    look_at=(
-        "resources that are released before the positions cover them",
-        "counters that add what was committed before",
-    ),
-    witness=("rows that are not committed",),
-    source="SupportsCommit.commit",
-)
-def check_commit_may_be_repeated(lab: Lab) -> None:
-    """Commit again and again."""
+@rule("LIFE-16", witness=("rows that are not committed",))
+def commit_may_be_repeated(lab: Lab) -> None:
     lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -148,18 +79,8 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
         enumerator.close()
 
 
-@rule(
-    "LIFE-17",
-    "details lead to the same rows",
-    purpose="A batch is planned once and read often, also with the details of another planner.",
-    tested="Every split and its halves are read three times with pickled details. The details come from an "
-    "enumerator, from the same one later, and from a restored one.",
-    passes="All readings give the same rows.",
-    look_at=("a clock or a random id in details", "facts that only the run that discovered a split knows"),
-    source="SupportsDetails.details: the same rows for the same range",
-)
-def check_details_lead_to_the_same_rows(lab: Lab) -> None:
-    """Ask for details again and again."""
+@rule("LIFE-17")
+def details_lead_to_the_same_rows(lab: Lab) -> None:
     lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(3)))
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -183,25 +104,8 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
                 raise lab.fail(wrong)
 
 
-@rule(
-    "LIFE-18",
-    "costs add up",
-    level=Level.SHOULD,
-    purpose="The planner cuts batches by bisecting costs. If a part costs more than the whole, a batch exceeds its "
-    "budget.",
-    tested="cost() is called for no ranges, for splits alone and together, and for halves of them.",
-    passes="Without ranges, the cost is zero. Splits together cost what they cost alone, up to rounding. A half "
-    "costs no more than the whole, and both halves no less. With positions_are_rows, the cost in rows is the number "
-    "of positions. cost() does no I/O.",
-    look_at=(
-        "rounding for each range instead of once",
-        "a shared cost that several ranges count",
-        "the end of a range: it is exclusive",
-    ),
-    source="SupportsCost.cost: no I/O",
-)
-def check_costs_add_up(lab: Lab) -> None:
-    """Ask for costs of parts."""
+@rule("LIFE-18")
+def costs_add_up(lab: Lab) -> None:
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     enumerator = lab.enumerator(lab.source())

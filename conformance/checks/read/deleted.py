@@ -7,39 +7,21 @@ from contextlib import suppress
 
 from tidegate.alignment.splits import SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
 
-__all__ = [
-    "check_deleted_rows_are_data_loss",
-    "check_rows_that_are_deleted_while_they_are_read_are_data_loss",
-    "check_the_loss_of_one_row_is_noticed_in_every_range",
-    "check_without_fail_on_data_loss_the_rest_is_read",
-]
-
-_RAISES = "SplitReader.read: raises DataLossError"
 _TRIMMED = 3
 _LARGE = 500_000
 _LARGE_ROWS = 12
 
 
-@rule(
-    "READ-13",
-    "deleted rows are data loss",
-    purpose="A reader must not silently skip planned rows that are gone.",
-    tested=f"Ranges are planned. The first {_TRIMMED} rows are deleted, and the ranges are read twice.",
-    passes="The reader raises DataLossError, every time.",
-    look_at=("a reader that begins at the first remaining row", "an error of the client that is not mapped"),
-    needs=(Ability.RETENTION,),
-    source=_RAISES,
-)
-def check_deleted_rows_are_data_loss(lab: Lab) -> None:
-    """Delete rows between plan and reading."""
+@rule("READ-13", needs=(Ability.RETENTION,))
+def deleted_rows_are_data_loss(lab: Lab) -> None:
     source = lab.source()
     task, state = _task_of_trimmed_rows(lab, source)
     for _ in range(2):
@@ -49,18 +31,8 @@ def check_deleted_rows_are_data_loss(lab: Lab) -> None:
             raise lab.fail(f"{_TRIMMED} rows of the range are gone, but the reader gives {len(read)} rows and no error")
 
 
-@rule(
-    "READ-14",
-    "without failOnDataLoss the rest is read",
-    purpose="A user who accepts the loss wants all remaining rows, and no others.",
-    tested="As in READ-13, with failOnDataLoss=false. Then all rows are deleted, and the ranges are read again.",
-    passes="The first reading gives the remaining rows once and in order. The second gives none.",
-    look_at=("a reading that continues at the wrong row after the gap", "a reading that waits for deleted rows"),
-    needs=(Ability.RETENTION,),
-    source="Source.fail_on_data_loss",
-)
-def check_without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
-    """Delete rows, and continue."""
+@rule("READ-14", needs=(Ability.RETENTION,))
+def without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
     source = lab.source(failOnDataLoss="false")
     task, state = _task_of_trimmed_rows(lab, source)
     lab.compare(lab.keys(source.reader(state).read(task)))
@@ -79,22 +51,10 @@ def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | No
 
 @rule(
     "READ-27",
-    "the loss of one row is noticed, whichever range it is in",
-    purpose="Retention deletes row by row. Often only the first rows of one range are gone.",
-    tested="One of two splits loses its first row, then its first three, then all five. Ranges before, at and after "
-    "the last deleted row are read. They are read alone, and in one task with the other split.",
-    passes="The reader raises DataLossError exactly if a row of the task is gone. Otherwise it gives all rows.",
-    look_at=(
-        "an off-by-one error between the start of a range and the first remaining row",
-        "a check of only the first range of a task, or of the first rows of all splits",
-        "a check that needs a remaining row, although a range or a split may have none",
-    ),
     needs=(Ability.RETENTION, Ability.ROW_POSITIONS),
     witness=("a range that lost its first row only", "a range that lost nothing", "a range that lost everything"),
-    source=_RAISES,
 )
-def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
-    """Delete more and more rows, and read around the last of them."""
+def the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*after(*(number + n for n in range(5))))
     source = lab.source()
@@ -109,19 +69,8 @@ def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
             _expect_loss_or_all(lab, source, enumerator.snapshot(), task, wanted, gone)
 
 
-@rule(
-    "READ-28",
-    "rows that are deleted while they are read are not passed over",
-    purpose="A task may read for minutes. Rows that retention deletes before the task reads them are lost silently.",
-    tested=f"A range of {_LARGE_ROWS} values of {_LARGE // 1_000} KB is read. After its first batch, all rows are "
-    "deleted.",
-    passes="The reader gives all rows, or raises DataLossError.",
-    look_at=("a range that is checked once and then fetched in pages", "an empty page that is taken for the end"),
-    needs=(Ability.RETENTION,),
-    source=_RAISES,
-)
-def check_rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> None:
-    """Delete everything after the first batch."""
+@rule("READ-28", needs=(Ability.RETENTION,))
+def rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> None:
     split = lab.split()
     split.append(*after(*range(_LARGE_ROWS)), values=[f"{number:02}" * (_LARGE // 2) for number in range(_LARGE_ROWS)])
     source = lab.source()

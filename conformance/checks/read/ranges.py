@@ -4,39 +4,18 @@ from __future__ import annotations
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.rules import rule
 from tidegate.errors import counted
 from tidegate.readers.contract import ReadTask
 
-__all__ = [
-    "check_a_range_gives_no_row_of_its_neighbours",
-    "check_a_task_reads_all_its_ranges",
-    "check_empty_ranges_give_nothing",
-    "check_every_cut_of_a_range_gives_the_same_rows",
-    "check_holes_cost_no_rows",
-    "check_many_rows_come_as_one",
-    "check_nothing_but_holes_gives_nothing",
-    "check_rows_come_once_and_in_order",
-]
-
-_CONTRACT = "SplitReader.read"
 _MANY = 10_500  # more than the pages of most systems
 _PAGE = 2_100
 
 
-@rule(
-    "READ-1",
-    "rows come once and in order",
-    purpose="If a row is missing or comes twice, the data is wrong, and nobody notices.",
-    tested="One task reads two splits with several rows each, from begin to end.",
-    passes="Every row comes once. The rows of a split come in the order of their positions.",
-    look_at=("the end of a range: it is exclusive", "the order of the request that fetches rows", "paging"),
-    source=_CONTRACT,
-)
-def check_rows_come_once_and_in_order(lab: Lab) -> None:
-    """Read everything that two splits hold."""
+@rule("READ-1")
+def rows_come_once_and_in_order(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(7)))
     source = lab.source()
@@ -44,18 +23,8 @@ def check_rows_come_once_and_in_order(lab: Lab) -> None:
     lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
 
 
-@rule(
-    "READ-2",
-    "every cut of a range gives the same rows",
-    purpose="The budget and the event time may cut a batch anywhere. A row at a cut must come once.",
-    tested="A split is read whole. Then it is cut in two at every position, and both ranges are read.",
-    passes="Both readings give the same rows in the same order.",
-    look_at=("the start of a range: it is inclusive", "the end of a range: it is exclusive"),
-    witness=("a cut between two rows",),
-    source=_CONTRACT,
-)
-def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
-    """Cut a split at every position."""
+@rule("READ-2", witness=("a cut between two rows",))
+def every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
     lab.split(*after(*range(6)))
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -71,22 +40,8 @@ def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
                 raise lab.fail(wrong)
 
 
-@rule(
-    "READ-3",
-    "a range gives no row of its neighbours",
-    purpose="A row that comes with its neighbour's range comes twice, or passes the bound.",
-    tested="Every position of a split is read alone. Then every range from one position to another is read.",
-    passes="A position gives at most one row. A range gives the rows of its positions, in order.",
-    look_at=(
-        "a limit that is the end instead of the end minus the start",
-        "a start of 0 or a count of 0 that counts as missing",
-        "pages, blocks or row groups that are not cut at start and end",
-    ),
-    witness=("a row at each side of a range",),
-    source=f"{_CONTRACT}: never yields a record outside the range",
-)
-def check_a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
-    """Read every range that there is."""
+@rule("READ-3", witness=("a row at each side of a range",))
+def a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
     lab.split(*after(*range(5)))
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -107,22 +62,8 @@ def check_a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
                     lab.saw("a row at each side of a range")
 
 
-@rule(
-    "READ-4",
-    "a task reads all its ranges, whatever their order",
-    purpose="Spark gets fewer tasks than there are splits, so a task has many ranges.",
-    tested="One task reads the ranges of two splits, with a gap between the ranges of each. It reads them in order, "
-    "and with the last one first.",
-    passes="Every row of every range comes once, in order within its range. No row of a gap comes.",
-    look_at=(
-        "ranges that are stored by split, so that one replaces another",
-        "ranges that are merged into one, from the first start to the last end",
-    ),
-    witness=("a gap",),
-    source=f"{_CONTRACT}; ReadTask",
-)
-def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
-    """Read several ranges by one task."""
+@rule("READ-4", witness=("a gap",))
+def a_task_reads_all_its_ranges(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(7)))
     source = lab.source()
@@ -145,21 +86,8 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
             raise lab.fail(f"{len(order)} ranges in one task, {name}: {wrong}")
 
 
-@rule(
-    "READ-5",
-    "many rows come once and in order",
-    purpose="A reader that fetches pages may lose or double rows where two pages meet.",
-    tested=f"One task reads a split of {_MANY:,} rows.",
-    passes="Every row comes once and in order.",
-    look_at=(
-        "a reader that fetches only the first page",
-        "a page that begins at the last row of the page before",
-        "a limit in the client",
-    ),
-    source=_CONTRACT,
-)
-def check_many_rows_come_as_one(lab: Lab) -> None:
-    """Read more rows than a page has."""
+@rule("READ-5")
+def many_rows_come_as_one(lab: Lab) -> None:
     split = lab.split()
     for first in range(0, _MANY, _PAGE):
         split.append(*(BEGIN_MS + n for n in range(first, first + _PAGE)))
@@ -168,18 +96,8 @@ def check_many_rows_come_as_one(lab: Lab) -> None:
     lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
 
 
-@rule(
-    "READ-6",
-    "empty ranges give nothing, and no ranges give nothing",
-    purpose="A task may have no rows. If the reader then reads everything, rows are doubled.",
-    tested="Ranges that end where they start are read, at the begin, the middle and the end of a split. A task "
-    "without ranges is read, too.",
-    passes="The reader gives no row and raises no error.",
-    look_at=("a limit of 0 that means no limit", "code that takes the first or last batch when there is none"),
-    source=_CONTRACT,
-)
-def check_empty_ranges_give_nothing(lab: Lab) -> None:
-    """Read nothing."""
+@rule("READ-6")
+def empty_ranges_give_nothing(lab: Lab) -> None:
     lab.split(*after(*range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -193,25 +111,8 @@ def check_empty_ranges_give_nothing(lab: Lab) -> None:
     lab.expect(not keys, f"a task without ranges gives {counted(len(keys), 'row')}")
 
 
-@rule(
-    "READ-7",
-    "holes cost no rows",
-    purpose="Positions may be compared, but not counted. Code that counts them loses the rows after a hole.",
-    tested="A split has holes before, between and after its rows, also several in a row. It is read whole, by "
-    "position, and cut at every position.",
-    passes="Every row comes once and in order, wherever the split is cut. A position gives a row exactly where "
-    "peek() finds one.",
-    look_at=(
-        "a number of rows that is taken for a number of positions",
-        "a reading that ends at the first empty answer",
-        "a reading that waits for a row at the last position",
-    ),
-    needs=(Ability.HOLES,),
-    witness=("a hole",),
-    source=f"{_CONTRACT}: a position at which there is no record is skipped",
-)
-def check_holes_cost_no_rows(lab: Lab) -> None:
-    """Read past holes."""
+@rule("READ-7", needs=(Ability.HOLES,), witness=("a hole",))
+def holes_cost_no_rows(lab: Lab) -> None:
     split = lab.split()
     split.leave_hole()
     holes = (0, 2, 1, 1)
@@ -244,19 +145,8 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
                 raise lab.fail(f"cut at {cut}: {wrong}")
 
 
-@rule(
-    "READ-8",
-    "nothing but holes gives nothing",
-    purpose="A task that waits for rows that will never come makes the query hang.",
-    tested="All positions between two rows are holes. They are read as one range.",
-    passes="The reader gives no row and ends.",
-    look_at=("a request that is repeated until a row comes", "a null row in place of a hole"),
-    needs=(Ability.HOLES,),
-    witness=("a hole",),
-    source=f"{_CONTRACT}: a position at which there is no record is skipped",
-)
-def check_nothing_but_holes_gives_nothing(lab: Lab) -> None:
-    """Read holes alone."""
+@rule("READ-8", needs=(Ability.HOLES,), witness=("a hole",))
+def nothing_but_holes_gives_nothing(lab: Lab) -> None:
     split = lab.split(BEGIN_MS)
     for _ in range(2):
         split.leave_hole()

@@ -6,37 +6,18 @@ from collections.abc import Iterable, Mapping
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.harness import name_of
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import Lab, after
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.readers.contract import SupportsBadRecords
 from tidegate.sources.source import Source
 
-__all__ = ["check_bad_records_are_no_rows_and_are_counted_in_their_range"]
 
-
-@rule(
-    "READ-30",
-    "bad records are no rows, and are counted in their range",
-    purpose="Only the number in the progress says that records were set aside. A task may be repeated. So each "
-    "record must be counted in its own range, every time.",
-    tested="With the options in bad_records, bad records lie between rows. One task reads all ranges, twice. Then "
-    "each position is read alone. Last, a reader that writes nothing reads all ranges.",
-    passes="Each reading counts every bad record once, in the range that holds it. The task gives all rows and no "
-    "bad record. The reader that writes nothing gives the same rows.",
-    look_at=(
-        "a count of the whole task that is given to its first range",
-        "a count that begins before the task, such as one of the worker process",
-        "a reader of without_writing() that delivers the bad records, or ends at them",
-    ),
-    witness=("bad records",),
-    source="SupportsBadRecords; Source.sets_bad_records_aside",
-)
-def check_bad_records_are_no_rows_and_are_counted_in_their_range(lab: Lab) -> None:
-    """Read bad records."""
+@rule("READ-30", witness=("bad records",))
+def bad_records_are_no_rows_and_are_counted_in_their_range(lab: Lab) -> None:
     source = lab.source(**lab.harness.bad_records)
     if not source.sets_bad_records_aside:
         raise NotApplicableError(f"{name_of(lab.harness)} names no options in bad_records, so none are set aside")

@@ -6,18 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
-
-__all__ = [
-    "check_event_times_come_as_they_were_written",
-    "check_event_times_do_not_change_what_is_read",
-    "check_huge_values_come_whole",
-    "check_null_is_neither_empty_nor_a_word",
-    "check_rows_before_1970_are_read",
-    "check_rows_without_event_time_are_read",
-    "check_values_come_as_they_were_written",
-]
+from tidegate.conformance.rules import rule
 
 _TEXTS = {
     "an empty text": "",
@@ -47,72 +37,25 @@ _TIMES = (
 _HUGE = 2_000_000
 
 
-@rule(
-    "READ-15",
-    "values come as they were written",
-    purpose="A changed value is wrong data, and nobody notices.",
-    tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, and of other alphabets. Some "
-    "look like a null, a number, a time or JSON.",
-    passes="Every value is, character by character, the one that was written.",
-    look_at=(
-        "texts that are stripped, normalised or parsed",
-        "an encoding other than UTF-8",
-        "an empty text that becomes null",
-    ),
-    source="SplitReader.read",
-)
-def check_values_come_as_they_were_written(lab: Lab) -> None:
-    """Write values that are easily broken."""
+@rule("READ-15")
+def values_come_as_they_were_written(lab: Lab) -> None:
     _expect_values(lab, _TEXTS)
 
 
-@rule(
-    "READ-16",
-    "null is neither empty nor a word",
-    purpose="Null and empty mean different things to those who use the rows.",
-    tested="Neighbouring rows have null, an empty text and the word null as values.",
-    passes="Every value comes unchanged.",
-    look_at=(
-        "a default for null in a client",
-        "a format that writes both in the same way",
-        "a row that is left out because of a null",
-    ),
-    needs=(Ability.NULL_VALUES,),
-    source="SplitReader.read",
-)
-def check_null_is_neither_empty_nor_a_word(lab: Lab) -> None:
-    """Write nulls."""
+@rule("READ-16", needs=(Ability.NULL_VALUES,))
+def null_is_neither_empty_nor_a_word(lab: Lab) -> None:
     _expect_values(
         lab, {"a null": None, "an empty text": "", "a null behind it": None, "a word": "null", "a last null": None}
     )
 
 
-@rule(
-    "READ-17",
-    "huge values come whole",
-    purpose="An unknown limit cuts values, or ends the query, on the day when a large one comes.",
-    tested=f"A value of {_HUGE // 1_000_000} MB lies between small ones.",
-    passes="All values come whole and in order.",
-    look_at=("a limit on the size of one answer", "a row that does not fit and is left out", "offsets of 16 bits"),
-    source="SplitReader.read; Row.value",
-)
-def check_huge_values_come_whole(lab: Lab) -> None:
-    """Write a huge value."""
+@rule("READ-17")
+def huge_values_come_whole(lab: Lab) -> None:
     _expect_values(lab, {"a small one": "a", "a huge one": "0123456789" * (_HUGE // 10), "another small one": "b"})
 
 
-@rule(
-    "READ-18",
-    "event times do not change what is read",
-    purpose="A range is defined by positions. If a reader sorts or filters by time, every cut gives other rows.",
-    tested="The rows of a split are out of event-time order. Some have the same event time, and one is years older.",
-    passes="Every row comes once and, if rows have positions, in their order.",
-    look_at=("a request that is ordered by time", "a filter that leaves out the rows that planning leaves out"),
-    needs=(Ability.DISORDER,),
-    source="SplitReader.read: in position order",
-)
-def check_event_times_do_not_change_what_is_read(lab: Lab) -> None:
-    """Write rows out of order."""
+@rule("READ-18", needs=(Ability.DISORDER,))
+def event_times_do_not_change_what_is_read(lab: Lab) -> None:
     years_ms = 4 * 365 * 86_400 * SECOND_MS
     split = lab.split(*after(5, 1, 9, 1, 0, 5), BEGIN_MS - years_ms)
     split.append_each(*after(3))
@@ -120,56 +63,20 @@ def check_event_times_do_not_change_what_is_read(lab: Lab) -> None:
     _expect_all(lab, {}, in_order=lab.can(Ability.ROW_POSITIONS))
 
 
-@rule(
-    "READ-19",
-    "rows without event time are read",
-    purpose="With badEventTime=ignore, planning leaves these rows out, but the query must still deliver them.",
-    tested="badEventTime is ignore. Rows without event time lie before, between and after others.",
-    passes="Every row comes once and, if rows have positions, in their order.",
-    look_at=("a filter by time in the reader", "a comparison with null, which is neither true nor false"),
-    needs=(Ability.MISSING_TIMES,),
-    source="Source.bad_event_time: the row is delivered",
-)
-def check_rows_without_event_time_are_read(lab: Lab) -> None:
-    """Write rows without event time."""
+@rule("READ-19", needs=(Ability.MISSING_TIMES,))
+def rows_without_event_time_are_read(lab: Lab) -> None:
     lab.split(None, BEGIN_MS, None, None, BEGIN_MS + SECOND_MS, None)
     _expect_all(lab, {"badEventTime": "ignore"}, in_order=lab.can(Ability.ROW_POSITIONS))
 
 
-@rule(
-    "READ-20",
-    "rows before 1970 are read",
-    purpose="With badEventTime=ignore, planning leaves these rows out, but the query must still deliver them.",
-    tested="badEventTime is ignore. Rows with event times before 1970 lie between others.",
-    passes="Every row comes once and, if rows have positions, in their order.",
-    look_at=("a time that is taken for unsigned", "a filter by time in the reader"),
-    needs=(Ability.NEGATIVE_TIMES,),
-    source="Source.bad_event_time: the row is delivered",
-)
-def check_rows_before_1970_are_read(lab: Lab) -> None:
-    """Write rows with negative event times."""
+@rule("READ-20", needs=(Ability.NEGATIVE_TIMES,))
+def rows_before_1970_are_read(lab: Lab) -> None:
     lab.split(BEGIN_MS, -1, -86_400_000, 0, BEGIN_MS + SECOND_MS)
     _expect_all(lab, {"badEventTime": "ignore"}, in_order=lab.can(Ability.ROW_POSITIONS))
 
 
-@rule(
-    "READ-26",
-    "event times come as they were written",
-    purpose="Spark's windows and watermark use the event-time column. A row whose time shifts is late or in another "
-    "window, however well it was planned.",
-    tested="Rows have event times of all kinds: full seconds, milliseconds, a leap day, and years apart. Some lie "
-    "around the hours at which clocks change.",
-    passes="Every row has the event time with which it was written, to the millisecond.",
-    look_at=(
-        "a time that is read in the time zone of the machine",
-        "seconds, milliseconds and microseconds that are mistaken for each other",
-        "the time of another column, such as the time of writing",
-    ),
-    needs=(Ability.EVENT_TIME_COLUMN,),
-    source="Harness.event_time_column",
-)
-def check_event_times_come_as_they_were_written(lab: Lab) -> None:
-    """Write event times that are easily shifted."""
+@rule("READ-26", needs=(Ability.EVENT_TIME_COLUMN,))
+def event_times_come_as_they_were_written(lab: Lab) -> None:
     lab.split(*(round(datetime.fromisoformat(time).timestamp() * SECOND_MS) for time in _TIMES))
     source = lab.source()
     enumerator = lab.enumerator(source)

@@ -15,15 +15,12 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.planning import Clock
 from tidegate.conformance.lab.spark.planner import CORES, PlannedBatch, stream_by_limit
-from tidegate.conformance.rules import Tier
+from tidegate.conformance.rules import Tier, rule
 from tidegate.enumerators.contract import SupportsCost
 from tidegate.readers.contract import ReadTask
-
-__all__ = ["check_every_read_limit_is_kept", "check_partitions_are_the_same_whenever_they_are_asked_for"]
 
 _MAX_ROWS = 3
 
@@ -36,25 +33,8 @@ def _written(lab: Lab) -> int:
     return len(lab.rows)
 
 
-@rule(
-    "SPARK-8",
-    "every read limit of Spark is kept",
-    tier=Tier.SPARK,
-    purpose="A batch above the user's limit does not fit into memory. A query whose limit is too small for any row "
-    "hangs.",
-    tested="The kit plans and reads a stream under each ReadLimit of Spark. It tries limits in bytes and files only "
-    "where the enumerator has cost().",
-    passes="Under each limit, every row is delivered once. With ReadMaxRows, no batch has more rows, if each row has "
-    "a position of its own. With ReadAllAvailable, one batch holds all rows. ReadMinRows does not keep back rows once "
-    "there are enough.",
-    look_at=(
-        "cost() of several ranges: each holds every row that begins in it, so round up for each",
-        "positions_are_rows: false where a position may hold several rows",
-    ),
-    source="SupportsCost.cost; pyspark.sql.streaming.datasource",
-)
-def check_every_read_limit_is_kept(lab: Lab) -> None:
-    """Plan under each limit."""
+@rule("SPARK-8", tier=Tier.SPARK)
+def every_read_limit_is_kept(lab: Lab) -> None:
     rows = _written(lab)
     source = lab.source()
     limits: list[ReadLimit] = [ReadAllAvailable(), ReadMaxRows(_MAX_ROWS), ReadMinRows(1)]
@@ -76,24 +56,8 @@ def check_every_read_limit_is_kept(lab: Lab) -> None:
                 lab.expect(most == rows, f"ReadAllAvailable should read {rows} rows in one batch, but reads {most}")
 
 
-@rule(
-    "SPARK-9",
-    "partitions are the same whenever they are asked for",
-    tier=Tier.SPARK,
-    purpose="After a restart, Spark asks for the partitions of a batch again. If the partitions differ, rows are lost "
-    "or doubled.",
-    tested="One process plans batches, and gives the partitions of each batch twice, pickled as by Spark. After it "
-    "has ended, another process gives them a third time, and reads them.",
-    passes="All three answers have the same ranges. Both processes read the same rows, and each row once. There are "
-    "no partitions between an offset and itself. A task without ranges gives no rows.",
-    look_at=(
-        "a cost() that depends on earlier calls: it decides how a batch is divided",
-        "details() that cannot be pickled, or that mean something only in the process that made them",
-    ),
-    source="SupportsDetails.details; SplitReader.read: even after the process that planned it has ended",
-)
-def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
-    """Ask for partitions again."""
+@rule("SPARK-9", tier=Tier.SPARK)
+def partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
     _written(lab)
     source = lab.source(minPartitions="3")
     with closing(lab.elsewhere()) as planner:

@@ -7,39 +7,17 @@ from contextlib import closing
 
 from tidegate.alignment.splits import Extent, SplitId
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.errors import DataLossError
 from tidegate.sources.source import Source
 
-__all__ = [
-    "check_a_removed_split_is_missing_and_harms_no_other",
-    "check_a_split_begins_where_its_rows_do",
-    "check_a_split_is_complete_only_once_nothing_comes",
-    "check_an_empty_split_waits_for_its_first_row",
-    "check_an_end_never_goes_back",
-    "check_rows_that_go_with_a_split_are_data_loss",
-    "check_starts_and_stops_answer_for_every_split",
-    "check_what_is_appended_later_is_read",
-    "check_without_fail_on_data_loss_the_others_go_on",
-]
 
-
-@rule(
-    "SPLIT-11",
-    "an end never goes back",
-    purpose="If an end goes back, the query's position lies past it. That looks like data loss, or rows are skipped "
-    "when they come again.",
-    tested="extents() is called for an empty split. Then the split grows row by row, with three calls after each row.",
-    passes="Begin and end are ints. The begin is never past the end, and neither goes back.",
-    look_at=("an end from a replica that lags behind", "the extent of an empty split", "NumPy numbers instead of ints"),
-    source="SplitEnumerator.extents",
-)
-def check_an_end_never_goes_back(lab: Lab) -> None:
-    """Watch the extents of a split that grows."""
+@rule("SPLIT-11")
+def an_end_never_goes_back(lab: Lab) -> None:
     split = lab.split()
     enumerator = lab.enumerator(lab.source())
     before = dict(enumerator.extents(enumerator.discover()))
@@ -53,19 +31,8 @@ def check_an_end_never_goes_back(lab: Lab) -> None:
             before |= now
 
 
-@rule(
-    "SPLIT-12",
-    "starts and stops are there for every split",
-    purpose="A split without a start is never read. A split with a wrong start loses its first rows.",
-    tested="starts() and stops() are called for splits with rows and, where possible, for an empty one. Then all "
-    "rows are read from the starts on.",
-    passes="Both methods answer for exactly these splits. Each start is an int, not before the begin, and no row "
-    "lies before it.",
-    look_at=("splits without rows", "a start that names the last row instead of the next one"),
-    source="SplitEnumerator.starts and stops",
-)
-def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
-    """Ask where every split begins and ends."""
+@rule("SPLIT-12")
+def starts_and_stops_answer_for_every_split(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     if lab.can(Ability.MANY_SPLITS):
@@ -90,17 +57,8 @@ def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
         lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
 
 
-@rule(
-    "SPLIT-13",
-    "what is appended later is read, too",
-    purpose="A query that has reached the end must continue when new rows come.",
-    tested="A query reads all rows. Three times, a row is appended and the query continues.",
-    passes="The query delivers every row once.",
-    look_at=("stops(): return None unless an end is configured", "extents() from a cache", "Extent.complete"),
-    source="SplitEnumerator.extents: called before every plan",
-)
-def check_what_is_appended_later_is_read(lab: Lab) -> None:
-    """Append while a query runs."""
+@rule("SPLIT-13")
+def what_is_appended_later_is_read(lab: Lab) -> None:
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     query = Query(lab, lab.source())
     query.run_until_read(split.rows)
@@ -112,26 +70,8 @@ def check_what_is_appended_later_is_read(lab: Lab) -> None:
         raise lab.fail(wrong)
 
 
-@rule(
-    "SPLIT-14",
-    "a split is complete only once nothing can come",
-    purpose="A complete split holds back no other split, so rows that come later are late. A split that never "
-    "completes holds back all others.",
-    tested="extents() is called for an empty split, and again while it grows. Then the split is finished, and "
-    "extents() is called again.",
-    passes="Every split is complete after the finish and, if splits can grow, not before. A complete split never "
-    "grows, and the splits hold all rows.",
-    look_at=(
-        "the order of requests: ask for completeness first, then for the end",
-        "a finish that the enumerator never looks for",
-        "a split without rows: that alone does not make it complete",
-    ),
-    needs=(Ability.FINITE_SPLITS,),
-    witness=("a split that is complete",),
-    source="Extent.complete",
-)
-def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
-    """Finish a split."""
+@rule("SPLIT-14", needs=(Ability.FINITE_SPLITS,), witness=("a split that is complete",))
+def a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
     split = lab.split()
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -163,18 +103,8 @@ def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
     lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
 
 
-@rule(
-    "SPLIT-15",
-    "an empty split waits for its first row",
-    purpose="A split may be discovered before its first row. If it does not begin where that row will be, the row is "
-    "lost.",
-    tested="A query plans while a split has no rows. Then its first rows are appended.",
-    passes="The query delivers all rows once and in order, including the very first.",
-    look_at=("starts() of an empty split", "extents() of an empty split: return the next position as begin and end"),
-    source="SplitEnumerator.starts",
-)
-def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
-    """Let the first rows come late."""
+@rule("SPLIT-15")
+def an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
     split = lab.split()
     query = Query(lab, lab.source())
     query.rest()
@@ -182,20 +112,8 @@ def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
     lab.compare(query.delivered)
 
 
-@rule(
-    "SPLIT-16",
-    "a removed split is missing from the answer, and harms no other",
-    purpose="If a split that vanished makes the planner fail, all other splits stop, too.",
-    tested="One of two splits is deleted. extents() is called for both, and discover() is called. Then the remaining "
-    "rows are read.",
-    passes="discover() no longer returns the deleted split, and extents() does not fail. The reader gives all rows "
-    "of the other split.",
-    look_at=("extents() of a split that has just vanished: leave it out", "discover() from a cache"),
-    needs=(Ability.REMOVABLE_SPLITS,),
-    source="SplitEnumerator.discover and extents",
-)
-def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
-    """Delete one of two splits."""
+@rule("SPLIT-16", needs=(Ability.REMOVABLE_SPLITS,))
+def a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
     kept, gone = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS), lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -216,20 +134,8 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
         raise lab.fail(f"the rows that are left after the deletion: {wrong}")
 
 
-@rule(
-    "SPLIT-17",
-    "rows that go with a removed split are data loss",
-    purpose="Otherwise nobody notices the loss of unread rows.",
-    tested="A query reads two splits and is stopped. One split gets another row and is deleted. forget() and lost() "
-    "are called, and the query continues.",
-    passes="forget() does not name the deleted split, but lost() does. The query ends with a DataLossError that "
-    "names the split.",
-    look_at=("forget(): name only splits that are read to their ends", "lost(): check whether the split exists"),
-    needs=(Ability.REMOVABLE_SPLITS,),
-    source="SplitEnumerator.forget and lost",
-)
-def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
-    """Delete a split with unread rows."""
+@rule("SPLIT-17", needs=(Ability.REMOVABLE_SPLITS,))
+def rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     gone = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -261,20 +167,8 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     lab.expect(named, f"the error does not name the deleted split {listed(names)}: {error}")
 
 
-@rule(
-    "SPLIT-18",
-    "without failOnDataLoss the others go on when a split is removed",
-    purpose="A user who accepts the loss wants the remaining rows. A deleted split must not hold back the others.",
-    tested="failOnDataLoss is false. A split is behind in event time and holds back another split. The split that is "
-    "behind is deleted.",
-    passes="The query delivers all rows of the other split, and no row twice.",
-    look_at=("a reader or an enumerator that raises despite the option", "a cache that still has the split"),
-    needs=(Ability.REMOVABLE_SPLITS,),
-    witness=("a split that waits",),
-    source="Source.fail_on_data_loss",
-)
-def check_without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
-    """Delete a split that holds back another."""
+@rule("SPLIT-18", needs=(Ability.REMOVABLE_SPLITS,), witness=("a split that waits",))
+def without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
     gone = lab.split(BEGIN_MS)
     kept = lab.split(BEGIN_MS, *(BEGIN_MS + (60 + n) * SECOND_MS for n in range(3)))
     query = Query(lab, lab.source(failOnDataLoss="false", maxDrift="10 seconds"))
@@ -290,18 +184,8 @@ def check_without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
         raise lab.fail(wrong)
 
 
-@rule(
-    "SPLIT-19",
-    "a split begins where its rows do",
-    purpose="From the begin, a planner learns that rows are gone before a reader tries to read them.",
-    tested="The first rows of a split are deleted, then all of them.",
-    passes="The begin moves past the deleted rows, but not past the first remaining row. It is never past the end.",
-    look_at=("a begin that is always 0", "the begin of a split whose rows are all deleted: return the end"),
-    needs=(Ability.RETENTION,),
-    source="Extent.begin",
-)
-def check_a_split_begins_where_its_rows_do(lab: Lab) -> None:
-    """Delete rows from the beginning."""
+@rule("SPLIT-19", needs=(Ability.RETENTION,))
+def a_split_begins_where_its_rows_do(lab: Lab) -> None:
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)

@@ -8,42 +8,16 @@ from contextlib import closing
 
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
 
-__all__ = [
-    "check_a_new_split_is_read_from_its_beginning",
-    "check_a_new_split_is_read_though_the_stream_begins_at_the_end",
-    "check_a_restart_finds_the_same_splits",
-    "check_a_split_keeps_its_name",
-    "check_another_process_finds_the_same_splits",
-    "check_each_row_is_in_one_split",
-    "check_looking_again_changes_nothing",
-    "check_names_outlive_a_checkpoint",
-    "check_no_row_is_assigned_twice",
-    "check_the_first_look_finds_every_split",
-]
 
-_SPLIT_ID = "SplitId: the permanent name of a split"
-
-
-@rule(
-    "SPLIT-1",
-    "a new split is read from its beginning",
-    purpose="Otherwise the query loses the first rows of a split that appears during the run.",
-    tested="A query reads one split. A second split with rows appears, and the query continues.",
-    passes="The query delivers every row once and in order, including the first row of the second split.",
-    look_at=("starts() with first=False", "a discover() that searches only once"),
-    needs=(Ability.NEW_SPLITS,),
-    witness=("a split that came later",),
-    source="SplitEnumerator.starts; FLINK-29319",
-)
-def check_a_new_split_is_read_from_its_beginning(lab: Lab) -> None:
-    """Let a split appear while a query runs."""
+@rule("SPLIT-1", needs=(Ability.NEW_SPLITS,), witness=("a split that came later",))
+def a_new_split_is_read_from_its_beginning(lab: Lab) -> None:
     first = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     query = Query(lab, lab.source())
     query.run_until_read(first.rows)
@@ -53,18 +27,8 @@ def check_a_new_split_is_read_from_its_beginning(lab: Lab) -> None:
     lab.compare(query.delivered)
 
 
-@rule(
-    "SPLIT-2",
-    "a new split is read from its beginning, though the stream begins at the end",
-    purpose="A user who skips existing rows does not want to lose later ones.",
-    tested="A query that begins at the end runs until it has nothing to do. Then a split with rows appears.",
-    passes="The query delivers all rows of the new split, and no row that existed before.",
-    look_at=("starts() with first=False: ignore the option", "a start that is looked up a second time"),
-    needs=(Ability.NEW_SPLITS, Ability.START_AT_END),
-    source="SplitEnumerator.starts",
-)
-def check_a_new_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
-    """Begin at the end, and let a split appear."""
+@rule("SPLIT-2", needs=(Ability.NEW_SPLITS, Ability.START_AT_END))
+def a_new_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
     old = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     query = Query(lab, lab.source_at_end())
     query.rest()
@@ -75,23 +39,8 @@ def check_a_new_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> N
     lab.expect(not again, f"rows that were there before the query began are delivered: {listed(again)}")
 
 
-@rule(
-    "SPLIT-3",
-    "the first look finds every split",
-    purpose="A bounded run (Trigger.AvailableNow) reads only the splits that its first discovery finds.",
-    tested="There are five splits with one row each. A new enumerator discovers once, and a reader reads the splits "
-    "that it found.",
-    passes="The reader gives the rows of all five splits.",
-    look_at=(
-        "a listing that comes in pages",
-        "discovery in the background that discover() does not await",
-        "an extent that ends at its last row instead of after it",
-    ),
-    needs=(Ability.MANY_SPLITS,),
-    source="SplitEnumerator.discover: all splits that exist now",
-)
-def check_the_first_look_finds_every_split(lab: Lab) -> None:
-    """Discover several splits at once."""
+@rule("SPLIT-3", needs=(Ability.MANY_SPLITS,))
+def the_first_look_finds_every_split(lab: Lab) -> None:
     for number in range(5):
         lab.split(BEGIN_MS + number * SECOND_MS)
     source = lab.source()
@@ -100,17 +49,8 @@ def check_the_first_look_finds_every_split(lab: Lab) -> None:
     lab.compare(lab.keys(lab.read(source, lab.ranges(extents), enumerator)))
 
 
-@rule(
-    "SPLIT-4",
-    "names are text that a checkpoint keeps",
-    purpose="Spark stores positions by name, as JSON. A number would come back as text, which names another split.",
-    tested="Every name that discover() returns is written to JSON and read back.",
-    passes="Every name is a text, is not empty, and comes back unchanged. UTF-8 can encode it.",
-    look_at=("numbers or tuples as names", "names made of bytes that are not UTF-8"),
-    source="SplitId",
-)
-def check_names_outlive_a_checkpoint(lab: Lab) -> None:
-    """Look at every name."""
+@rule("SPLIT-4")
+def names_outlive_a_checkpoint(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number)
     enumerator = lab.enumerator(lab.source())
@@ -125,18 +65,8 @@ def check_names_outlive_a_checkpoint(lab: Lab) -> None:
         lab.expect(split in kept, f"the name {split!r} comes back from JSON as {next(iter(kept))!r}")
 
 
-@rule(
-    "SPLIT-5",
-    "a split keeps its name while it grows and others come",
-    purpose="A split with another name is a new split, so the query reads its rows again.",
-    tested="A split is discovered and read. Three times, it gets a row, another split appears where possible, and "
-    "discovery runs again. At the end, the first range is read again.",
-    passes="Every name from the first discovery stays, with the same begin. Its first range gives the same rows.",
-    look_at=("names that contain a size, a time or an index", "a cache that is renewed with other names"),
-    source=_SPLIT_ID,
-)
-def check_a_split_keeps_its_name(lab: Lab) -> None:
-    """Let a split grow, and others come."""
+@rule("SPLIT-5")
+def a_split_keeps_its_name(lab: Lab) -> None:
     grows = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -160,19 +90,8 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
         raise lab.fail(wrong)
 
 
-@rule(
-    "SPLIT-6",
-    "a restart finds the same splits by the same names",
-    purpose="Positions are stored by name. A split that has another name after a restart is read again from its "
-    "beginning.",
-    tested="An enumerator discovers splits and is closed. The next enumerator gets its snapshot and positions, and "
-    "discovers again.",
-    passes="Both find the same names, with the same extents.",
-    look_at=("names that each enumerator makes up", "a snapshot that lacks parts of the names"),
-    source=_SPLIT_ID,
-)
-def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
-    """Discover, restart and discover again."""
+@rule("SPLIT-6")
+def a_restart_finds_the_same_splits(lab: Lab) -> None:
     for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -188,17 +107,8 @@ def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
         )
 
 
-@rule(
-    "SPLIT-7",
-    "another process finds the same splits by the same names",
-    purpose="After a restart on another machine, a query knows its splits only by their names.",
-    tested="As in SPLIT-6, but the second enumerator runs in a new Python process. It is made from the pickled source.",
-    passes="Both processes find the same names.",
-    look_at=("hash(), which differs in every process", "id() or the order of a set in a name", "a cache in a module"),
-    source=f"{_SPLIT_ID}; Source: picklable",
-)
-def check_another_process_finds_the_same_splits(lab: Lab) -> None:
-    """Discover here, and in another process."""
+@rule("SPLIT-7")
+def another_process_finds_the_same_splits(lab: Lab) -> None:
     for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -219,17 +129,8 @@ def splits_of(source: Source, state: Json | None, positions: Positions) -> list[
         return sorted(enumerator.discover())
 
 
-@rule(
-    "SPLIT-8",
-    "each row is in one split",
-    purpose="A row in two splits is delivered twice, and nothing else notices it.",
-    tested="Splits appear and grow, and discovery runs after each step. At the end, one task reads all splits.",
-    passes="Every row comes once.",
-    look_at=("two names for one split, such as with and without a slash", "a split that every discovery creates again"),
-    source="alignment.splits: the unit of discovery",
-)
-def check_each_row_is_in_one_split(lab: Lab) -> None:
-    """Read all splits that several discoveries found."""
+@rule("SPLIT-8")
+def each_row_is_in_one_split(lab: Lab) -> None:
     source = lab.source()
     enumerator = lab.enumerator(source)
     for number in range(3 if lab.can(Ability.NEW_SPLITS) else 1):
@@ -243,17 +144,8 @@ def check_each_row_is_in_one_split(lab: Lab) -> None:
     lab.compare(lab.keys(lab.read(source, ranges, enumerator)), in_order=lab.can(Ability.ROW_POSITIONS))
 
 
-@rule(
-    "SPLIT-9",
-    "no row is assigned twice, and none is forgotten",
-    purpose="Between discovery and tasks, a split may be lost or given to two tasks.",
-    tested="Splits appear and grow while a query reads them.",
-    passes="Every row is in one task of one batch.",
-    look_at=("SPLIT-8 and READ-2: check them first", "discover(): return all splits, not only new ones"),
-    source="Coordinator.tasks; FLIP-27: SplitEnumerator",
-)
-def check_no_row_is_assigned_twice(lab: Lab) -> None:
-    """Read splits that come and grow."""
+@rule("SPLIT-9")
+def no_row_is_assigned_twice(lab: Lab) -> None:
     query = Query(lab, lab.source())
     for number in range(3 if lab.can(Ability.NEW_SPLITS) else 1):
         lab.split(BEGIN_MS + number * SECOND_MS)
@@ -267,18 +159,8 @@ def check_no_row_is_assigned_twice(lab: Lab) -> None:
         raise lab.fail(wrong)
 
 
-@rule(
-    "SPLIT-10",
-    "looking again changes nothing",
-    purpose="A difference without a reason becomes a new offset, so the query makes empty batches forever.",
-    tested="Nothing is added. An enumerator discovers four times. A query that has read everything plans three more "
-    "times.",
-    passes="Splits, extents, stops and snapshot stay the same. The query makes no new offset.",
-    look_at=("a time or a counter in snapshot()", "an estimated extent", "a discover() that returns only new splits"),
-    source="SplitEnumerator.snapshot: equal as long as nothing changed",
-)
-def check_looking_again_changes_nothing(lab: Lab) -> None:
-    """Discover the same splits several times."""
+@rule("SPLIT-10")
+def looking_again_changes_nothing(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
     source = lab.source()

@@ -7,45 +7,17 @@ from functools import partial
 
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.elsewhere import batch_of, offset_after
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import Tier
+from tidegate.conformance.rules import Tier, rule
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
-__all__ = [
-    "check_a_batch_can_be_read_in_another_process",
-    "check_a_batch_that_was_logged_comes_again",
-    "check_a_crash_at_any_point_costs_nothing",
-    "check_a_killed_planner_is_succeeded",
-    "check_a_restart_goes_on_with_the_rest",
-    "check_a_split_that_comes_while_down_is_read_from_its_beginning",
-    "check_a_split_that_goes_while_down_takes_nothing_along",
-    "check_a_start_is_kept_though_the_first_batch_fails",
-    "check_a_start_is_kept_though_there_is_nothing_yet",
-]
 
-
-@rule(
-    "STATE-1",
-    "a restart goes on with the rest",
-    purpose="Every deployment is a restart. If a restart loses or doubles rows, every deployment makes the data wrong.",
-    tested="A query reads two splits, four rows at a time. It is stopped and started after every batch. While it is "
-    "down, rows are appended.",
-    passes="The query delivers every row once.",
-    look_at=(
-        "discover() of an enumerator with a state: return the same splits by the same names",
-        "extents(): positions mean the same in every run",
-        "the state: the constructor must take all that snapshot() returns",
-    ),
-    witness=("a restart between two rows of a split",),
-    source="SplitEnumerator.snapshot; SplitId",
-)
-def check_a_restart_goes_on_with_the_rest(lab: Lab) -> None:
-    """Restart after every batch."""
+@rule("STATE-1", witness=("a restart between two rows of a split",))
+def a_restart_goes_on_with_the_rest(lab: Lab) -> None:
     splits = _splits(lab, 6)
     query = Query(lab, lab.source())
 
@@ -66,20 +38,8 @@ def check_a_restart_goes_on_with_the_rest(lab: Lab) -> None:
     _expect_all_once(query)
 
 
-@rule(
-    "STATE-2",
-    "a start is kept though the first batch fails",
-    purpose="A query begins at the end, and its first batch fails. If it then begins at a later end, it loses the "
-    "rows in between.",
-    tested="A query that begins at the end plans its first batch. The planner is killed before the batch is read. "
-    "Rows are appended, and the query is started again.",
-    passes="The query delivers the rows that came after the first plan, and no earlier row.",
-    look_at=("extents() and starts() in a run with a state: only the first run looks for the end",),
-    needs=(Ability.START_AT_END,),
-    source="SplitEnumerator.starts: called once in the life of a checkpoint",
-)
-def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
-    """Kill the planner after its first offset."""
+@rule("STATE-2", needs=(Ability.START_AT_END,))
+def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     _await_all(lab)
     query = Query(lab, lab.source_at_end())
@@ -88,20 +48,8 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     _expect_what_came_later(query, split, split.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS))
 
 
-@rule(
-    "STATE-3",
-    "a start is kept though there is nothing yet",
-    purpose="A query may start before its first rows are written. If the start is not stored, rows that come while "
-    "it is down are lost.",
-    tested="A query that begins at the end of an empty split is started and stopped. Rows are appended, and the "
-    "query continues.",
-    passes="The query delivers every row once.",
-    look_at=("starts(): answer for empty splits, too", "a first discovery that finds nothing: remember it"),
-    needs=(Ability.START_AT_END,),
-    source="SplitEnumerator.starts; docs/guarantees.md: latest is fixed once, also without any data",
-)
-def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
-    """Begin at the end of an empty split."""
+@rule("STATE-3", needs=(Ability.START_AT_END,))
+def a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
     split = lab.split()
     query = Query(lab, lab.source_at_end())
     query.step()
@@ -109,20 +57,8 @@ def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
     _expect_what_came_later(query, split, split.append_each(BEGIN_MS, BEGIN_MS + SECOND_MS))
 
 
-@rule(
-    "STATE-4",
-    "a split that comes while the query is down is read from its beginning",
-    purpose="A deployment may add splits. Their first rows must not be lost.",
-    tested="A query is stopped, a split with rows appears, and the query is started again. Where possible, a query "
-    "that begins at the end does the same.",
-    passes="Each query delivers every row of the new split once. A query that begins at the end delivers no earlier "
-    "row.",
-    look_at=("starts() with first=False", "a run with a state that takes its first discovery for that of a new query"),
-    needs=(Ability.NEW_SPLITS,),
-    source="SplitEnumerator.starts: they appeared later and must be read from their beginning",
-)
-def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> None:
-    """Add a split between two runs."""
+@rule("STATE-4", needs=(Ability.NEW_SPLITS,))
+def a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> None:
     before = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     _await_all(lab)
     from_begin = Query(lab, lab.source())
@@ -142,22 +78,8 @@ def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> 
         _expect_same_rows(lab, expected, query.delivered)
 
 
-@rule(
-    "STATE-5",
-    "a split that goes while the query is down takes nothing along",
-    purpose="Retention and tenants that leave remove splits at any time. The other splits must continue.",
-    tested="failOnDataLoss is false. A query reads two splits and is stopped. One split is deleted, the other gets a "
-    "row, and the query is started again.",
-    passes="The query delivers all rows of the other split, and no row twice.",
-    look_at=(
-        "extents(), peek() and lookup() of removed splits: leave them out, or return None",
-        "a state that names a removed split",
-    ),
-    needs=(Ability.REMOVABLE_SPLITS,),
-    source="SplitEnumerator.discover: a split that is missing from the answer is removed",
-)
-def check_a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
-    """Delete a split between two runs."""
+@rule("STATE-5", needs=(Ability.REMOVABLE_SPLITS,))
+def a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
     stays, goes = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS), lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     query = Query(lab, lab.source(failOnDataLoss="false"))
     query.run_until_read(stays.rows + goes.rows)
@@ -167,23 +89,8 @@ def check_a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
     _expect_same_rows(lab, _keys(_rows([stays, goes])), query.delivered)
 
 
-@rule(
-    "STATE-6",
-    "a batch that was logged gives the same rows after a crash",
-    purpose="After a crash, Spark reads the last batch again. A sink that has a part of the batch would get another "
-    "part.",
-    tested="A batch is planned and read. The planner is killed before the batch is committed. Rows and, where "
-    "possible, a split are added. The next run reads the batch again.",
-    passes="Both readings give the same rows. In the end, the query has delivered every row once.",
-    look_at=(
-        "the end of a range: read up to it, not up to the present end",
-        "details(): derive them from the range and the state alone",
-        "a read that uses up rows",
-    ),
-    source="SplitReader.read: the same range must yield the same rows every time; SupportsDetails.details",
-)
-def check_a_batch_that_was_logged_comes_again(lab: Lab) -> None:
-    """Read a batch in two runs."""
+@rule("STATE-6")
+def a_batch_that_was_logged_comes_again(lab: Lab) -> None:
     splits = _splits(lab, 4)
     query = Query(lab, lab.source())
     _await_all(lab)
@@ -200,24 +107,8 @@ def check_a_batch_that_was_logged_comes_again(lab: Lab) -> None:
     _expect_all_once(query)
 
 
-@rule(
-    "STATE-7",
-    "a crash at any point of a batch loses nothing and doubles nothing",
-    purpose="Machines fail at any point. Rows that are noted too early are lost, and rows that are noted too late "
-    "come twice.",
-    tested="The planner is killed at four points: before the offset is stored, after it, after reading, and after "
-    "the commit. Rows are appended each time.",
-    passes="The query delivers every row once.",
-    look_at=(
-        "rows that are acknowledged, deleted or noted at discovery instead of after commit()",
-        "commit(), which comes only for stored offsets",
-        "state outside of snapshot(), which may be ahead of the offset",
-    ),
-    witness=("a crash before the offset was stored", "a crash after it", "a crash after reading"),
-    source="SplitEnumerator.snapshot; SupportsCommit.commit",
-)
-def check_a_crash_at_any_point_costs_nothing(lab: Lab) -> None:
-    """Kill the planner at every point of a batch."""
+@rule("STATE-7", witness=("a crash before the offset was stored", "a crash after it", "a crash after reading"))
+def a_crash_at_any_point_costs_nothing(lab: Lab) -> None:
     splits = _splits(lab, 2)
     query = Query(lab, lab.source())
     query.run_until_read(_rows(splits))
@@ -247,22 +138,8 @@ def _get_to(query: Query, point: str) -> bool | None:
     return planned or None
 
 
-@rule(
-    "STATE-8",
-    "a batch can be read in another process from its offsets alone",
-    purpose="Executors are other processes. After a restart, so is the planner, and its memory is gone.",
-    tested="A batch is planned and read here. A new process makes the tasks of the batch from its two offsets, and "
-    "reads them.",
-    passes="Both processes read the same rows.",
-    look_at=(
-        "caches and globals that the enumerator fills and the reader needs",
-        "details() for a batch that an earlier run planned",
-        "the parts of the state that the reader needs",
-    ),
-    source="SplitReader.read: even after the process that planned it has ended; SupportsDetails.details",
-)
-def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
-    """Read a batch in a process that knows nothing of it."""
+@rule("STATE-8")
+def a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     splits = _splits(lab, 3)
     query = Query(lab, lab.source())
     query.run_until_read(_rows(splits))
@@ -276,20 +153,8 @@ def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     lab.expect(wrong is None, wrong or "")
 
 
-@rule(
-    "STATE-9",
-    "a planner that was killed is succeeded by the next",
-    purpose="A killed planner closes nothing. A lock that it leaves stops the query until somebody deletes the lock.",
-    tested="A planner in a process of its own plans the first batch. It is killed (SIGKILL) before the offset is "
-    "stored. Then the query is started here.",
-    passes="The query delivers every row once.",
-    look_at=("locks, leases and sessions that only close() releases", "files and flags that the first run left behind"),
-    tier=Tier.FAULTS,
-    witness=("a planner that was killed",),
-    source="SplitEnumerator.close: perhaps never (SIGKILL)",
-)
-def check_a_killed_planner_is_succeeded(lab: Lab) -> None:
-    """Kill a planner for good."""
+@rule("STATE-9", tier=Tier.FAULTS, witness=("a planner that was killed",))
+def a_killed_planner_is_succeeded(lab: Lab) -> None:
     splits = _splits(lab, 3)
     query = Query(lab, lab.source())
     _await_all(lab)

@@ -12,27 +12,16 @@ from typing import Any
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.elsewhere import snapshot_of
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.refusals import refusal
-from tidegate.conformance.rules import Level
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.sources.source import Source
-
-__all__ = [
-    "check_a_broken_snapshot_is_refused",
-    "check_a_checkpoint_of_another_place_loses_no_rows",
-    "check_a_snapshot_is_small",
-    "check_a_snapshot_of_another_version_is_heeded_or_refused",
-    "check_a_snapshot_stays_the_same_while_nothing_changes",
-    "check_a_snapshot_survives_json",
-    "check_the_same_state_is_the_same_text",
-]
 
 _MOST_BYTES = 4_096
 _MOST_GROWTH = 1_024
@@ -42,23 +31,8 @@ _LOOKS = 3
 _MOST_VARIANTS = 24
 
 
-@rule(
-    "STATE-10",
-    "a snapshot survives JSON",
-    purpose="Spark stores an offset as JSON. A value that JSON changes is another state after a restart.",
-    tested="Snapshots are taken before and after the first discovery. Each is written as JSON and read back, and "
-    "pickled and unpickled.",
-    passes="A snapshot is None or a dict of JSON values. It comes back unchanged both ways.",
-    look_at=(
-        "tuples, which become lists",
-        "keys that are not texts",
-        "sets, bytes, datetimes and NumPy numbers",
-        "NaN and infinity, which JSON does not have",
-    ),
-    source="SplitEnumerator.snapshot",
-)
-def check_a_snapshot_survives_json(lab: Lab) -> None:
-    """Write snapshots and read them."""
+@rule("STATE-10")
+def a_snapshot_survives_json(lab: Lab) -> None:
     lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     enumerator = lab.enumerator(lab.source())
     _expect_json(lab, "the snapshot before discover()", enumerator.snapshot())
@@ -66,21 +40,8 @@ def check_a_snapshot_survives_json(lab: Lab) -> None:
     _expect_json(lab, "the snapshot after discover()", enumerator.snapshot())
 
 
-@rule(
-    "STATE-11",
-    "a snapshot stays the same while nothing changes",
-    purpose="A snapshot is a part of the offset. For Spark, another offset is another batch.",
-    tested="Nothing is added. An enumerator discovers again and again, until the clock shows another second.",
-    passes="Every discovery finds the same splits, and every snapshot is the same text.",
-    look_at=(
-        "a clock or a counter in the snapshot",
-        "sets, whose order changes",
-        "ids that each discovery makes again",
-    ),
-    source="SplitEnumerator.snapshot: equal as long as nothing changed",
-)
-def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
-    """Discover again and again."""
+@rule("STATE-11")
+def a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     enumerator = lab.enumerator(lab.source())
@@ -111,23 +72,8 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
     lab.until(look_in_a_later_second, "the second does not end")
 
 
-@rule(
-    "STATE-12",
-    "the same state is the same text",
-    purpose="If a restart writes its state differently, every start costs a batch that reads nothing. States that "
-    "cannot be compared hide real changes.",
-    tested="A new enumerator here gets a snapshot. So does one in another process, where sets have another order. "
-    "Nothing is added, and both discover.",
-    passes="All three snapshots are the same text.",
-    look_at=(
-        "the order of sets: sort them",
-        "parts of the state that the constructor does not take",
-        "run ids and start times",
-    ),
-    source="SplitEnumerator.snapshot: given back to Source.enumerator by the next run",
-)
-def check_the_same_state_is_the_same_text(lab: Lab) -> None:
-    """Restore a snapshot twice."""
+@rule("STATE-12")
+def the_same_state_is_the_same_text(lab: Lab) -> None:
     stored = _stored(lab)
     again = lab.enumerator(stored.source, stored.state, stored.positions)
     again.extents(again.discover())
@@ -139,21 +85,8 @@ def check_the_same_state_is_the_same_text(lab: Lab) -> None:
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and in another process it becomes {text}")
 
 
-@rule(
-    "STATE-13",
-    "a snapshot is small",
-    level=Level.SHOULD,
-    purpose="Spark keeps the last 100 offsets, writes one for every batch, and shows them in every progress.",
-    tested=f"There are {_SPLITS} splits, or one where there cannot be more. Then one split gets {_ROWS} rows.",
-    passes=f"The snapshot has at most {_MOST_BYTES:,} bytes, and {_ROWS} rows add at most {_MOST_GROWTH:,}.",
-    look_at=(
-        "lists of rows or objects: keep them in files beside the source, and name the files",
-        "positions: leave them out, because the offset has them",
-    ),
-    source="SplitEnumerator.snapshot: small",
-)
-def check_a_snapshot_is_small(lab: Lab) -> None:
-    """Let splits grow."""
+@rule("STATE-13")
+def a_snapshot_is_small(lab: Lab) -> None:
     splits = [lab.split(BEGIN_MS + n) for n in range(_SPLITS if lab.can(Ability.MANY_SPLITS) else 1)]
     enumerator = lab.enumerator(lab.source())
     lab.discovered(enumerator)
@@ -168,20 +101,8 @@ def check_a_snapshot_is_small(lab: Lab) -> None:
     )
 
 
-@rule(
-    "STATE-14",
-    "a snapshot of another version is used or refused",
-    purpose="A user who downgrades, or skips a version, must not silently read other rows.",
-    tested="One enumerator gets a snapshot with an unknown field. Others get snapshots that each lack a field.",
-    passes="Each continues with the same splits and rows, or raises CheckpointError in one sentence.",
-    look_at=(
-        "the constructor and the first discover(): check the parts of the state that they read",
-        "a version number in the snapshot",
-    ),
-    source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
-)
-def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
-    """Give back snapshots of other versions."""
+@rule("STATE-14")
+def a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     stored = _stored(lab)
     _expect_heeded_or_refused(lab, stored, "an unknown field", {**stored.state, "of a newer version": {"v": 2}})
     for name in stored.state:
@@ -190,39 +111,16 @@ def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
             _expect_heeded_or_refused(lab, stored, f"no field {name!r}", without)
 
 
-@rule(
-    "STATE-15",
-    "a broken snapshot is refused in one sentence",
-    level=Level.SHOULD,
-    purpose="People find a damaged checkpoint at three in the morning. A KeyError does not explain it.",
-    tested="Enumerators get broken snapshots. In each, one value has another type or is cut in half.",
-    passes="Each raises CheckpointError in one sentence, or continues with the same splits and rows.",
-    look_at=("trusted types: check the state as a whole where it comes in", "errors of other libraries"),
-    source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
-)
-def check_a_broken_snapshot_is_refused(lab: Lab) -> None:
-    """Give back broken snapshots."""
+@rule("STATE-15")
+def a_broken_snapshot_is_refused(lab: Lab) -> None:
     stored = _stored(lab)
     for number, (what, state) in enumerate(_broken(stored.state)):
         if number < _MOST_VARIANTS:
             _expect_heeded_or_refused(lab, stored, what, state)
 
 
-@rule(
-    "STATE-16",
-    "a checkpoint of another place loses no rows",
-    level=Level.SHOULD,
-    purpose="A user may change the address and keep the checkpoint. If the splits of both places have the same "
-    "names, the query skips unread rows of the new place.",
-    tested="A query reads a place and is stopped. It is started with the same checkpoint at another place, which has "
-    "more rows.",
-    passes="The query ends with an error of tidegate in one sentence, or delivers all rows of the other place.",
-    look_at=("the name of the place: put it in the snapshot, and compare it in the constructor or in discover()",),
-    witness=("rows of the first place",),
-    source="CheckpointError: a checkpoint of another source",
-)
-def check_a_checkpoint_of_another_place_loses_no_rows(lab: Lab) -> None:
-    """Continue at another place."""
+@rule("STATE-16", witness=("rows of the first place",))
+def a_checkpoint_of_another_place_loses_no_rows(lab: Lab) -> None:
     here = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     other = lab.make()
     lab.at_close(other.close)

@@ -3,95 +3,35 @@
 from __future__ import annotations
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.judging import late, past_the_bound
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
 from tidegate.errors import TidegateError
 
-__all__ = [
-    "IN_THE_YEAR_2200_MS",
-    "check_a_row_before_1970_is_delivered_and_left_out_under_ignore",
-    "check_a_row_before_1970_is_refused_or_counts_under_fail",
-    "check_a_row_before_1970_takes_its_own_timestamp",
-    "check_a_row_from_the_future_ends_the_query_under_fail",
-    "check_a_row_without_a_time_ends_the_query_under_fail",
-    "check_a_row_without_a_time_is_delivered_and_left_out_under_ignore",
-    "check_a_row_without_a_time_takes_its_own_timestamp",
-    "expect_as_if_without",
-    "expect_watermark_within",
-]
+__all__ = ["IN_THE_YEAR_2200_MS", "expect_as_if_without", "expect_watermark_within"]
 
 _BEFORE_1970_MS = -86_400 * SECOND_MS
 IN_THE_YEAR_2200_MS = 7_258_118_400 * SECOND_MS
-_OPTIONS = "sources.contract.Source: bad_event_time, future_event_time"
 
 
-@rule(
-    "TIME-18",
-    "a row without a time ends the query under fail",
-    purpose="The user wants an error. A row that is silently skipped or misplaced is wrong data.",
-    tested="With badEventTime=fail, a row without event time stands between others.",
-    passes="The query ends with a TidegateError, and does not deliver the row.",
-    look_at=("the default of badEventTime, which is fail", "a placeholder for a missing time, such as 0"),
-    needs=(Ability.MISSING_TIMES,),
-    witness=("a refusal",),
-    source=_OPTIONS,
-)
-def check_a_row_without_a_time_ends_the_query_under_fail(lab: Lab) -> None:
-    """Refuse a row without a time."""
+@rule("TIME-18", needs=(Ability.MISSING_TIMES,), witness=("a refusal",))
+def a_row_without_a_time_ends_the_query_under_fail(lab: Lab) -> None:
     _refuse(lab, None, badEventTime="fail")
 
 
-@rule(
-    "TIME-19",
-    "a row without a time is delivered, and left out of planning, under ignore",
-    purpose="A row without event time could stop its split or all others, or move the watermark to an arbitrary time.",
-    tested="With badEventTime=ignore, rows without event time stand before, between and after others.",
-    passes="All rows are delivered. None of the other rows is late, or read past the bound. The watermark stays among "
-    "their event times.",
-    look_at=("peek(): step over rows without a time", "latest(): do not count them", "lookup(): do not find them"),
-    needs=(Ability.MISSING_TIMES,),
-    witness=("rows that are left out",),
-    source=_OPTIONS,
-)
-def check_a_row_without_a_time_is_delivered_and_left_out_under_ignore(lab: Lab) -> None:
-    """Ignore rows without a time."""
+@rule("TIME-19", needs=(Ability.MISSING_TIMES,), witness=("rows that are left out",))
+def a_row_without_a_time_is_delivered_and_left_out_under_ignore(lab: Lab) -> None:
     _leave_out(lab, None)
 
 
-@rule(
-    "TIME-20",
-    "a row without a time takes its own timestamp under record-timestamp",
-    purpose="The user wants every row to take part in planning. A row that is lost, or that moves the watermark past "
-    "other rows, is wrong.",
-    tested="With badEventTime=record-timestamp, a row without event time comes last in its split.",
-    passes="All rows are delivered. None of the other rows is late, or read past the bound. Where a row has no "
-    "timestamp of its own, the query may end with a TidegateError instead.",
-    look_at=("one and the same time in peek(), lookup() and latest()",),
-    needs=(Ability.MISSING_TIMES,),
-    witness=("a row that counts by its own timestamp, or is refused",),
-    source=_OPTIONS,
-)
-def check_a_row_without_a_time_takes_its_own_timestamp(lab: Lab) -> None:
-    """Let another timestamp stand in for a missing one."""
+@rule("TIME-20", needs=(Ability.MISSING_TIMES,), witness=("a row that counts by its own timestamp, or is refused",))
+def a_row_without_a_time_takes_its_own_timestamp(lab: Lab) -> None:
     _stand_in(lab, None)
 
 
-@rule(
-    "TIME-21",
-    "a row before 1970 is refused, or counts like any other, under fail",
-    purpose="The user wants an error for bad times. A row that is silently left out is wrong data.",
-    tested="With badEventTime=fail, a split begins with a row before 1970. The max drift is 10 s.",
-    passes="The query ends with a TidegateError. Or it delivers all rows, none of them late, and the row before 1970 "
-    "holds back the others by its time.",
-    look_at=("the sign of event times, in peek() and in the reader",),
-    needs=(Ability.NEGATIVE_TIMES,),
-    witness=("a row that is refused, or counts",),
-    source=f"{_OPTIONS}; alignment.splits.Head",
-)
-def check_a_row_before_1970_is_refused_or_counts_under_fail(lab: Lab) -> None:
-    """Refuse a row before 1970, or count it."""
+@rule("TIME-21", needs=(Ability.NEGATIVE_TIMES,), witness=("a row that is refused, or counts",))
+def a_row_before_1970_is_refused_or_counts_under_fail(lab: Lab) -> None:
     lab.split(_BEFORE_1970_MS, *after(0, 12))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(5, 14))
@@ -107,53 +47,18 @@ def check_a_row_before_1970_is_refused_or_counts_under_fail(lab: Lab) -> None:
     lab.saw("a row that is refused, or counts")
 
 
-@rule(
-    "TIME-22",
-    "a row before 1970 is delivered, and left out of planning, under ignore",
-    purpose="A row before 1970 would hold back all other splits, or count as late forever.",
-    tested="With badEventTime=ignore, rows with a time before 1970 stand before, between and after others.",
-    passes="All rows are delivered. None of the other rows is late, or read past the bound. The watermark stays among "
-    "their event times.",
-    look_at=("peek(): step over rows before 1970", "figures of a file or page that count such rows"),
-    needs=(Ability.NEGATIVE_TIMES,),
-    witness=("rows that are left out",),
-    source=_OPTIONS,
-)
-def check_a_row_before_1970_is_delivered_and_left_out_under_ignore(lab: Lab) -> None:
-    """Ignore rows before 1970."""
+@rule("TIME-22", needs=(Ability.NEGATIVE_TIMES,), witness=("rows that are left out",))
+def a_row_before_1970_is_delivered_and_left_out_under_ignore(lab: Lab) -> None:
     _leave_out(lab, _BEFORE_1970_MS)
 
 
-@rule(
-    "TIME-23",
-    "a row before 1970 takes its own timestamp under record-timestamp",
-    purpose="The user wants every row to take part in planning. A row that is lost, or that moves the watermark past "
-    "other rows, is wrong.",
-    tested="With badEventTime=record-timestamp, a row with a time before 1970 comes last in its split.",
-    passes="All rows are delivered. None of the other rows is late, or read past the bound. Where a row has no "
-    "timestamp of its own, the query may end with a TidegateError instead.",
-    look_at=("one and the same time in peek(), lookup() and latest()",),
-    needs=(Ability.NEGATIVE_TIMES,),
-    witness=("a row that counts by its own timestamp, or is refused",),
-    source=_OPTIONS,
-)
-def check_a_row_before_1970_takes_its_own_timestamp(lab: Lab) -> None:
-    """Let another timestamp stand in for a negative one."""
+@rule("TIME-23", needs=(Ability.NEGATIVE_TIMES,), witness=("a row that counts by its own timestamp, or is refused",))
+def a_row_before_1970_takes_its_own_timestamp(lab: Lab) -> None:
     _stand_in(lab, _BEFORE_1970_MS)
 
 
-@rule(
-    "TIME-24",
-    "a row from the future ends the query under fail",
-    purpose="The user wants an error for times that cannot be right.",
-    tested="With futureEventTime=fail, a row of the year 2200 stands between others.",
-    passes="The query ends with a TidegateError, and does not deliver the row.",
-    look_at=("maxFutureSkew, in peek() and in the reader",),
-    witness=("a refusal",),
-    source=_OPTIONS,
-)
-def check_a_row_from_the_future_ends_the_query_under_fail(lab: Lab) -> None:
-    """Refuse a row of the year 2200."""
+@rule("TIME-24", witness=("a refusal",))
+def a_row_from_the_future_ends_the_query_under_fail(lab: Lab) -> None:
     _refuse(lab, IN_THE_YEAR_2200_MS, futureEventTime="fail")
 
 

@@ -14,43 +14,20 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.readers.contract import SplitReader, SupportsEventTimes, TimedBatch
 from tidegate.sources.source import Source
 
-__all__ = [
-    "check_a_generated_watermark_follows_the_rows_that_were_read",
-    "check_each_row_has_the_event_time_that_it_is_planned_by",
-    "check_event_times_are_the_same_every_time",
-    "check_rows_with_event_times_are_the_rows",
-]
-
 _ROWS = 5
-_SOURCE = "SupportsEventTimes.read_timed"
 
 
-@rule(
-    "TIME-27",
-    "rows with event times are the rows",
-    purpose="A source with watermark generators is read with event times. If that read differs from a plain one, rows "
-    "are lost, or reach a generator in another order.",
-    tested="The kit reads all splits with event times in one task. It also reads each split without event times.",
-    passes="Both reads give the same rows of each range, in the same order. Each batch with event times has the "
-    "source's columns.",
-    look_at=(
-        "a column of event times left in the batch",
-        "a read_timed() that sorts rows, or joins batches of several ranges",
-        "the number of the range, which counts from 0 in each task",
-    ),
-    source=_SOURCE,
-)
-def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
-    """Read all splits with event times, and each without."""
+@rule("TIME-27")
+def rows_with_event_times_are_the_rows(lab: Lab) -> None:
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*_times())
     source = lab.source()
@@ -69,22 +46,8 @@ def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
         )
 
 
-@rule(
-    "TIME-28",
-    "a generator sees the event times by which rows are planned",
-    purpose="A watermark made from other event times closes windows too early, or never.",
-    tested="With futureEventTime=ignore, the kit reads rows with event times. One row is of the year 2200.",
-    passes="Each batch has an int64 for each row: its event time in milliseconds. For the row of 2200 it has null.",
-    look_at=(
-        "event times in seconds or microseconds",
-        "the raw event time of a row that is left out",
-        "the time when the row was written",
-    ),
-    witness=("a row that is left out",),
-    source="TimedRows: the event time of each row; null where it has none that is usable",
-)
-def check_each_row_has_the_event_time_that_it_is_planned_by(lab: Lab) -> None:
-    """Compare event times with those that were written."""
+@rule("TIME-28", witness=("a row that is left out",))
+def each_row_has_the_event_time_that_it_is_planned_by(lab: Lab) -> None:
     lab.split(*_times()[:2], IN_THE_YEAR_2200_MS, *_times()[2:])
     source = lab.source(futureEventTime="ignore")
     enumerator = lab.enumerator(source)
@@ -99,18 +62,8 @@ def check_each_row_has_the_event_time_that_it_is_planned_by(lab: Lab) -> None:
             lab.expect(found_ms == counted_ms, f"read_timed() gives row {key} {shown}, but it has {wish}")
 
 
-@rule(
-    "TIME-29",
-    "event times are the same whoever reads, and in whatever parts",
-    purpose="After a restart, the planner process reads ranges again that an executor has read. Other event times "
-    "would make another watermark.",
-    tested="One reader reads every split with event times as a whole. Two more readers read it in two parts.",
-    passes="The parts give the same rows as the whole, with the same event times.",
-    look_at=("a time that depends on earlier rows, such as by a unit detected in each range", "a clock"),
-    source=_SOURCE,
-)
-def check_event_times_are_the_same_every_time(lab: Lab) -> None:
-    """Read a range as a whole, and in parts."""
+@rule("TIME-29")
+def event_times_are_the_same_every_time(lab: Lab) -> None:
     lab.split(*_times())
     source = lab.source()
     enumerator = lab.enumerator(source)
@@ -133,21 +86,8 @@ class _Greatest(WatermarkGenerator):
         output.emit_watermark(int(event_times.max()) - 1)
 
 
-@rule(
-    "TIME-30",
-    "a generated watermark follows the rows that were read",
-    purpose="A watermark ahead of its generators closes windows too early. Rows that no generator sees leave windows "
-    "open forever.",
-    tested="A query reads rows in batches of three. Its generator emits the greatest event time, less 1 ms. The "
-    "planner process is killed after every batch.",
-    passes="The watermark of a batch is at most the generator's watermark for the rows before it. At the end it is "
-    "the generator's watermark for all rows.",
-    look_at=("a range that read_timed() cannot read again after a restart", "a reader that needs a snapshot"),
-    witness=("a watermark behind unread rows",),
-    source="docs/watermarks.md: How it works",
-)
-def check_a_generated_watermark_follows_the_rows_that_were_read(lab: Lab) -> None:
-    """Judge the watermark of each batch by the batches before it."""
+@rule("TIME-30", witness=("a watermark behind unread rows",))
+def a_generated_watermark_follows_the_rows_that_were_read(lab: Lab) -> None:
     lab.split(*after(*(n * 4 for n in range(_ROWS * 2))))
     source = lab.source()
     if not isinstance(source.reader(None), SupportsEventTimes):

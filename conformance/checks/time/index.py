@@ -7,63 +7,22 @@ from collections.abc import Collection, Mapping
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
 from tidegate.alignment.splits import Head, SplitId
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, said
-from tidegate.conformance.rules import Level
-
-__all__ = [
-    "check_latest_is_exact_where_rows_are_in_order",
-    "check_latest_is_exact_where_rows_are_out_of_order",
-    "check_latest_is_never_too_great",
-    "check_lookup_finds_the_first_row_at_or_after_a_time",
-    "check_lookup_skips_no_row_of_a_split_in_disorder",
-    "check_peek_finds_the_first_row_at_or_after_a_position",
-    "check_peek_steps_over_holes",
-    "check_peek_steps_over_rows_without_a_usable_time",
-]
+from tidegate.conformance.rules import rule
 
 _HOUR_MS = 3_600 * SECOND_MS
-_PEEK = "SupportsPeek.peek"
-_LATEST = "SupportsPeek.latest"
-_LOOKUP = "SupportsTimeIndex.lookup"
 
 
-@rule(
-    "TIME-1",
-    "peek finds the first row at or after a position",
-    purpose="The planner cuts batches by peeks. A row that peek() misses is read too early, or never.",
-    tested="The kit calls peek() at every position from begin to end. Each call asks about all splits.",
-    passes="Each answer is the first row that a reader yields from that position, with its event time. At the end the "
-    "answer is None.",
-    look_at=(
-        "peek(): count the row at the position itself",
-        "peek(): answer for every split in the question",
-        "the unit of event times: milliseconds since 1970, UTC",
-    ),
-    witness=("a row", "an end"),
-    source=_PEEK,
-)
-def check_peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
-    """Peek at every position."""
+@rule("TIME-1", witness=("a row", "an end"))
+def peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
     lab.split(*_at(0, 1, 2_500, 2_500, 60_000))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(7, 8_999))
     _expect_peeks(lab)
 
 
-@rule(
-    "TIME-2",
-    "peek steps over holes",
-    purpose="Otherwise a split seems to end at a hole, and the query hangs there.",
-    tested="A split has holes between its rows and at its end. The kit calls peek() at every position.",
-    passes="At a hole, the answer is the next row. At holes after the last row, it is None.",
-    look_at=("an answer of the other side without a row: continue after it",),
-    needs=(Ability.HOLES,),
-    witness=("a hole", "a row", "an end"),
-    source=_PEEK,
-)
-def check_peek_steps_over_holes(lab: Lab) -> None:
-    """Peek at holes."""
+@rule("TIME-2", needs=(Ability.HOLES,), witness=("a hole", "a row", "an end"))
+def peek_steps_over_holes(lab: Lab) -> None:
     split = lab.split(*_at(0))
     split.leave_hole()
     split.leave_hole()
@@ -72,41 +31,14 @@ def check_peek_steps_over_holes(lab: Lab) -> None:
     _expect_peeks(lab)
 
 
-@rule(
-    "TIME-3",
-    "peek steps over rows without a usable time",
-    purpose="A row without event time could stop its split, or move the watermark to an arbitrary time.",
-    tested="With badEventTime=ignore, some rows of a split have no event time. The kit calls peek() at every position.",
-    passes="A reader delivers the rows without event time. peek() answers with the next row that has one.",
-    look_at=("a placeholder for a missing time, such as 0 or -1", "a peek() that looks at one row only"),
-    needs=(Ability.MISSING_TIMES,),
-    witness=("a row to leave out", "a row", "an end"),
-    source=_PEEK,
-)
-def check_peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
-    """Peek at rows without a time."""
+@rule("TIME-3", needs=(Ability.MISSING_TIMES,), witness=("a row to leave out", "a row", "an end"))
+def peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
     lab.split(None, BEGIN_MS, None, None, BEGIN_MS + SECOND_MS, None)
     _expect_peeks(lab, badEventTime="ignore")
 
 
-@rule(
-    "TIME-4",
-    "latest is never too great",
-    purpose="The watermark of a split at its end follows from latest(). If the answer is too great, the next rows are "
-    "late.",
-    tested="The rows of a split are out of order, where the connector allows it. The kit calls latest() for every end "
-    "that the split can have.",
-    passes="No answer is greater than the greatest event time before the end. The answer is None only where no row "
-    "comes before the end.",
-    look_at=(
-        "latest(): leave out the row at the end",
-        "figures of the whole split, where the question is about a part",
-    ),
-    witness=("a time", "no row"),
-    source=_LATEST,
-)
-def check_latest_is_never_too_great(lab: Lab) -> None:
-    """Ask for the latest time before every end."""
+@rule("TIME-4", witness=("a time", "no row"))
+def latest_is_never_too_great(lab: Lab) -> None:
     lab.split(*_at(0, 9_000, 3_000, 20_000, 5_000) if lab.can(Ability.DISORDER) else _at(0, 3_000, 9_000))
     enumerator, placed = _placed(lab)
     for split, heads in _heads(lab, placed).items():
@@ -121,64 +53,22 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
                 lab.expect(latest_ms <= max(before), f"{said}but the greatest event time before it is {max(before)}")
 
 
-@rule(
-    "TIME-5",
-    "latest is exact where rows are in order",
-    level=Level.SHOULD,
-    purpose="A watermark that lags holds back the last results until more rows come.",
-    tested="The rows of a split are in event-time order. The kit calls latest() for its end.",
-    passes="The answer is the event time of the last row.",
-    look_at=("an off-by-one at the end", "outdated figures of the whole split"),
-    witness=("a time",),
-    source=_LATEST,
-)
-def check_latest_is_exact_where_rows_are_in_order(lab: Lab) -> None:
-    """Ask for the latest time of whole splits."""
+@rule("TIME-5", witness=("a time",))
+def latest_is_exact_where_rows_are_in_order(lab: Lab) -> None:
     lab.split(*_at(0, 1_000, 61_001))
     _expect_greatest(lab)
 
 
-@rule(
-    "TIME-25",
-    "latest is exact where rows are out of order",
-    level=Level.SHOULD,
-    purpose="The last row need not have the greatest event time. If its time were taken, a split read to its end "
-    "would hold back the watermark and all other splits.",
-    tested="The greatest event time comes first in one split, in the middle of another, and twice in a third. The kit "
-    "calls latest() for their ends.",
-    passes="Each answer is the greatest event time of its split.",
-    look_at=("the time of the last row instead of the maximum", "an order by position instead of by time"),
-    needs=(Ability.TIME_INDEX, Ability.DISORDER),
-    witness=("a time",),
-    source=_LATEST,
-)
-def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
-    """Ask for the latest time of whole splits that are in disorder."""
+@rule("TIME-25", needs=(Ability.TIME_INDEX, Ability.DISORDER), witness=("a time",))
+def latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
     for times_ms in [(9_000, 0, 3_000), (0, 9_000, 8_999), (5_000, 7_000, 1_000, 7_000, 6_000)]:
         if lab.can(Ability.MANY_SPLITS) or not lab.splits:
             lab.split(*_at(*times_ms))
     _expect_greatest(lab)
 
 
-@rule(
-    "TIME-6",
-    "lookup finds the first row at or after a time",
-    purpose="The planner cuts batches by lookups. A row that lookup() skips is read too early, past the bound.",
-    tested="The kit calls lookup() for each event time of the splits, and for 1 ms less and 1 ms more. It also asks "
-    "for times before and after all rows.",
-    passes="Each answer is the first row at or after the time. Of several rows with one time, it is the first. For a "
-    "time after all rows, it is None.",
-    look_at=(
-        "lookup(): count a row of exactly that time",
-        "lookup(): of several rows of one time, return the first",
-        "the unit of event times: whole milliseconds, not seconds",
-    ),
-    needs=(Ability.TIME_INDEX,),
-    witness=("a row", "one of equal times", "a time after all"),
-    source=_LOOKUP,
-)
-def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
-    """Look up every event time, and times around it."""
+@rule("TIME-6", needs=(Ability.TIME_INDEX,), witness=("a row", "one of equal times", "a time after all"))
+def lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
     lab.split(*_at(0, 1, 999, 2_500, 2_500, 2_500, 60_000))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(2_499, 2_501))
@@ -198,20 +88,8 @@ def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
                 lab.saw("one of equal times")
 
 
-@rule(
-    "TIME-7",
-    "lookup skips no row of a split in disorder",
-    purpose="A row that lookup() skips is read too early, and moves Spark's watermark too far.",
-    tested="The event times of a split go up and down. The kit calls lookup() for each of them, and for times around "
-    "them.",
-    passes="No answer lies after the first row at or after the time.",
-    look_at=("a binary search over unsorted times: search over their running maximum",),
-    needs=(Ability.TIME_INDEX, Ability.DISORDER),
-    witness=("a row",),
-    source=_LOOKUP,
-)
-def check_lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
-    """Look up times in a split that is in disorder."""
+@rule("TIME-7", needs=(Ability.TIME_INDEX, Ability.DISORDER), witness=("a row",))
+def lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
     lab.split(*_at(5_000, 30_000, 1_000, 8_000, 2_000, 40_000, 10_000))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):

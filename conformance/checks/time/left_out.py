@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import Lab, after, said
-
-__all__ = ["check_any_number_of_rows_that_do_not_count_is_stepped_over"]
+from tidegate.conformance.rules import rule
 
 _MANY = 1_200
 
 
-@rule(
-    "TIME-26",
-    "any number of rows that do not count is skipped",
-    purpose="Rows that are left out may fill a whole page, or have the greatest time. If a split seems to end there, "
-    "the others run ahead of its next rows.",
-    tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others, and "
-    f"{_MANY:,} after them.",
-    passes="peek() finds the two other rows in turn, and then nothing. latest() gives an event time, which is not "
-    "greater than theirs.",
-    look_at=("a limit on the rows that peek() or latest() looks at", "a maximum taken before rows are left out"),
-    witness=("rows that are left out",),
-    source="SupportsPeek.peek and latest",
-)
-def check_any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
-    """Hide rows among many that do not count."""
+@rule("TIME-26", witness=("rows that are left out",))
+def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
     counted = after(0, 10)
     split = lab.split()
     for time_ms in counted:

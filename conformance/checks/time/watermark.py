@@ -5,42 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.judging import backward, late, watermark_ms, watermarks
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import Level
-
-__all__ = [
-    "check_a_complete_split_stops_holding_the_watermark",
-    "check_a_split_that_never_had_a_row_holds_no_watermark",
-    "check_a_split_that_wakes_holds_the_watermark_again",
-    "check_an_idle_split_stops_holding_the_watermark_after_the_timeout",
-    "check_no_row_comes_at_or_before_the_watermark",
-    "check_the_slowest_split_holds_the_watermark",
-    "check_the_watermark_follows_the_next_unread_rows",
-    "check_the_watermark_never_goes_back",
-    "check_the_watermark_reaches_the_last_event_times",
-    "check_times_are_exact_to_the_millisecond",
-]
-
-_FORMULA = "docs/planning.md: The rules of a plan"
-_IDLENESS = "FLIP-126; alignment.states"
+from tidegate.conformance.rules import rule
 
 
-@rule(
-    "TIME-8",
-    "the watermark follows the next unread rows",
-    purpose="A watermark that is too great makes rows late. A watermark that is too small keeps Spark's state forever.",
-    tested="A query reads splits with rows at different times. The max drift is 10 s, and the out-of-orderness is 3 s.",
-    passes="The watermark is the minimum, over all splits, of min(T, next event time) - 3 s - 1 ms. This holds after "
-    "each batch that leaves unread rows in every split. Without a time index, the watermark may be less.",
-    look_at=("peek(): the event time of the row where a batch ends", "lookup(): the event time in the answer"),
-    witness=("a watermark before unread rows",),
-    source=_FORMULA,
-)
-def check_the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
-    """Compare the watermark of a back-fill with the formula."""
+@rule("TIME-8", witness=("a watermark before unread rows",))
+def the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
     lab.split(*after(*(n * 4 for n in range(10))))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(*(1.5 + n * 7 for n in range(6))))
@@ -61,19 +33,8 @@ def check_the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
         )
 
 
-@rule(
-    "TIME-9",
-    "no row comes at or before the watermark",
-    purpose="A row at or before the watermark is late. Spark drops it silently.",
-    tested="Rows lie up to 4 s behind earlier rows of their split. A query reads them with a maxOutOfOrderness of 4 s.",
-    passes="No batch holds a row at or before the watermark of an earlier batch. All rows are delivered.",
-    look_at=("latest(): never too great", "peek(): the first row by position, not by time"),
-    needs=(Ability.DISORDER,),
-    witness=("a row out of order", "a watermark that moved"),
-    source=_FORMULA,
-)
-def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
-    """Read splits that are in disorder."""
+@rule("TIME-9", needs=(Ability.DISORDER,), witness=("a row out of order", "a watermark that moved"))
+def no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
     lab.split(*after(0, 4, 1, 5, 9, 5.5, 12, 8, 10, 14, 18, 15, 20))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(12, 16, 13, 22, 18, 26))
@@ -88,22 +49,8 @@ def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
     lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
 
 
-@rule(
-    "TIME-10",
-    "the watermark never goes back",
-    purpose="Spark has closed windows by the greater watermark. Rows that come for them are lost, wherever the "
-    "watermark goes.",
-    tested="A query reads a split, and the planner process is killed. Then a split with older rows appears. The query "
-    "reads it, and the planner process is killed once more.",
-    passes="No batch has a smaller watermark than the batch before it. Once a batch has a watermark, every later "
-    "batch has one.",
-    look_at=("latest(): a time that becomes smaller though no row was deleted",),
-    needs=(Ability.NEW_SPLITS,),
-    witness=("a watermark", "older rows"),
-    source=_FORMULA,
-)
-def check_the_watermark_never_goes_back(lab: Lab) -> None:
-    """Let older rows appear, and kill the planner process."""
+@rule("TIME-10", needs=(Ability.NEW_SPLITS,), witness=("a watermark", "older rows"))
+def the_watermark_never_goes_back(lab: Lab) -> None:
     query = Query(lab, lab.source())
     query.run_until_read(lab.split(*after(60, 61)).rows)
     query.rest()
@@ -117,23 +64,8 @@ def check_the_watermark_never_goes_back(lab: Lab) -> None:
     lab.refuse(backward(query.batches))
 
 
-@rule(
-    "TIME-11",
-    "the slowest split holds the watermark",
-    purpose="If the watermark were the maximum over the splits, all unread rows of slower splits would be late.",
-    tested="Two splits may grow, and their last rows are a minute apart. A query reads both to their ends.",
-    passes="The watermark never passes the next row of either split. At the end it is at most the last event time of "
-    "the slower split, less 1 ms.",
-    look_at=(
-        "latest(): answer for each split, not for all together",
-        "extents(): complete=False for a split that may grow",
-    ),
-    needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
-    witness=("a watermark",),
-    source=_FORMULA,
-)
-def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
-    """Read two splits to their ends."""
+@rule("TIME-11", needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS), witness=("a watermark",))
+def the_slowest_split_holds_the_watermark(lab: Lab) -> None:
     slow = lab.split(*after(0, 5))
     lab.split(*after(1, 65))
     query = Query(lab, lab.source())
@@ -152,19 +84,10 @@ def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
 
 @rule(
     "TIME-12",
-    "an idle split stops holding the watermark after the timeout",
-    purpose="One quiet split would hold back all results of the others forever. A split that is released too early "
-    "loses rows.",
-    tested="With an idleTimeout of 30 s, one split is quiet while rows come in another.",
-    passes="For 29 s the watermark does not pass the last row of the quiet split. After 31 s it follows the other "
-    "split.",
-    look_at=("extents(): settled=True unless rows are hidden", "extents(): an end that moves without new rows"),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a split that holds", "a split that is idle"),
-    source=_IDLENESS,
 )
-def check_an_idle_split_stops_holding_the_watermark_after_the_timeout(lab: Lab) -> None:
-    """Let one of two splits be quiet."""
+def an_idle_split_stops_holding_the_watermark_after_the_timeout(lab: Lab) -> None:
     quiet = lab.split(*after(0, 5))
     busy = lab.split(*after(1, 65))
     query = Query(lab, lab.source(idleTimeout="30 seconds"))
@@ -173,17 +96,10 @@ def check_an_idle_split_stops_holding_the_watermark_after_the_timeout(lab: Lab) 
 
 @rule(
     "TIME-13",
-    "a split that wakes holds the watermark again",
-    purpose="Otherwise the next rows of the split that woke would be late.",
-    tested="A split becomes idle, and then gets rows that are in time. Another split runs ahead of it.",
-    passes="The watermark stays before the last row of the split that woke. No row is late.",
-    look_at=("extents(): an end that does not move when rows come",),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a split that is idle", "a split that woke"),
-    source=_IDLENESS,
 )
-def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
-    """Let a split become idle and wake."""
+def a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
     quiet = lab.split(*after(0, 5))
     busy = lab.split(*after(1, 65))
     query = Query(lab, lab.source(idleTimeout="30 seconds"))
@@ -200,19 +116,8 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
     lab.refuse(late(lab.times, query.batches))
 
 
-@rule(
-    "TIME-14",
-    "a complete split stops holding the watermark",
-    purpose="A finished split would hold back all results of the others for no reason.",
-    tested="One of two splits is finished. The last row of the other is a minute later. The idleTimeout is an hour.",
-    passes="The watermark reaches the last row of the other split before the idle timeout is over.",
-    look_at=("extents(): complete=True once no more rows can come",),
-    needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
-    witness=("a complete split",),
-    source="alignment.splits.Extent",
-)
-def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
-    """Finish one of two splits."""
+@rule("TIME-14", needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS), witness=("a complete split",))
+def a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     ended = lab.split(*after(0, 5))
     lab.split(*after(1, 65))
     ended.finish()
@@ -225,20 +130,8 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     )
 
 
-@rule(
-    "TIME-15",
-    "the watermark reaches the last event times",
-    level=Level.SHOULD,
-    purpose="A smaller watermark holds back the last results: the last windows and the last sessions.",
-    tested="A bounded run reads splits to their ends, with an out-of-orderness of 2 s.",
-    passes="At the end, the watermark is the last event time of one split, less 2 s and 1 ms. This split is the "
-    "slowest one that may grow. If none may grow, it is the one furthest ahead.",
-    look_at=("latest(): a time that is too small", "extents(): complete=True once no more rows can come"),
-    witness=("a bounded run",),
-    source=_FORMULA,
-)
-def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
-    """Read all rows by a bounded run."""
+@rule("TIME-15", witness=("a bounded run",))
+def the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
     lab.split(*after(0, 30))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(1, 40))
@@ -254,19 +147,8 @@ def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
     lab.expect(source_ms == expected_ms, f"at the end the watermark is {said(source_ms)}, and not {said(expected_ms)}")
 
 
-@rule(
-    "TIME-16",
-    "a split that never had a row holds no watermark",
-    purpose="An empty split would hold back all results forever.",
-    tested="One split is empty, and another has rows. A query reads both.",
-    passes="There is a watermark: the event time of the last row, less 1 ms.",
-    look_at=("latest() of an empty split: None, not 0 or -1",),
-    needs=(Ability.MANY_SPLITS,),
-    witness=("an empty split",),
-    source="Beam issue 20908",
-)
-def check_a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
-    """Leave a split empty."""
+@rule("TIME-16", needs=(Ability.MANY_SPLITS,), witness=("an empty split",))
+def a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
     lab.split()
     lab.split(*after(0, 5))
     query = Query(lab, lab.source())
@@ -277,18 +159,8 @@ def check_a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
     lab.expect(watermark_ms == _past(5), f"the watermark is {said(watermark_ms)}, and not {said(_past(5))}")
 
 
-@rule(
-    "TIME-17",
-    "times are exact to the millisecond",
-    purpose="With rounded times, a query reads rows past the bound, and the watermark passes unread rows.",
-    tested="A query with a max drift of 1 ms reads rows at .000, .001, .500, .998 and .999 of a second.",
-    passes="Every batch holds the rows of one millisecond. Its watermark lies at least 1 ms before the next row.",
-    look_at=("conversions by way of seconds or floating point", "a mix-up of seconds, milliseconds and microseconds"),
-    witness=("a batch of one millisecond",),
-    source="alignment.splits.Head",
-)
-def check_times_are_exact_to_the_millisecond(lab: Lab) -> None:
-    """Read rows that are a millisecond apart."""
+@rule("TIME-17", witness=("a batch of one millisecond",))
+def times_are_exact_to_the_millisecond(lab: Lab) -> None:
     split = lab.split(*(BEGIN_MS + by for by in (0, 1, 500, 998, 999)))
     query = Query(lab, lab.source(maxDrift="1 ms"))
     query.run_until_read(split.rows)

@@ -8,7 +8,6 @@ from tests.conformance.mutants.planners import (
     IgnoresBoundedRuns,
     OnceIdleAlwaysIdle,
     OnlyTheLargest,
-    forgetting,
     idle_at_once,
     of_another,
     unaligned,
@@ -235,7 +234,6 @@ MUTANTS = [
     planning("an idle split lets go at once", "ALIGN-12", "quiet for 29 s only", idle_at_once),
     planning("a paused split becomes idle", "ALIGN-13", "'split-1' became idle", PausedIsIdle),
     planning("the watermark passes paused rows", "ALIGN-13", "at or before the watermark", WatermarkPassesPausedRows),
-    planning("idle splits are forgotten by a restart", "ALIGN-14", "", forgetting("idle")),
     planning("a split that wakes holds nobody", "ALIGN-15", "split 0 woke, and stands at", OnceIdleAlwaysIdle),
     enumerating("an empty split holds the others", "ALIGN-16", LEFT, LatestIsZeroWithoutARow),
     enumerating("latest is blind behind holes", "ALIGN-17", "1#1 is read past the bound", LatestIsTheLastPosition),
@@ -245,7 +243,6 @@ MUTANTS = [
     planning("late rows are not counted", "ALIGN-21", "counts 0 late rows", CountsNoLateRows),
     planning("a late split moves the watermark back", "ALIGN-21", "the watermark goes back", WatermarkGoesBack),
     planning("nobody waits for a late split", "ALIGN-22", PAST, with_fields(late_splits="admit")),
-    planning("a late split ends nothing", "ALIGN-23", "behind the watermark", with_fields(late_splits="admit")),
     Mutant(
         "rows in the future are aligned", "ALIGN-24", ("at or before the watermark",), sinful(source=AlignsByTheFuture)
     ),

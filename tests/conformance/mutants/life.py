@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from tests.conformance.mutants.leaks import (
     KEPT,
@@ -76,56 +76,6 @@ class NeedsItsThread(WholeEnumerator):
         return threading.Lock()
 
 
-class Changeable(MemorySource):
-    model_config = ConfigDict(frozen=False)
-
-
-class RemembersItsUse(MemorySource):
-    used: bool = False
-
-    def enumerator(self, state):
-        self.__dict__["used"] = True
-        return super().enumerator(state)
-
-
-class IgnoresWhatItDoesNotKnow(MemorySource):
-    @classmethod
-    def fields_from_options(cls, options):
-        known = {name.lower() for name in cls.valid_options()}
-        return super().fields_from_options({name: value for name, value in options.items() if name in known})
-
-
-class RefusesWithoutAName(MemorySource):
-    @classmethod
-    def from_options(cls, options):
-        try:
-            return super().from_options(options)
-        except ValueError as error:
-            raise type(error)("some option is wrong") from None
-
-
-class ReadsNumbersItself(MemorySource):
-    @classmethod
-    def fields_from_options(cls, options):
-        partitions = options.pop("minpartitions", None)
-        fields = super().fields_from_options(options)
-        return fields if partitions is None else {**fields, "min_partitions": int(partitions)}
-
-
-class TakesTextForTruth(MemorySource):
-    @classmethod
-    def fields_from_options(cls, options):
-        loss = options.pop("failondataloss", None)
-        fields = super().fields_from_options(options)
-        return fields if loss is None else {**fields, "fail_on_data_loss": loss == "true"}
-
-
-class LooksForOneCase(MemorySource):
-    @classmethod
-    def from_options(cls, options):
-        return super().from_options({name: value for name, value in options.items() if name != "MAXDRIFT"})
-
-
 class WithoutConnection(Undoing):
     abilities = Abilities().cannot(Ability.FAULT_DISCONNECT, "it is tested by closing it")
 
@@ -188,27 +138,6 @@ class NamesItsAddressInErrors(MemoryReader):
             yield from super().read(task)
         except DataLossError as error:
             raise ConnectorError("reading failed") from RuntimeError(f"at {self._source.address}: {error}")
-
-
-class HasNoName(MemorySource):
-    @property
-    def reads(self):
-        return ""
-
-
-class MeasuresInFloats(WholeEnumerator):
-    def metrics(self):
-        return {"meanRows": 0.5}
-
-
-class MeasuresWithUnderscores(WholeEnumerator):
-    def metrics(self):
-        return {"rows_read": 1}
-
-
-class AsksForMetrics(WholeEnumerator):
-    def metrics(self):
-        return {"splits": len(self._client.ask("splits"))}
 
 
 class TellsMilliseconds(WholeEnumerator):
@@ -348,17 +277,6 @@ MUTANTS = [
         ("a task cannot be pickled", "lock"),
         sinful(enumerator=NeedsItsThread),
     ),
-    Mutant("a source can be changed", "LIFE-7", ("the field 'watermarks'", "can be set"), sinful(source=Changeable)),
-    Mutant("a source remembers its use", "LIFE-7", ("that was used is not equal",), sinful(source=RemembersItsUse)),
-    Mutant(
-        "an unknown option is ignored", "LIFE-8", ("taken without a word",), sinful(source=IgnoresWhatItDoesNotKnow)
-    ),
-    Mutant("a refusal without a name", "LIFE-8", ("without naming it",), sinful(source=RefusesWithoutAName)),
-    Mutant(
-        "a malformed number ends in an error of Python", "LIFE-9", ("ValueError",), sinful(source=ReadsNumbersItself)
-    ),
-    Mutant("a malformed truth is false", "LIFE-9", ("failOnDataLoss='perhaps'",), sinful(source=TakesTextForTruth)),
-    Mutant("an option has one case", "LIFE-10", ("MAXDRIFT",), sinful(source=LooksForOneCase)),
     Mutant(
         "errors of a client come through",
         "LIFE-19",
@@ -390,10 +308,6 @@ MUTANTS = [
         ("a secret is in the error of reading",),
         sinful(reader=NamesItsAddressInErrors),
     ),
-    Mutant("a source has no name", "LIFE-13", ("shows nothing",), sinful(source=HasNoName)),
-    Mutant("a metric is no int", "LIFE-14", ("'meanRows'", "not an int"), sinful(enumerator=MeasuresInFloats)),
-    Mutant("a metric has an underscore", "LIFE-14", ("camelCase",), sinful(enumerator=MeasuresWithUnderscores)),
-    Mutant("metrics ask the source", "LIFE-14", ("metrics() takes",), sinful(enumerator=AsksForMetrics)),
     Mutant("a clock of milliseconds", "LIFE-15", ("wall_clock() says",), sinful(enumerator=TellsMilliseconds)),
     Mutant("a clock that stands", "LIFE-15", ("again and again",), sinful(enumerator=StopsItsClock)),
     Mutant("a clock that goes back", "LIFE-15", ("goes back",), sinful(enumerator=TurnsItsClockBack)),

@@ -83,15 +83,6 @@ class LooksUpTooLate(MemoryEnumerator):
         return super().lookup(event_time_ms + 30_000, splits)
 
 
-class DropsWhatItDoesNotKnow(MemorySource):
-    address: str = ""
-
-    @classmethod
-    def fields_from_options(cls, options):
-        known = {name.lower() for name in cls.valid_options()}
-        return super().fields_from_options({name: value for name, value in options.items() if name in known})
-
-
 class SaysThatRowsCostNothing(MemoryEnumerator):
     positions_are_rows = False
 
@@ -162,12 +153,6 @@ MUTANTS = [
     ),
     Mutant(
         "lookup answers half a minute too late", "SPARK-6", ("at or past the bound",), sinful(enumerator=LooksUpTooLate)
-    ),
-    Mutant(
-        "an unknown option is accepted",
-        "SPARK-7",
-        ("takes the option 'discoveryIntervall'",),
-        sinful(source=DropsWhatItDoesNotKnow),
     ),
     Mutant(
         "rows are said to cost nothing",
