@@ -200,21 +200,10 @@ class TimesOfTheMachine(ChangesTimes):
         return time_ms + 1_000 * int(datetime.fromtimestamp(time_ms / 1_000).astimezone().utcoffset().total_seconds())
 
 
-class OneRowABatch(MemoryReader):
-    def read(self, task):
-        for batch in super().read(task):
-            yield from (batch.slice(n, 1) for n in range(batch.num_rows))
-
-
 class OneBatchForARange(MemoryReader):
     def _read(self, client, wanted):
         rows = pa.Table.from_batches(super()._read(client, wanted), self._source.arrow_schema)
         yield from rows.combine_chunks().to_batches()
-
-
-class GathersFirst(MemoryReader):
-    def read(self, task):
-        return iter(list(super().read(task)))
 
 
 class DeliversBadRecords(AsideReader):
@@ -261,7 +250,6 @@ READERS = [
     ("times are an hour off", "READ-26", ("row 0#0", "read with one 3,600,000 ms later"), ReadsAnHourLater),
     ("times come without milliseconds", "READ-26", ("row 0#6", "read with one 1 ms earlier"), ReadsFullSeconds),
     ("times are those of the machine", "READ-11", ("column 'at' differs",), TimesOfTheMachine),
-    ("every row is a batch", "READ-29", ("come in 3,000 batches",), OneRowABatch),
     ("times are left out", "READ-26", ("951,825,600,000 ms, and read with none",), LeavesOutTimes),
     ("the last batch has another schema", "READ-21", ("'value' is large_string, not string",), LargeStringsAtTheEnd),
     ("types are guessed", "READ-21", ("'value' is null, not string",), GuessesTypes),
@@ -269,7 +257,6 @@ READERS = [
     ("columns come in another order", "READ-21", ("its columns are value, key, at",), OtherOrder),
     ("a text is no UTF-8", "READ-22", ("not valid Arrow", "UTF8"), BytesInAText),
     ("a range is one batch", "READ-24", ("20 of 20 rows", "40 MB"), OneBatchForARange),
-    ("everything is gathered first", "READ-25", ("never earlier",), GathersFirst),
 ]
 
 ASIDE = [
