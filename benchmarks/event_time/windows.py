@@ -28,8 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import tidegate
-from benchmarks.measuring.batches import print_table
-from benchmarks.measuring.peers import TIDEGATE, session
+from benchmarks.measuring.peers import TIDEGATE, print_table, session
 from tidegate.servers import KafkaServer, write_history
 from tidegate.windows import TumblingEventTimeWindows
 

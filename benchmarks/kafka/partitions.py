@@ -24,7 +24,7 @@ from uuid import UUID
 
 import numpy as np
 
-from benchmarks.measuring.batches import print_table
+from benchmarks.measuring.peers import print_table
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate.servers.maven import find_jars
 
-__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "s3a_jars", "session", "spread"]
+__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "print_table", "s3a_jars", "session", "spread"]
 
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
@@ -97,3 +97,9 @@ def alternate(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str
 def spread(seconds: list[float]) -> str:
     """Return the median with the least and the greatest, as text."""
     return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
+
+
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print Markdown."""
+    for cells in (names, ["---"] * len(names), *rows):
+        print(f"| {' | '.join(cells)} |", flush=True)

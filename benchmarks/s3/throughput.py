@@ -35,8 +35,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.measuring.batches import print_table
-from benchmarks.measuring.peers import alternate, s3a_jars, session, spread
+from benchmarks.measuring.peers import alternate, print_table, s3a_jars, session, spread
 from benchmarks.s3.request_counter import RequestCounter
 from tidegate.servers import S3Server
 
