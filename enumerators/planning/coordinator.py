@@ -264,7 +264,7 @@ class SourceCoordinator:
         bad_records = self._count_bad_records(before, current)
         limits = self._limits(opened, budget)
         planned, is_nothing, held_by, idle_in_s = self._decide(before, current, opened, limits, first=first)
-        is_nothing = is_nothing and bad_records == before.bad_records
+        is_nothing = is_nothing and bad_records == before.bad_records and not current.has_new_timers
         put_off = not first and self._is_put_off(planned, current, min_rows)
         # A batch that waits is planned many times, and reads nothing before the last one.
         reported = replace(planned, ranges={}, progress=current.progress, oldest_ms=None) if put_off else planned

@@ -34,6 +34,7 @@ class FoundSplits:
     added: the splits with a start, except those that the query begins with.
     diverged: the splits that hold other records than before.
     has_forgotten: a split is gone for good.
+    has_new_timers: in a bounded run, a split stands at its end, and the next run does not know since when.
     """
 
     progress: Progress
@@ -44,6 +45,7 @@ class FoundSplits:
     added: Collection[SplitId]
     diverged: Collection[SplitId]
     has_forgotten: bool
+    has_new_timers: bool
 
     @property
     def readable(self) -> int:
@@ -117,16 +119,19 @@ class Splits:
             if s in positions
         }
         extents = {s: self._up_to_target(s, extent, positions[s]) for s, extent in available.items()}
+        # A split at the target of a bounded run is not idle if its extent has more to read.
+        idle = self._timers.observe(positions, available, before.idle, quiet_since_ms)
+        standing = self.quiet_since_ms(positions, idle) if bounded else {}
         return FoundSplits(
             progress=replace(before, positions=positions),
             starts=starts,
             extents=extents,
             ends=self._ends(extents),
-            # A split at the target of a bounded run is not idle if its extent has more to read.
-            idle=self._timers.observe(positions, available, before.idle, quiet_since_ms),
+            idle=idle,
             added=() if first else [*new, *self._diverged],
             diverged=frozenset(self._diverged),
             has_forgotten=before.positions.keys() > remembered.keys(),
+            has_new_timers=standing.keys() > quiet_since_ms.keys() & standing.keys(),
         )
 
     @property
@@ -280,7 +285,7 @@ class _IdleTimers:
         now_s, known_s = self._clocks.monotonic(), self._since_s or {}
         wall_s = self._clocks.wall() - now_s
         return {
-            split: round((wall_s + known_s.get(split, now_s)) * 1000)
+            split: int((wall_s + known_s.get(split, now_s)) * 1000) + 1  # rounded up: never idle too early
             for split, extent in extents.items()
             if _has_nothing_to_read(extent, positions[split])
         }

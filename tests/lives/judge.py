@@ -193,7 +193,19 @@ class Judge:
                 assert v.position <= position <= max(v.last, v.position), f"{split} is read to {position}: {v}"
             elif split not in end.get("starts", {}):
                 assert position == before[split], f"{split} is not there, and was read"
-        keys = ("positions", "watermark", "idle", "late", "removed", "ended", "waits", "group", "starts", "enumerator")
+        keys = (
+            "positions",
+            "watermark",
+            "idle",
+            "late",
+            "removed",
+            "ended",
+            "waits",
+            "group",
+            "starts",
+            "enumerator",
+            "quietSince",
+        )
         same = [key for key in keys if start.get(key) != end.get(key)]
         assert not start.get("positions") or same, "a batch without a reason"
 

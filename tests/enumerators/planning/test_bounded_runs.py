@@ -125,6 +125,19 @@ def test_a_live_run_in_between_changes_nothing():
     assert stream.dropped == []
 
 
+def test_after_a_live_run_bounded_runs_without_news_still_make_splits_idle():
+    clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
+    clock.sleep(4 * HOUR_S)
+    clock.trailing_s = {}
+    stream = Stream(clock, WatermarkStrategy())
+    _, stream.offset = drain(coordinator(clock.logs, clock), INITIAL_OFFSET)
+    assert stream.offset["watermark"] == DAY_MS + HOUR_MS - 1
+    for _ in range(2):
+        stream.run()
+        clock.sleep(HOUR_S)
+    assert stream.offset["watermark"] == DAY_MS + 4 * HOUR_MS - 1
+
+
 class TestRetention:
     """Rule 7: records are deleted while a bounded run goes on."""
 
