@@ -135,7 +135,7 @@ def the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
     lab.split(*after(0, 30))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(1, 40))
-    query = Query(lab, lab.source(maxOutOfOrderness="2 seconds", maxDrift="10 seconds"))
+    query = Query(lab, lab.source(maxOutOfOrderness="2 seconds"))
     query.finish()
     lab.compare(query.delivered)
     lab.saw("a bounded run")
