@@ -45,9 +45,14 @@ class RunExtent:
     state: Json | None = None
 
     @property
+    def begin_ms(self) -> int | None:
+        """The event time of the first record; None: there is nothing to read."""
+        return min((s.begin_ms for s in self.stretches.values() if s.begin_ms is not None), default=None)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to read."""
-        return all(stretch.begin_ms is None for stretch in self.stretches.values())
+        return self.begin_ms is None
 
 
 def run_extent(source: Source, positions: Positions | None = None, state: Json | None = None) -> RunExtent:

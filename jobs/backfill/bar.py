@@ -28,6 +28,7 @@ class EventTimeBar:
     """Shows how far a run has come in event time; use it as a context manager.
 
     stretches: the stretches that the run reads; more may become known during the run.
+    begun_ms: the event time of the first record of all runs; None: it is not known.
     """
 
     def __init__(
@@ -35,8 +36,11 @@ class EventTimeBar:
         console: Console,
         stretches: Mapping[SplitId, Stretch],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        begun_ms: int | None = None,
     ) -> None:
         self._console, self._stretches, self._clock = console, stretches, clock
+        self._begun_ms = begun_ms
         self._recent: deque[QueryProgress] = deque(maxlen=_RECENT)
         self.batches = self.rows = 0
         self._said_at = float("-inf")
@@ -72,7 +76,7 @@ class EventTimeBar:
             self._live.stop()
 
     def _standing(self) -> Standing:
-        return standing(self._stretches, self._recent, self.rows)
+        return standing(self._stretches, self._recent, self.rows, self._begun_ms)
 
     def _show(self, now: Standing) -> None:
         if self._live is None:

@@ -89,10 +89,13 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
         if extent is not None and extent.is_empty:
             return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)
         errors.print("Starting Spark", highlight=False)
-        output.claim(arguments.binding(), None if extent is None else extent.state)
+        begun_ms = noted.begun_ms
+        if begun_ms is None and extent is not None:
+            begun_ms = extent.begin_ms
+        output.claim(arguments.binding(), None if extent is None else extent.state, begun_ms)
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
-            bar, bad_records = EventTimeBar(errors, stretches), 0
+            bar, bad_records = EventTimeBar(errors, stretches, begun_ms=begun_ms), 0
             with bar:
                 for batch in write_batches(spark, source, output):
                     stretches |= arguments.stretches(batch.source, batch.source.positions.keys() - stretches.keys())

@@ -23,7 +23,7 @@ class Standing:
     """The standing of a run in event time.
 
     at_ms: no unread record is older, except for disorder; None: no event time is known.
-    done_ms, left_ms: the event time covered and still to cover, from the run's first record to its last.
+    done_ms, left_ms: the event time covered and still to cover, from the first record of all runs to the last.
     rows, rows_left: how many rows were read by this run, and how many are still to read.
     rows_per_s: the speed of the last batches.
     slowest: the split that holds back the others, and the event time of its next record.
@@ -61,21 +61,27 @@ class Standing:
         return " · ".join(parts)
 
 
-def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgress], rows: int) -> Standing:
+def standing(
+    stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgress], rows: int, begun_ms: int | None = None
+) -> Standing:
     """Return the standing of a run.
 
     stretches: the known stretches of all splits that the run reads.
     recent: the last batches, from which the speed follows.
     rows: how many rows all batches of the run have read.
+    begun_ms: where the first of all runs began; None: this is the first, or it is not known.
     """
-    begin_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
+    resumed_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
+    begin_ms = resumed_ms if resumed_ms is None or begun_ms is None else min(resumed_ms, begun_ms)
     end_ms = max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None)
     whole_ms = 0 if begin_ms is None or end_ms is None else max(0, end_ms - begin_ms)
     seconds = sum(batch.seconds for batch in recent)
     rows_per_s = sum(batch.rows for batch in recent) / seconds if seconds else 0.0
     last = next((progress for batch in reversed(recent) if (progress := batch.source.progress) is not None), None)
     if last is None:
-        return Standing(begin_ms, 0, whole_ms, rows, sum(stretch.rows for stretch in stretches.values()), rows_per_s)
+        done_ms = 0 if begin_ms is None or resumed_ms is None else min(resumed_ms - begin_ms, whole_ms)
+        left = sum(stretch.rows for stretch in stretches.values())
+        return Standing(resumed_ms, done_ms, whole_ms - done_ms, rows, left, rows_per_s)
     if begin_ms is None or end_ms is None:
         return Standing(None, 0, 0, rows, last.rows_remaining, rows_per_s)
     unread = [

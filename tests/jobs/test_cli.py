@@ -1,11 +1,14 @@
 """Mistakes on the command line end in one sentence."""
 
+import os
 import re
+import signal
+import subprocess
 from importlib import metadata
 
 import pytest
 
-from tests.support.command import finish, started
+from tests.support.command import TIDEGATE, finish, started
 from tests.support.streams import NOON, new_topic
 from tidegate.jobs.failures import cause
 from tidegate.jobs.follow import follow
@@ -164,3 +167,11 @@ def test_the_output_of_a_back_fill_is_told_from_its_state_location(tidegate, tmp
     state = tmp_path / "_tidegate" / "state"
     state.mkdir(parents=True)
     assert tidegate("ledger", "show", tmp_path)[0] == f"{nowhere}; did you mean {state}?"
+
+
+def test_ctrl_c_while_modules_are_imported_prints_nothing(tmp_path):
+    slow = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "typer.py").write_text(slow)  # in place of the real one
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run([*TIDEGATE, "watch"], env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")

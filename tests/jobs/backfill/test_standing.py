@@ -11,6 +11,13 @@ def test_before_the_first_batch_all_is_left():
     assert (now.at_ms, now.done_ms, now.left_ms, now.rows_left) == (0, 0, 4 * HOUR, 150)
 
 
+def test_a_resumed_run_begins_where_the_last_one_ended():
+    rest = {"orders-0": Stretch(100, 150, 3 * HOUR, 4 * HOUR)}
+    assert standing(rest, [], 0, 0).headline == "75.0 % · 1970-01-01 03:00:00 · 3 h done, 1 h left"
+    at_half_past = batch(next_ms=(3 * HOUR + HOUR // 2, None), left=(25, 0))
+    assert standing(rest, [at_half_past], 25, 0).headline.startswith("87.5 % · ")
+
+
 def test_a_run_stands_where_its_slowest_split_does():
     now = standing(HISTORY, [batch(next_ms=(HOUR, 2 * HOUR))], 50)
     assert (now.done_ms, now.left_ms) == (HOUR, 3 * HOUR)
