@@ -1,14 +1,13 @@
 """Converts lines of JSON to Arrow batches of a schema.
 
-Most lines are read a block at once: flat objects by FlatLines, nested ones by pyarrow.json.  Lines that both cannot
-read, or would not read as Spark does, are read one by one.  The values are the same in any case.
+Most lines are read a block at once, by pyarrow.json.  Lines that it cannot read, or would not read as Spark does, are
+read one by one.  The values are the same in any case.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +26,10 @@ from tidegate.readers.formats.json.values import (
 )
 from tidegate.readers.formats.line_ranges import LineBlock, lines_of
 
-if TYPE_CHECKING:
-    from tidegate.readers.formats.json.columns import FlatLines
-
 __all__ = ["BATCH_BYTES", "JsonLines"]
 
 BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
-_LARGE_BYTES = 2 << 20  # from this size on, FlatLines saves more than the import of Numba takes (0.3 s)
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may contain 1e-20, too.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
@@ -56,7 +51,6 @@ class JsonLines:
         self._convert = record_converter(schema, surplus=surplus)
         self._row_bytes = sum(_width(field.type) for field in self._fields)
         self._surplus = surplus
-        self._flat_lines: FlatLines | None = None
         raw = [(field.name, _raw(field.type)) for field in self._fields]
         self._has_decimals = any(_holds_decimals(field.type) for field in self._fields)
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
@@ -111,9 +105,7 @@ class JsonLines:
         if self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
         try:
-            table = self._flat(data, self._raw)
-            if table is None:
-                table = self._nested(data, self._raw)
+            table = self._table(data, self._raw)
             if table is None:
                 return None
             columns = [column.combine_chunks() for column in table.columns]
@@ -124,19 +116,7 @@ class JsonLines:
             return None
         return batch
 
-    def _flat(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
-        """Return the rows as FlatLines reads them; None: it cannot, or its import would take longer than it saves."""
-        if len(data) < _LARGE_BYTES or not data.endswith(b"\n"):
-            return None
-        from tidegate.readers.formats.json.columns import FlatLines
-
-        if not FlatLines.takes(raw):
-            return None
-        if self._flat_lines is None:
-            self._flat_lines = FlatLines(raw, surplus=self._surplus)
-        return self._flat_lines.table(data)
-
-    def _nested(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
+    def _table(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
         """Return the rows as pyarrow.json reads them; None: it might read more or less than one row from a line."""
         lines = _objects(data)
         if not lines:
