@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.avro.container import AvroBlock
+from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
-from tidegate.readers.formats.avro.container import AvroBlock
-from tidegate.readers.formats.avro.records import AvroRecords
 from tidegate.readers.registry.schemas import RegisteredSchema
 
 __all__ = ["AvroValues", "record_names"]

@@ -11,10 +11,10 @@ from itertools import pairwise
 import pyarrow as pa
 
 from tidegate.readers.arrow.conform import position_of
+from tidegate.readers.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
+from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
 from tidegate.readers.event_time.seen import SeenTimes, look_at_ends
-from tidegate.readers.formats.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
-from tidegate.readers.formats.avro.records import AvroRecords
 from tidegate.readers.formats.decoding import decoding
 from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.line_ranges import Fetch

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.avro.files import CODECS, MARKER, avro, logical, timed
 from tests.support.objects.lab import InMemory, chunk, held, read
 from tidegate.errors import ConnectorError, CorruptDataError
-from tidegate.readers.formats.avro import records as avro_records
+from tidegate.readers.avro import records as avro_records
 from tidegate.readers.formats.avro.format import AvroFormat
 
 
@@ -182,7 +182,7 @@ import sys
 from pathlib import Path
 from tests.support.objects.lab import InMemory, chunk, held, read
 from tidegate.errors import CorruptDataError
-from tidegate.readers.formats.avro import records
+from tidegate.readers.avro import records
 from tidegate.readers.formats.avro.format import AvroFormat
 
 def resident(name):

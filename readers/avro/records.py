@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OutOfMemoryError, TidegateError
 from tidegate.readers.arrow.conform import retyped
+from tidegate.readers.avro.container import AvroBlock
+from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Place, Typed, fields_schema, places
+from tidegate.readers.avro.memory import Cost, CountedBytes, TooManyPartsError, record_cost
+from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
 from tidegate.readers.decompression import Bound, about
-from tidegate.readers.formats.avro.container import AvroBlock
-from tidegate.readers.formats.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Place, Typed, fields_schema, places
-from tidegate.readers.formats.avro.memory import Cost, CountedBytes, TooManyPartsError, record_cost
-from tidegate.readers.formats.avro.skipping import NamedTypes, Scoped, named_types, skip
 
 __all__ = ["AvroRecords"]
 

@@ -17,8 +17,8 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
-from tidegate.readers.formats.avro.memory import Cost, list_cost, plain_cost, record_cost, union_cost
-from tidegate.readers.formats.avro.skipping import NamedTypes, Scoped, full_name
+from tidegate.readers.avro.memory import Cost, list_cost, plain_cost, record_cost, union_cost
+from tidegate.readers.avro.skipping import NamedTypes, Scoped, full_name
 
 __all__ = ["NO_SCHEMA", "RECORDS", "Conversion", "Place", "Typed", "fields_schema", "places"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.readers.formats.avro.skipping import named_types, skip
+from tidegate.readers.avro.skipping import named_types, skip
 
 NODE = {"type": "record", "name": "n.Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
 LOOP = {"type": "record", "name": "Loop", "fields": [{"name": "again", "type": "Loop"}]}

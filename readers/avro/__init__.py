@@ -1,0 +1,1 @@
+"""Avro: containers, and the records in them, as Arrow; schemas of strangers are read within bounds."""
