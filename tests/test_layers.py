@@ -156,11 +156,34 @@ def circle(root):
     Imports only for type checkers do not count.
     """
     known = modules(root)
+    return circle_in({module: used(known, path, for_types=False) - {module} for module, path in known.items()})
+
+
+def circle_of_folders(root):
+    """Return folders that import each other in a circle, also for type checkers; None: there are none.
+
+    A module beside folders stands for itself.  Faces of packages do not count.
+    """
+    known = modules(root)
+    packages = {*LAYERS, *SIDE_PACKAGES}
+    inside = {m: p for m, p in known.items() if p.relative_to(root).parts[0] in packages and p.name != "__init__.py"}
+    above = {path.parent.parent for path in inside.values()}
+    nodes = {module: str(path if path.parent in above else path.parent) for module, path in inside.items()}
     graph = {}
-    for module, path in known.items():
-        # An attribute of a module, or a module of a package.
-        names = {name if name in known else name.rpartition(".")[0] for name in imported(path, for_types=False)}
-        graph[module] = (names & {*known}) - {module}
+    for module, path in inside.items():
+        others = {nodes[name] for name in used(known, path) if name in nodes}
+        graph.setdefault(nodes[module], set()).update(others - {nodes[module]})
+    return circle_in(graph)
+
+
+def used(known, path, *, for_types=True):
+    """Return the modules that a file imports: an attribute stands for its module."""
+    return {name if name in known else name.rpartition(".")[0] for name in imported(path, for_types=for_types)} & {
+        *known
+    }
+
+
+def circle_in(graph):
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -211,6 +234,33 @@ def test_a_circle_is_found_wherever_it_closes(tmp_path, back, is_one):
     for name, line in {"a": "from tidegate.readers import b", "b": "import tidegate.readers.c", "c": back}.items():
         (tmp_path / "readers" / f"{name}.py").write_text(f"{line}\n")
     assert bool(circle(tmp_path)) == is_one
+
+
+def test_no_folders_import_each_other_in_a_circle():
+    assert circle_of_folders(ROOT) is None
+
+
+@pytest.mark.parametrize(
+    ("back", "is_one"),
+    [
+        ("from tidegate.readers.a.one import A", True),
+        ("if TYPE_CHECKING:\n    from tidegate.readers.a import one", True),
+        ("from tidegate.readers.shared import A", False),
+    ],
+)
+def test_a_circle_of_folders_is_found_though_no_modules_make_one(tmp_path, back, is_one):
+    lines = {
+        "a/one": "",
+        "a/two": "import tidegate.readers.b.one",
+        "b/one": back,
+        "shared": "import tidegate.readers.c",
+    }
+    for name, line in lines.items():
+        path = (tmp_path / "readers" / name).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{line}\n")
+    assert circle(tmp_path) is None
+    assert bool(circle_of_folders(tmp_path)) == is_one
 
 
 def test_connectors_and_formats_know_nothing_of_each_other():

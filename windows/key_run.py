@@ -17,7 +17,7 @@ from tidegate.windows.key_windows import KeyWindows
 from tidegate.windows.rows import Rows, Times
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.state.store import KeyStore
-from tidegate.windows.window import Window
+from tidegate.windows.window import MIN_TIME, Window
 
 if TYPE_CHECKING:
     from tidegate.windows.assigners.contract import Assigned
@@ -27,7 +27,9 @@ __all__ = ["KeyRun"]
 
 
 class KeyRun:
-    """One key of one batch.
+    """One key of one batch, with its stored state.
+
+    processing_time: the time of the clock in ms.  Due timers wait for ``advance_processing_time``.
 
     Advance the times to those of the batch, hand over its rows, read ``results`` and ``late``, and close.
     That is Flink's order: the watermark of the last batch came first, and the rows of this batch follow it.
@@ -37,7 +39,7 @@ class KeyRun:
 
     """
 
-    def __init__(self, operator: WindowOperator, key: Any, store: KeyStore, processing_time: int) -> None:
+    def __init__(self, operator: WindowOperator, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> None:
         self._state = KeyState(store)
         self._clock = Clock(self._state, processing_time)
         self._windows = KeyWindows(operator, key, self._clock)

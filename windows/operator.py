@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from datetime import timedelta
-from typing import Any
 
 from tidegate.errors import OptionError
 from tidegate.windows.assigners.contract import WindowAssigner
@@ -12,10 +11,8 @@ from tidegate.windows.assigners.everything import GlobalWindows
 from tidegate.windows.description import described, described_function
 from tidegate.windows.evictors import Evictor
 from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
-from tidegate.windows.key_run import KeyRun
-from tidegate.windows.state.store import KeyStore
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.window import MAX_TIME, MIN_TIME, Window, duration_ms
+from tidegate.windows.window import MAX_TIME, Window, duration_ms
 
 __all__ = ["WindowOperator"]
 
@@ -23,8 +20,8 @@ __all__ = ["WindowOperator"]
 class WindowOperator:
     """Flink's WindowOperator: assigner, trigger, evictor, function and allowed lateness.
 
-    The operator keeps no state; ``open`` handles one key of one batch.  ``trigger=None`` takes the assigner's trigger.
-    Raises OptionError if the parts do not fit, and warns of state that would be kept for ever.
+    The operator keeps no state; a ``KeyRun`` handles one key of one batch.  ``trigger=None`` takes the assigner's
+    trigger.  Raises OptionError if the parts do not fit, and warns of state that would be kept for ever.
     """
 
     def __init__(
@@ -76,13 +73,6 @@ class WindowOperator:
             "allowed lateness": str(timedelta(milliseconds=self.allowed_lateness)),
             "function": described_function(self.function),
         }
-
-    def open(self, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> KeyRun:
-        """Return one key of one batch, with its stored state.
-
-        processing_time: the time of the clock in ms.  Due timers wait for ``advance_processing_time``.
-        """
-        return KeyRun(self, key, store, processing_time)
 
     def cleanup_time(self, window: Window) -> int:
         """Return the time in ms at which a window's state is removed; 2**63 - 1: never."""

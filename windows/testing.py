@@ -63,7 +63,7 @@ class WindowHarness:
         """
         run = self._runs.get(key)
         if run is None:
-            run = self._runs[key] = self._operator.open(key, MemoryKeyStore(), self._processing_time_ms)
+            run = self._runs[key] = KeyRun(self._operator, key, MemoryKeyStore(), self._processing_time_ms)
             run.advance_watermark(self._watermark_ms)
         run.process_element(row, timestamp_ms)
         self._collect([run])

@@ -30,6 +30,7 @@ from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpack
 from tidegate.sources.windows.results import Given, check_output, checked
 from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry
 from tidegate.windows import Trigger, WindowOperator
+from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
@@ -174,7 +175,7 @@ class WindowProcessor(StatefulProcessor):
         dropped = 0
         for key in dict.fromkeys([*due, *folded, *arrived]):
             entry = bucket.keys.get(key) or KeyEntry()
-            run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
+            run = KeyRun(wish.operator, key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
             run.advance_watermark(before_rows_ms)
             run.advance_processing_time(now_ms)
             for window, first, contents in folded.get(key, ()):

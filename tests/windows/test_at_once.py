@@ -22,6 +22,7 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
     WindowOperator,
 )
+from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import Rows
 from tidegate.windows.state.store import MemoryKeyStore
 
@@ -110,7 +111,7 @@ def test_columns_give_what_rows_give(assigner, times, watermark):
     columns = pa.table({"v": list(range(len(times)))})
     given_results = []
     for way in ("columns", "mappings", "each"):
-        run = operator.open("a", MemoryKeyStore())
+        run = KeyRun(operator, "a", MemoryKeyStore())
         run.advance_watermark(watermark)
         if way == "each":
             for row, time in zip(columns.to_pylist(), times, strict=True):
@@ -125,7 +126,7 @@ def test_columns_give_what_rows_give(assigner, times, watermark):
 
 def test_rows_that_lie_far_apart_cost_nothing_for_the_empty_windows_between_them():
     assigner = SlidingEventTimeWindows.of(timedelta(milliseconds=4), timedelta(milliseconds=2))
-    run = WindowOperator(assigner, Aggregate(ALL)).open("a", MemoryKeyStore())
+    run = KeyRun(WindowOperator(assigner, Aggregate(ALL)), "a", MemoryKeyStore())
     year = 365 * 24 * 60 * 60 * 1000
     run.process_elements(pa.table({"v": [1, 2]}), [0, 1000 * year])
     assert [start for _, start, _ in run.event_timers()] == [-2, 0, 1000 * year - 2, 1000 * year]

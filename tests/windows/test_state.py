@@ -30,6 +30,7 @@ from tidegate.windows import (
     WindowOperator,
     WindowStagger,
 )
+from tidegate.windows.key_run import KeyRun
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME
 
@@ -70,7 +71,7 @@ class AllRows(ProcessWindowFunction):
 
 def batch(operator, store, watermark, rows):
     """Handle one batch of a key: rows are pairs of a number and a time.  Return its results."""
-    run = operator.open("a", store)
+    run = KeyRun(operator, "a", store)
     run.advance_watermark(watermark)
     run.process_elements([{"n": n} for n, _ in rows], [time for _, time in rows])
     run.close()
@@ -125,12 +126,12 @@ def test_a_batch_that_changes_nothing_writes_nothing():
 
 def test_the_first_timer_of_a_key_is_told_for_spark():
     operator, store = WindowOperator(TUMBLING, COUNT), MemoryKeyStore()
-    run = operator.open("a", store)
+    run = KeyRun(operator, "a", store)
     assert run.next_event_timer() is None
     run.process_elements([{}, {}], np.array([25, 3]))
     assert (run.next_event_timer(), run.next_processing_timer()) == (9, None)
     run.close()
-    again = operator.open("a", store)
+    again = KeyRun(operator, "a", store)
     assert again.next_event_timer() == 9
     again.advance_watermark(9)
     assert again.next_event_timer() == 29
@@ -349,7 +350,7 @@ def test_a_function_that_raises_names_key_and_window():
             batch(operator, MemoryKeyStore(), -1, rows)
         assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(FunctionError, match=r"ZeroDivisionError.*key 'a' and window \[20, 30\) ms"):
-        operator.open("a", MemoryKeyStore()).process_element({"n": 0}, 25)
+        KeyRun(operator, "a", MemoryKeyStore()).process_element({"n": 0}, 25)
 
 
 def test_a_function_that_raises_when_a_timer_fires_names_key_and_window():
@@ -401,13 +402,13 @@ def test_staggered_windows_of_a_key_keep_their_offset_across_batches():
     operator, store = WindowOperator(assigner, COUNT), MemoryKeyStore()
     starts = []
     for now in (103, 111, 114):
-        run = operator.open("a", store, now)
+        run = KeyRun(operator, "a", store, now)
         run.advance_processing_time(now)
         run.process_element({}, 0)
         starts += [result.window.start for result in run.results]
         run.close()
     assert starts == [103]
-    run = operator.open("a", store, 123)
+    run = KeyRun(operator, "a", store, 123)
     run.advance_processing_time(123)
     assert [result.window for result in run.results] == [(113, 123)]
 
@@ -419,7 +420,7 @@ def test_random_offsets_of_staggered_windows_lie_inside_the_size():
 
 def test_the_cleanup_time_of_a_window_near_the_end_of_time_is_the_end_of_time():
     operator = WindowOperator(TUMBLING, COUNT, allowed_lateness=timedelta.max - timedelta(microseconds=999))
-    run = operator.open("a", MemoryKeyStore())
+    run = KeyRun(operator, "a", MemoryKeyStore())
     run.process_element({}, MAX_TIME - 10_000)
     end = run.event_timers()[0][2]
     assert run.event_timers() == [(end - 1, end - 10, end)]  # none for a cleanup that never comes

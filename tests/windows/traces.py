@@ -53,6 +53,7 @@ from tidegate.windows import (
     WindowOperator,
     WindowStagger,
 )
+from tidegate.windows.key_run import KeyRun
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
@@ -164,7 +165,7 @@ class Player:
 
     def run_of(self, key):
         if key not in self.runs:
-            self.runs[key] = self.operator.open(key, self.stores.setdefault(key, MemoryKeyStore()), self.now)
+            self.runs[key] = KeyRun(self.operator, key, self.stores.setdefault(key, MemoryKeyStore()), self.now)
             self.runs[key].advance_watermark(self.watermark)
         return self.runs[key]
 
