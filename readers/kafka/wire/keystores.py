@@ -23,7 +23,10 @@ _KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
 _PEM_LINE = 64
 _DIGEST_SIZE = hashlib.sha1(usedforsecurity=False).digest_size
 _SUNS_KEY_PROTECTOR = bytes.fromhex("2b060104012a02110101")
-_BLOCK = re.compile(r"-+BEGIN\s+(?P<label>[A-Z0-9 ]+?)\s*-+\s*(?P<body>[A-Za-z0-9/+=\s]*)-+END\s+(?P=label)\s*-+")
+# No two parts match the same characters, so this takes linear time.
+_BLOCK = re.compile(
+    r"-----BEGIN (?P<label>[A-Z0-9]+(?: [A-Z0-9]+)*)-----(?P<body>[A-Za-z0-9/+=\s]*)-----END (?P=label)-----"
+)
 
 
 class StoreError(Exception):
@@ -196,8 +199,12 @@ def _unlocked(locked: bytes, password: str | None) -> bytes:
     """Return a private key (PKCS 8) that was encrypted in Sun's own way, with a stream of SHA-1 digests."""
     if password is None:
         raise StoreError("whose key is encrypted", is_of_key=True)
-    algorithm, secret = _der_parts(_der_parts(locked)[0][1])[:2]
-    if _der_parts(algorithm[1])[0] != (_DER_OBJECT_ID, _SUNS_KEY_PROTECTOR):
+    try:
+        algorithm, secret = _der_parts(_der_parts(locked)[0][1])[:2]
+        method = _der_parts(algorithm[1])[0]
+    except (IndexError, ValueError):
+        raise StoreError("whose key is damaged") from None
+    if method != (_DER_OBJECT_ID, _SUNS_KEY_PROTECTOR):
         raise StoreError("whose key is encrypted in an unknown way")
     data, letters = secret[1], password.encode("utf-16-be")
     digest, body, check = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 import errno
+import hashlib
 import os
 import ssl
+import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -155,6 +157,21 @@ def test_a_wrong_password_is_reported(stores: Stores, kind: str, password: str, 
 def test_what_is_no_store_is_refused(content: bytes) -> None:
     with pytest.raises(StoreError, match=r"^which "):
         read_store(content, None, None)
+
+
+@pytest.mark.parametrize("locked", [b"", b"0", b"0\0", b"0\2\1\0", b"0\x84\xff\xff\xff\xff", b"0\4\6\0\4\0", bytes(60)])
+def test_a_key_that_is_damaged_in_a_jks_store_with_a_valid_digest_is_refused(locked: bytes) -> None:
+    entry = struct.pack(">IHQ", 1, 0, 0) + struct.pack(">I", len(locked)) + locked + struct.pack(">I", 0)
+    body = struct.pack(">III", 0xFEEDFEED, 2, 1) + entry
+    digest = hashlib.sha1("secret".encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
+    with pytest.raises(StoreError, match="whose key is"):
+        read_store(body + digest, "secret", None)
+
+
+@pytest.mark.parametrize("begun", ["-" * 20_000, "-----BEGIN " + " " * 20_000, "-----BEGIN A" + " A" * 10_000])
+@pytest.mark.parametrize("end", ["", "\n" * 20_000, "-----" + "A " * 10_000])
+def test_a_text_that_is_nearly_pem_is_read_at_once(begun: str, end: str) -> None:
+    assert as_pem(begun + end) == (begun + end).encode()  # it took hours
 
 
 def test_every_cut_of_a_store_is_refused(stores: Stores) -> None:
