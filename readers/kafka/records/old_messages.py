@@ -2,6 +2,10 @@
 
 In these formats each message is alone in the log, or several of them are the compressed value of one, the wrapper.  The
 layout is that of ``LegacyRecord`` in Apache Kafka; wrappers are read like in its ``AbstractLegacyRecordBatch``.
+
+kafka-python's ``LegacyRecordBatch`` does not keep our promises about damaged data, as of 3.0: a length of -12 within a
+wrapper makes it loop for ever, and values that are shorter than their lengths become rows.  It also needs three more
+packages to decompress.
 """
 
 from __future__ import annotations

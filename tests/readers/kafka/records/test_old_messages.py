@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import struct
 from contextlib import suppress
@@ -106,6 +107,7 @@ def test_a_wrapper_without_an_offset_counts_from_zero() -> None:
 LAST = [(offset, Message()) for offset in range(5)]
 
 
+WITHOUT_END = gzip.compress(struct.pack(">qiIbbqii", 0, -12, 0, 1, 0, 0, -1, -1))  # it ends where it begins
 TOO_LARGE = "the message at offset 5 has a timestamp too large for Spark; its producer may write nanoseconds where"
 
 
@@ -115,6 +117,8 @@ TOO_LARGE = "the message at offset 5 has a timestamp too large for Spark; its pr
         (sealed(plain(1, 7, Message()), 7, 5), "the message at offset 7 has an impossible field"),
         (sealed(plain(0, 7, Message(value=None)), 7, 1), "the message at offset 7 has an impossible field"),
         (sealed(plain(1, 7, Message()), 7, 1), "the block of messages up to offset 7 cannot be decompressed by gzip"),
+        (sealed(plain(1, 7, Message(value=WITHOUT_END)), 7, 1), "the message at offset 0 has an impossible field"),
+        (sealed(plain(1, 7, Message(value=b"abc"))[:-1], 7, 0), "the message at offset 7 has an impossible field"),
         (wrapper(1, LAST, "gzip", offset=3), "the message at offset 3 has an impossible field"),
         (wrapper(0, LAST, "gzip", offset=3), "the message at offset 3 has an impossible field"),
         (wrapper(1, [(0, Message()), (0, Message())], "gzip"), "the message at offset 0 has an impossible field"),
