@@ -84,10 +84,10 @@ def of_java(texts, tmp_path_factory):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_a_login_module_is_read_as_java_reads_it(texts, of_java):
-    read = list(zip(texts, of_java[1:], strict=True))
-    assert [(text, theirs, read_here(text)) for text, theirs in read if theirs != read_here(text)] == []
-    assert sum(theirs != "refused" for _, theirs in read) > 500
+def test_a_login_module_is_read_as_java_reads_it_or_is_refused(texts, of_java):
+    read = [(text, read_here(text), theirs) for text, theirs in zip(texts, of_java[1:], strict=True)]
+    assert [(text, ours, theirs) for text, ours, theirs in read if ours not in {"refused", theirs}] == []
+    assert sum(ours != "refused" for _, ours, _ in read) > 300
 
 
 def test_every_property_of_java_is_understood_or_has_no_effect_or_is_refused_with_what_stands_for_it(of_java):
@@ -105,14 +105,12 @@ def test_every_property_of_java_is_understood_or_has_no_effect_or_is_refused_wit
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "it names no login module"),
+        ("", "expected the class of a login module, and after it 'required'"),
         ("hunter2", "expected the class of a login module, and after it 'required'"),
-        (f'{PLAIN} required username="me"', "the semicolon at its end is missing"),
-        (
-            f'{PLAIN} required username="me", password="hunter2";',
-            "expected name=value, and a semicolon at the end, after",
-        ),
-        (f"{PLAIN} required password=7;", "the value of 'password' is missing; a number needs quotation marks"),
+        (f'{PLAIN} required username="me"', "expected name=\"value\" after 'username', or the semicolon at the"),
+        (f'{PLAIN} required username="me", password="hunter2";', "expected name=\"value\" after 'username', or the"),
+        (f"{PLAIN} required password=7;", 'expected name="value", or .* only words need no quotation marks'),
+        (rf'{PLAIN} required password="hunter2\n";', "a backslash needs a second one"),
         (f"{PLAIN} required; {PLAIN} required;", "it names more than one login module"),
     ],
 )
