@@ -9,7 +9,7 @@ from tests.sources.options_table import placed
 from tests.sources.s3 import options_table as table_of_s3
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance.rules import all_rules
-from tidegate.sources.kafka.properties import known
+from tidegate.sources.kafka.java.properties import known
 
 ROOT = Path(__file__).parents[1]
 

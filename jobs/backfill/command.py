@@ -11,7 +11,7 @@ from tidegate.jobs.backfill.arguments import BackfillArguments, parse_options, p
 from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.s3 import S3Arguments
-from tidegate.sources.kafka.properties_file import read_properties
+from tidegate.sources.kafka.java.file import read_properties
 
 __all__ = ["OPTION_EXAMPLE", "backfill_arguments"]
 

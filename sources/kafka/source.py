@@ -34,6 +34,9 @@ from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
+from tidegate.sources.kafka.java.file import read_properties
+from tidegate.sources.kafka.java.properties import connection_config, planner_config, without_effect
+from tidegate.sources.kafka.java.without_effect import NO_GROUP
 from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom
 from tidegate.sources.kafka.positions import (
     Offsets,
@@ -44,10 +47,7 @@ from tidegate.sources.kafka.positions import (
     TopicPattern,
     Topics,
 )
-from tidegate.sources.kafka.properties import connection_config, planner_config, without_effect
-from tidegate.sources.kafka.properties_file import read_properties
 from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled, warn_of_times
-from tidegate.sources.kafka.without_effect import NO_GROUP
 from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
 from tidegate.sources.source import Source

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -16,7 +16,7 @@ from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.servers import KafkaServer
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
 from tidegate import KafkaSource
 from tidegate.sources.contract import SourceContract
-from tidegate.sources.kafka.property_table import PROPERTIES
+from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.options import option_names
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"

@@ -25,7 +25,7 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers import KafkaServer
 from tidegate.servers.process import Sandbox
 from tidegate.servers.server import HOST, free_ports
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 REALM = "TIDEGATE.TEST"
 SERVICE, USER, STRANGER = f"kafka/{HOST}@{REALM}", f"me@{REALM}", f"stranger@{REALM}"

@@ -24,7 +24,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers import KafkaSecurity, KafkaServer
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 PAGE = Path(__file__).parents[4] / "docs" / "kafka-security.md"
 BEGIN, END = "<!-- made by tests/readers/kafka/wire/security_matrix.py -->\n", "<!-- end -->\n"

@@ -29,7 +29,7 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.watch import WatchedEnd
 from tidegate.servers import KafkaSecurity, KafkaServer
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     import socket

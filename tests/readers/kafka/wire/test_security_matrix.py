@@ -23,7 +23,7 @@ from tests.readers.kafka.wire.security_matrix import (
 from tests.support.stores import STORE_PASSWORD
 from tests.support.tokens import CLIENT_SECRET
 from tidegate.readers.kafka.client import KafkaClient
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from tidegate.errors import OptionError, RefusedError
 from tidegate.readers.kafka.wire import connection, login, tokens
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

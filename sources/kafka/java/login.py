@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from tidegate.errors import OptionError
-from tidegate.sources.kafka.jaas import LoginModule, parse_jaas
+from tidegate.sources.kafka.java.jaas import LoginModule, parse_jaas
 
 __all__ = ["MECHANISMS", "PASSWORD_MECHANISMS", "callback_name", "check_login", "either", "take_login_module"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tidegate.errors import did_you_mean
-from tidegate.sources.kafka.login import callback_name, either
+from tidegate.sources.kafka.java.login import callback_name, either
 
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 _PROXIES = ("http", "socks5", "socks5h")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tidegate.readers.decompression import parse_most_bytes
-from tidegate.sources.kafka import property_values as values
-from tidegate.sources.kafka.login import MECHANISMS, callback_name
+from tidegate.sources.kafka.java import values
+from tidegate.sources.kafka.java.login import MECHANISMS, callback_name
 
 __all__ = ["PROPERTIES", "Property"]
 

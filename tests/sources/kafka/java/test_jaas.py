@@ -11,9 +11,9 @@ from tests.sources.kafka.options_table import OURS
 from tidegate.servers.java import find_java
 from tidegate.servers.kafka import COORDINATE
 from tidegate.servers.maven import find_jars
-from tidegate.sources.kafka.jaas import LoginModule, parse_jaas
-from tidegate.sources.kafka.properties import known
-from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
+from tidegate.sources.kafka.java.jaas import LoginModule, parse_jaas
+from tidegate.sources.kafka.java.properties import known
+from tidegate.sources.kafka.java.without_effect import INSTEAD, why_without_effect
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PIECES = [

@@ -6,8 +6,8 @@ import pytest
 
 from tests.sources.kafka_options import SECRET
 from tidegate import KafkaSource, OptionError
-from tidegate.sources.kafka.properties import connection_config, without_effect
-from tidegate.sources.kafka.without_effect import NO_GROUP
+from tidegate.sources.kafka.java.properties import connection_config, without_effect
+from tidegate.sources.kafka.java.without_effect import NO_GROUP
 
 MODULES = "org.apache.kafka.common.security"
 IN_CLOUD = f"""

@@ -10,11 +10,11 @@ from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from tidegate.sources.kafka.login import check_login, either, take_login_module
-from tidegate.sources.kafka.property_table import PROPERTIES, Property
-from tidegate.sources.kafka.property_values import VERSIONS
+from tidegate.sources.kafka.java.login import check_login, either, take_login_module
+from tidegate.sources.kafka.java.table import PROPERTIES, Property
+from tidegate.sources.kafka.java.values import VERSIONS
+from tidegate.sources.kafka.java.without_effect import INSTEAD, why_without_effect
 from tidegate.sources.kafka.servers import parse_servers
-from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
 
 __all__ = ["connection_config", "planner_config", "without_effect"]
 

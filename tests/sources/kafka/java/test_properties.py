@@ -7,7 +7,7 @@ from pydantic import Field
 from tests.sources.kafka_options import NEEDED, SECRET, of
 from tidegate import KafkaSource, OptionError
 from tidegate.conformance.memory.reference import MemorySource
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.java.properties import connection_config
 
 SECRETS = ["kafka.sasl.plain.password", "kafka.ssl.password", "kafka.sasl.jaas.config", "kafka.ssl.keystore.password"]
 
