@@ -1,4 +1,4 @@
-"""ORC objects, cut at stripes.  Times come from statistics, and columns are read by ranges of bytes."""
+"""ORC objects, cut at stripes.  Columns, also that of the event times, are read by ranges of bytes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import position_of, spark_schema
-from tidegate.readers.event_time.columns import check_time_type, times_ms
-from tidegate.readers.event_time.seen import path_of
 from tidegate.readers.formats.decoding import decoding
 from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.line_ranges import Fetch
-from tidegate.readers.formats.orc.tail import ColumnStatistics, OrcTail, StripeFooter, read_tail
-from tidegate.readers.formats.orc.values import OrcValues, bounds_of, is_wall_clock, spark_type, zone_shift_s
+from tidegate.readers.formats.orc.tail import OrcTail, StripeFooter, read_tail
+from tidegate.readers.formats.orc.values import OrcValues, spark_type, zone_shift_s
 from tidegate.readers.formats.row_groups import (
     BATCH_BYTES,
     HELD_BYTES,
@@ -75,8 +73,7 @@ class OrcFormat(TypedFormat):
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
 
-        The times come from the statistics of the stripes.  The column is read if it has no usable statistics, as for
-        texts, or if reading changes its values.  Without a column, an object up to ``chunk_bytes`` is not read.
+        The column of the times is read.  Without a column, an object up to ``chunk_bytes`` is not read.
         """
         surveys = unseen_surveys(obj, column, self.chunk_bytes)
         if surveys is not None:
@@ -134,42 +131,14 @@ class OrcFormat(TypedFormat):
 
     def _times(self, opened: _Opened, column: str) -> list[tuple[TimeRange | None, int]]:
         """Return for each stripe the range of its times, and the number of its rows without one."""
-        tail = opened.tail
+        stripes = opened.tail.stripes
         place = self.time_place(column, opened.fields)
-        if place is not None and self.may_misfit(spark_type(opened.fields[place])):
-            return [self._probed(opened, stripe, column, place) for stripe in tail.stripes]
-        path = path_of(column, opened.fields)
-        if path is None or not tail.stripes:
-            return [(None, stripe.rows) for stripe in tail.stripes]
-        field = functools.reduce(lambda outer, place: outer.type.field(place), path[1:], opened.fields[path[0]])
-        check_time_type(column, spark_type(field), self.time_unit)
-        by_stripe = tail.statistics(tail.column_at(path))
-        # All stripes of an object have the zone of its writer.
-        zone = tail.footer(opened.fetch, tail.stripes[0]).zone if is_wall_clock(field.type) else "UTC"
-        times = []
-        for stripe in tail.stripes:
-            statistics = by_stripe.get(stripe.number)
-            bounded = statistics and self._bounded(tail, field, zone, stripe, statistics)
-            times.append(bounded or self._probed(opened, stripe, column, path[0]))
-        return times
-
-    def _bounded(
-        self, tail: OrcTail, field: pa.Field, zone: str, stripe: RowGroup, statistics: ColumnStatistics
-    ) -> tuple[TimeRange | None, int] | None:
-        """Return the times of a stripe by its statistics, and the number of its rows without one; None: unknown."""
-        if not statistics.values:
-            return None, stripe.rows
-        if statistics.bounds is None:
-            return None
-        bounds = bounds_of(statistics.bounds, field, zone, julian=tail.is_julian)
-        low, high = times_ms(bounds, self.time_unit).to_pylist()
-        return None if low is None or high is None else (TimeRange(low, high), stripe.rows - statistics.values)
-
-    def _probed(self, opened: _Opened, stripe: RowGroup, column: str, place: int) -> tuple[TimeRange | None, int]:
-        seen = self.seen_times(opened.obj, column)
-        for _, batch in self._decoded(opened, [stripe], [place]):
-            seen.add(batch, stripe.start)
-        return seen.times, seen.rows_without_time
+        if place is None:
+            return [(None, stripe.rows) for stripe in stripes]
+        seen = {stripe: self.seen_times(opened.obj, column) for stripe in stripes}
+        for stripe, batch in self._decoded(opened, stripes, [place]):
+            seen[stripe].add(batch, stripe.start)
+        return [(seen[stripe].times, seen[stripe].rows_without_time) for stripe in stripes]
 
     @contextmanager
     def _opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[_Opened]:

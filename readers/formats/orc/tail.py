@@ -1,15 +1,16 @@
-"""Reads the tail of an ORC object: its stripes, its types, and the statistics of its times.
+"""Reads the tail of an ORC object: its stripes and its types.
 
 Numbers of fields are those of orc_proto.proto (ORC specification v1: file tail, stripe footer).
 
-Existing libraries do not suffice.  From pyarrow 26 we get the number of stripes, but neither their statistics nor
-their positions.  With pyorc 0.12 we get both, but rows are Python objects.  Neither writes the tail that Arrow needs to
-decode a single stripe, with other names and another zone (``stripe_alone``).
+Existing libraries do not suffice.  From pyarrow 26 we get the number of stripes, but not their positions, by which
+objects are cut.  It does not tell the zone in which the writer's timestamps are, the calendar of its dates, or that a
+timestamp is out of its range, so its values would differ from Spark's.  It decodes a stripe as a whole, of any size,
+unless the stripe is alone in its object: ``stripe_alone`` makes it so.  With pyorc 0.12, rows are Python objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.s3.store import TAIL_BYTES
 
-__all__ = ["ColumnStatistics", "OrcTail", "OrcType", "StripeFooter", "read_tail"]
+__all__ = ["OrcTail", "OrcType", "StripeFooter", "read_tail"]
 
 BLOCK_BYTES = 256 << 10  # the size of a block if the tail has none
 _INDEX_STREAMS = (6, 7, 8)  # the row index and Bloom filters
@@ -42,9 +43,8 @@ _NAMES = 3  # the names of a struct's fields
 _ZONE = 3
 _TIMESTAMP_KINDS = (9, 18)
 _FARTHEST_MS = 9_223_286_400_000  # the range of nanoseconds without its last day, since a zone may be added
-_INTEGERS, _STRINGS, _DATES, _BINARIES, _TIMESTAMPS = 2, 3, 7, 8, 9
+_STRINGS, _BINARIES, _TIMESTAMPS = 3, 8, 9
 _LEAST, _GREATEST = 3, 4  # the least and the greatest timestamp, in UTC
-_FINER = (5, 6)  # the nanoseconds of the same two within their ms, plus one
 
 
 class OrcType(NamedTuple):
@@ -56,18 +56,6 @@ class OrcType(NamedTuple):
 
     kind: int
     children: tuple[int, ...]
-
-
-class ColumnStatistics(NamedTuple):
-    """The statistics of a column in one stripe.
-
-    values: the number of values that are not null.
-    bounds: the minimum and the maximum; None: unknown.  Dates are in days since the epoch.  Timestamps are in ms since
-        the epoch, rounded down; those without a zone are wall-clock times read as UTC.
-    """
-
-    values: int
-    bounds: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +101,6 @@ class OrcTail:
     types: list[OrcType]
     _postscript: Message
     _footer: Message
-    _metadata: bytes
 
     def columns_below(self, tops: Iterable[int]) -> set[int]:
         """Return the columns of the row, of the fields at some places, and of all types nested in these fields."""
@@ -124,13 +111,6 @@ class OrcTail:
             columns.add(column)
             waiting += self.types[column].children
         return columns
-
-    def column_at(self, path: Sequence[int]) -> int:
-        """Return the column at a path, which has the index of a field for each level."""
-        column = 0
-        for place in path:
-            column = self.types[column].children[place]
-        return column
 
     def row_bytes(self, columns: Iterable[int]) -> int:
         """Estimate the size of a decoded row of some columns in bytes, by the statistics of the whole object."""
@@ -149,22 +129,12 @@ class OrcTail:
         """Return whether a timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
         statistics = parts_of(self._footer, _STATISTICS)
         timestamps = [
-            _statistics(message(statistics[column])).bounds
+            message(bytes_in(message(statistics[column]), _TIMESTAMPS))
             for column in columns
             if self.types[column].kind in _TIMESTAMP_KINDS and column < len(statistics)
         ]
-        return any(
-            bounds is not None and (bounds[0] < -_FARTHEST_MS or bounds[1] > _FARTHEST_MS) for bounds in timestamps
-        )
-
-    def statistics(self, column: int) -> dict[int, ColumnStatistics]:
-        """Return the statistics of a column by the number of the stripe; stripes without statistics are left out."""
-        by_stripe = {}
-        for number, stripe in enumerate(parts_of(message(self._blocks.decompressed(self._metadata)), 1)):
-            columns = parts_of(message(stripe), 1)
-            if column < len(columns):
-                by_stripe[number] = _statistics(message(columns[column]))
-        return by_stripe
+        bounds = [signed_in(times, bound) for times in timestamps for bound in (_LEAST, _GREATEST)]
+        return any(bound is not None and abs(bound) > _FARTHEST_MS for bound in bounds)
 
     def footer_range(self, stripe: RowGroup) -> tuple[int, int]:
         """Return the range of bytes of a stripe's footer, end exclusive."""
@@ -237,7 +207,7 @@ def read_tail(fetch: Fetch, size: int, *, whole: bool = False) -> OrcTail:
     if not types or any(not at < child < len(types) for at, kind in enumerate(types) for child in kind.children):
         raise CorruptDataError("its types are no tree")
     stripes = _stripes(fields, size - behind - footer - metadata)
-    return OrcTail(start, data, stripes, types, postscript, fields, data[ends - footer - metadata : ends - footer])
+    return OrcTail(start, data, stripes, types, postscript, fields)
 
 
 def _stripes(footer: Message, end: int) -> list[RowGroup]:
@@ -261,28 +231,3 @@ def _blocks(postscript: Message) -> Blocks:
 
 def _without(fields: Message, *numbers: int) -> Message:
     return [field for field in fields if field[0] not in numbers]
-
-
-def _statistics(statistics: Message) -> ColumnStatistics:
-    values = number_in(statistics, 1)
-    for field, low, high in ((_INTEGERS, 1, 2), (_DATES, 1, 2), (_TIMESTAMPS, _LEAST, _GREATEST)):
-        inner = message(bytes_in(statistics, field))
-        bounds = signed_in(inner, low), signed_in(inner, high)
-        if bounds[0] is not None and bounds[1] is not None and bounds[0] <= bounds[1]:
-            late = _rounded_up(inner) if field == _TIMESTAMPS else (0, 0)
-            return ColumnStatistics(values, (bounds[0] - late[0], bounds[1] - late[1]))
-    return ColumnStatistics(values, None)
-
-
-def _rounded_up(timestamps: Message) -> tuple[int, int]:
-    """Return by how many ms the least and the greatest timestamp are too late.
-
-    Before 1970, some writers, such as Arrow's, round up, and the parts of a ms are negative then.  If a writer does not
-    store these parts, its least timestamp may be rounded up.
-    """
-    parts = dict(timestamps)
-    if not parts.keys() & set(_FINER):
-        return int((signed_in(timestamps, _LEAST) or 0) <= 0), 0
-    # A negative number plus one is 0, or a varint of at least 1 << 63.
-    least, greatest = (int(not 0 < number_in(timestamps, field) < 1 << 63 and field in parts) for field in _FINER)
-    return least, greatest

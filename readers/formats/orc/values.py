@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import mask_of, offsets_of
 
-__all__ = ["OrcValues", "bounds_of", "is_wall_clock", "spark_type", "zone_shift_s"]
+__all__ = ["OrcValues", "spark_type", "zone_shift_s"]
 
 _ATTRIBUTE = b"spark.sql.catalyst.type"
 _ORC_EPOCH = datetime(2015, 1, 1)  # noqa: DTZ001 - timestamps count from this time in the writer's zone
@@ -104,29 +103,6 @@ def spark_type(field: pa.Field) -> pa.DataType:
         return pa.timestamp(kind.unit, "UTC")
     is_local = kinds.is_int64(kind) and (field.metadata or {}).get(_ATTRIBUTE) == b"timestamp_ntz"
     return pa.timestamp("us") if is_local else kind
-
-
-def is_wall_clock(kind: pa.DataType) -> bool:
-    """Return whether values are wall-clock times in the writer's zone."""
-    return bool(kinds.is_timestamp(kind)) and kind.tz is None
-
-
-def bounds_of(bounds: tuple[int, int], field: pa.Field, zone: str, *, julian: bool) -> pa.Array:
-    """Return the least and the greatest value of a field by its statistics, in Spark's type.
-
-    If the writer's clock showed the time of a bound twice, the bounds are as far apart as possible.
-    """
-    kind = field.type
-    if kinds.is_timestamp(kind):
-        clock = pa.array(bounds, pa.int64()).view(pa.timestamp("ms"))
-        if kind.tz is not None or zone == "UTC":
-            return clock
-        ends = zip(clock, ("earliest", "latest"), strict=True)
-        return pa.array([pc.assume_timezone(at, zone, ambiguous=end, nonexistent=end) for at, end in ends])
-    values = pa.array(bounds, pa.int64())
-    if kinds.is_date(kind):
-        values = values.cast(pa.int32()).view(kind)
-    return OrcValues(0, julian).converted(values, pa.field(field.name, values.type, metadata=field.metadata))
 
 
 def _as_spark(field: pa.Field) -> pa.Field:

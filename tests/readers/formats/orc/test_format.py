@@ -25,43 +25,12 @@ from tidegate.readers.s3.store import SMALL_BYTES
 UTC_US = pa.timestamp("us", "UTC")
 
 
-def test_times_come_from_statistics_where_they_tell(store, folder) -> None:
-    table = pa.table(
-        {
-            "at": pa.array([5, None, 7, 9], UTC_US).cast(pa.timestamp("ns", "UTC")),
-            "n": pa.array([1, 2, None, None]),
-            "s": ["1", "2", "3", "4"],
-        }
-    )
-    obj = laid(folder, orc_file(table, 2))
-    made = OrcFormat(store, None, chunk_bytes=1)
-    with mock.patch.object(OrcFormat, "_decoded", side_effect=AssertionError("it is read")):
-        assert [(survey.times, survey.rows_without_time) for survey in made.survey(obj, "at")] == [
-            (TimeRange(0, 0), 1),
-            (TimeRange(0, 0), 0),
-        ]
-        counted = OrcFormat(store, "s", chunk_bytes=1)
-        assert [survey.times for survey in counted.survey(obj, "n")] == [TimeRange(1000, 2000), None]
-        with pytest.raises(AssertionError, match="it is read"):
-            counted.survey(obj, "s")
-    assert [survey.times for survey in counted.survey(obj, "s")] == [TimeRange(1000, 2000), TimeRange(3000, 4000)]
-
-
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")])
 @pytest.mark.parametrize("pair", [(-1, 1), (-999_999, -2), (-1_000_000, -999_999), (-1_000_001, -1), (0, 999_998)])
 def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(store, folder, kind, pair) -> None:
     obj = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
     (piece,) = OrcFormat(store).survey(obj, "at")
     assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
-
-
-def test_a_range_of_times_before_1970_is_wider_where_statistics_tell_no_nanoseconds(store, folder, monkeypatch) -> None:
-    monkeypatch.setattr(
-        "tidegate.readers.formats.orc.tail._FINER", (105, 106)
-    )  # like a writer that does not write these fields
-    obj = laid(folder, orc_file(pa.table({"at": pa.array([-1_500, 1_500], pa.timestamp("us"))})))
-    (piece,) = OrcFormat(store).survey(obj, "at")
-    assert piece.times == TimeRange(-2, 1)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +55,7 @@ def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) 
     assert max(end - start for start, end in store.asked) <= SMALL_BYTES
     store.asked.clear()
     surveys = OrcFormat(store, chunk_bytes=1).survey(obj, "at")
-    assert len(store.asked) == 1
+    assert sum(end - start for start, end in store.asked) < obj.size / 1.8
     assert len(surveys) > 2
     starts = np.cumsum([0, *(survey.rows for survey in surveys)]).tolist()
     assert [survey.times for survey in surveys] == [TimeRange(a, b - 1) for a, b in itertools.pairwise(starts)]
@@ -190,8 +159,8 @@ def test_times_beyond_nanoseconds_are_reported_and_do_not_hinder_other_columns(s
     (path,) = (tmp_path / "x").glob("*.orc")
     content = path.read_bytes()
     made, obj = OrcFormat(InMemory(content)), held(content)
-    assert made.survey(obj, "until")[0].times == TimeRange(253_402_214_400_000, 253_402_214_400_000)
     assert read(made, obj, pa.schema([("id", pa.int32())])).to_pylist() == [{"id": 1}]
     sentence = "^s3://data/x cannot be read: the column 'until' has times beyond the years 1678 to 2261$"
-    with pytest.raises(CorruptDataError, match=sentence):
-        read(made, obj, made.infer([obj]))
+    for look in (lambda: read(made, obj, made.infer([obj])), lambda: made.survey(obj, "until")):
+        with pytest.raises(CorruptDataError, match=sentence):
+            look()
