@@ -53,11 +53,11 @@ class GroupBound:
 UNGROUPED = GroupBound()
 
 
-def group_bound(me: Member, others: Collection[Member], missing: str | None, stored_bound_ms: int | None) -> GroupBound:
+def group_bound(me: Member, others: Collection[Member], missing: str | None, until_ms: int | None) -> GroupBound:
     """Return the bound that ``others`` set for ``me``.
 
-    missing: an expected member that has not reported yet.  Until it does, nothing past the stored bound is read, and
-        without a stored bound nothing at all.
+    missing: an expected member that has not reported yet.
+    until_ms: while a member is missing, nothing at or past this event time is read; None: there is nothing to read.
 
     Free of deadlocks: among the members with the lowest low, nothing holds back those with the highest priority.  Their
     head is before the low plus a drift of at least 1 ms.
@@ -73,7 +73,7 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, sto
     holding = [(other.low_ms, other.id, other.priority) for other in others if other.low_ms is not None]
     low_ms = min((low for low, _, _ in holding), default=None)
     if missing is not None:
-        return GroupBound(low_ms, me.low_ms if stored_bound_ms is None else stored_bound_ms, missing)
+        return GroupBound(low_ms, until_ms, missing)
     bounds = [(low + me.max_drift_ms, name) for low, name, _ in holding]
     # A member with a higher priority must be read up to this time, not only within the drift.
     bounds += [(low, name) for low, name, priority in holding if priority > me.priority]

@@ -240,4 +240,5 @@ def _next_low(
                 times.append(max(at_ms, in_time_ms))
         elif split in holding:
             times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
-    return min(times, default=None)
+    # Behind late records, the next may be in time.
+    return min(times, default=in_time_ms if after.late else None)

@@ -70,6 +70,11 @@ class Standing:
         return {**heads_ms, **{s: head.event_time_ms for s, head in self.beyond.items()}} if self.beyond else heads_ms
 
     @property
+    def group_low_ms(self) -> int | None:
+        """The lowest event time in this source for its group; behind late records, the next may be in time."""
+        return self.in_time_ms if self.low_ms is None and self.overdue - self.held else self.low_ms
+
+    @property
     def admitted(self) -> frozenset[SplitId]:
         """The late splits that do not hold back others."""
         return self.late - self.catching_up

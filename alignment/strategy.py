@@ -37,6 +37,8 @@ class WatermarkStrategy:
     group_priority: sources of the group with a higher priority are read first.
     group_members: how many sources the group has; None: the group does not wait for sources that join later.
     group_location: a folder that all applications of the group can reach; None: all members are in one application.
+    group_lease: how long a member of the group that is silent holds back the others, and how long they wait for one
+        that is not there yet.
     """
 
     out_of_orderness: timedelta | None = timedelta(0)
@@ -46,12 +48,14 @@ class WatermarkStrategy:
     group_priority: int = 0
     group_members: int | None = None
     group_location: str | None = None
+    group_lease: timedelta = timedelta(minutes=1)
     generator: GeneratorSupplier | None = field(default=None, repr=False)
     timestamp_assigner: str | Callable[..., Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         disorder, timeout, drift = self.out_of_orderness, self.idle_timeout, self.max_drift
         durations: dict[str, object] = {"out_of_orderness": disorder, "idle_timeout": timeout, "max_drift": drift}
+        durations["group_lease"] = self.group_lease
         for name, duration in durations.items():
             if duration is not None and not isinstance(duration, timedelta):
                 shown = f"{name} is {duration!r}"
@@ -59,11 +63,16 @@ class WatermarkStrategy:
         if disorder is not None and disorder < timedelta(0):
             shown = f"out-of-orderness is {_shown(disorder)}"
             raise StrategyError(shown, "out_of_orderness", must="must be zero or more")
-        if timeout <= timedelta(0):
-            raise StrategyError(f"idle timeout is {_shown(timeout)}", "idle_timeout", must="must be more than zero")
+        for name, duration in (("idle_timeout", timeout), ("group_lease", self.group_lease)):
+            if duration <= timedelta(0):
+                shown = f"{name.replace('_', ' ')} is {_shown(duration)}"
+                raise StrategyError(shown, name, must="must be more than zero")
         if drift is not None and milliseconds(drift) < 1:
             shown = f"max drift is {_shown(drift)}"
             raise StrategyError(shown, "max_drift", must="must be at least one millisecond")
+        self._check_group()
+
+    def _check_group(self) -> None:
         needs_group = (self.group_priority or None, self.group_members, self.group_location)
         if self.group is None and any(value is not None for value in needs_group):
             raise StrategyError(
@@ -73,7 +82,7 @@ class WatermarkStrategy:
                 "group_location",
                 "group",
             )
-        if self.group is not None and drift is None:
+        if self.group is not None and self.max_drift is None:
             raise StrategyError(
                 f"the alignment group is {self.group!r}, but a group needs a max drift", "group", "max_drift"
             )
@@ -139,6 +148,7 @@ class WatermarkStrategy:
         priority: int = 0,
         members: int | None = None,
         location: str | None = None,
+        lease: timedelta = timedelta(minutes=1),
     ) -> WatermarkStrategy:
         """Never read a split ``max_drift`` or more past the slowest split's next record.
 
@@ -147,10 +157,10 @@ class WatermarkStrategy:
         group: keep together with all sources of the application that name this group, in any query.  All need the same
             max drift.
         priority: sources with a higher priority are read first, such as a dimension that facts are joined to.
-        members: how many sources the group has.  No source reads until all have joined, or until 10 seconds have
-            passed.
+        members: how many sources the group has.  No source reads until all have joined, or until the lease has passed.
         location: also keep together with sources of other applications that name the same folder: a path that the
             machines of all drivers share, or ``s3://bucket/prefix``.
+        lease: how long a source that was killed holds back the others; longer than its restart takes.
         """
         return replace(
             self,
@@ -159,6 +169,7 @@ class WatermarkStrategy:
             group_priority=priority,
             group_members=members,
             group_location=location,
+            group_lease=lease,
         )
 
     @property

@@ -45,6 +45,8 @@ def runs(process: str) -> bool | None:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return False
+    except (ValueError, OverflowError):
+        return None
     except PermissionError:
         pass  # another user's process, which may have the reused number
     began = _running(number)

@@ -60,7 +60,7 @@ def live_sources() -> list[LiveSource]:
     """
     sources = []
     for application in applications():
-        notes = application.within(PROGRESS).notes()
+        notes = [(name, note) for name, note in application.within(PROGRESS).notes() if note is not None]
         for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.group import LEASE_S, GroupFolder, Notes
+from tidegate.enumerators.notes.group import GroupFolder, Notes
 from tidegate.enumerators.notes.shared import SharedNotes
 
 if TYPE_CHECKING:
@@ -26,19 +26,20 @@ def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
     if strategy.group is None or strategy.max_drift_ms is None:
         return None
     return GroupFolder(
-        _notes(source, application_id, strategy.group),
+        _notes(source, application_id, strategy.group, lease_s := strategy.group_lease.total_seconds()),
         strategy.max_drift_ms,
         strategy.group_priority,
         strategy.group_members,
         reads=source.reads,
+        lease_s=lease_s,
     )
 
 
-def _notes(source: SourceContract, application_id: str, group: str) -> Notes:
+def _notes(source: SourceContract, application_id: str, group: str, lease_s: float) -> Notes:
     if (location := source.alignment_folder) is not None:
         return SharedNotes(location, group)
     folder = NoteFolder.of_application(application_id).within("groups", group)
-    if others := folder.used_by_others(LEASE_S):
+    if others := folder.used_by_others(lease_s):
         _LOG.warning(
             "the application %s has an alignmentGroup %r, too, and does not keep together with this one; "
             "set the same alignmentLocation in both, or another name",

@@ -39,6 +39,7 @@ _WATERMARK_OPTIONS = {
     "alignmentPriority": "group_priority",
     "alignmentMembers": "group_members",
     "alignmentLocation": "group_location",
+    "alignmentLease": "group_lease",
 }
 # The same names as fields.
 _EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
@@ -54,7 +55,7 @@ class SourceContract(BaseModel, ABC):
 
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
         ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``,
-        ``alignmentLocation``.
+        ``alignmentLocation``, ``alignmentLease``.
     alignment: ``event-time`` cuts every batch at one event time.  ``watermark`` pauses splits whose generators are the
         max drift or more past the slowest one.  ``none`` shares each batch by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from tidegate.enumerators.contract import Json
 from tidegate.errors import ConnectorError
 
-__all__ = ["NoteFolder", "applications"]
+__all__ = ["NoteFolder", "applications", "parsed"]
 
 _ATTEMPTS = 3
 _FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
@@ -76,11 +76,11 @@ class NoteFolder:
         """Return a note; None: this user has no note of that name."""
         return self._read(name) if _is_private() else None
 
-    def notes(self) -> Iterator[tuple[str, Json]]:
-        """Yield all notes by name."""
+    def notes(self) -> Iterator[tuple[str, Json | None]]:
+        """Yield all notes by name; None: it is no JSON."""
         for path in sorted(self.path.glob("*.json")) if _is_private() else ():
-            if (note := self._read(path.stem)) is not None:
-                yield path.stem, note
+            with suppress(OSError):  # it was removed meanwhile
+                yield path.stem, parsed(path.read_bytes())
 
     def remove(self, name: str) -> None:
         """Remove a note if it exists, and then empty folders, but not the root."""
@@ -101,10 +101,18 @@ class NoteFolder:
 
     def _read(self, name: str) -> Json | None:
         try:
-            note: Json = json.loads((self.path / f"{name}.json").read_text("utf-8"))
-        except (OSError, ValueError):
+            return parsed((self.path / f"{name}.json").read_bytes())
+        except OSError:
             return None
-        return note
+
+
+def parsed(data: bytes) -> Json | None:
+    """Return a note from its text; None: it is no JSON object."""
+    try:
+        note = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return note if isinstance(note, dict) else None
 
 
 def applications() -> list[NoteFolder]:

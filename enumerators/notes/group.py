@@ -14,17 +14,19 @@ import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from typing_extensions import Self
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.errors import ConnectorError
 
-__all__ = ["LEASE_S", "GroupFolder", "Notes"]
+__all__ = ["GroupFolder", "Notes"]
 
 _LOG = logging.getLogger("tidegate.planner")
-LEASE_S = 10.0
 _RENEWALS_PER_LEASE = 5
 _POLL_S = 0.05
 _PATIENCE_S = 0.1
@@ -42,11 +44,44 @@ class Notes(Protocol):
     def write(self, name: str, note: Json) -> None:
         """Write a note, or replace the note of that name; raises ConnectorError if that is not possible."""
 
-    def notes(self) -> Iterable[tuple[str, Json]]:
-        """Return all notes by name."""
+    def notes(self) -> Iterable[tuple[str, Json | None]]:
+        """Return all notes by name; None: it is damaged."""
 
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""
+
+
+_Time: TypeAlias = Annotated[int, Field(ge=-(2**62), le=2**62)]
+_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class _MemberNote(_Strict):
+    """The fields of ``Member`` in a note."""
+
+    id: _Name
+    max_drift_ms: Annotated[int, Field(ge=1, le=2**62)]
+    joined: float
+    priority: _Time
+    low_ms: _Time | None
+    reads: Annotated[str, Field(max_length=10_000)]
+
+
+class _Note(_Strict):
+    """The note of a member: itself, the number of its plans, and the name of its last renewal."""
+
+    member: _MemberNote
+    plans: int
+    renewal: _Name
+
+    @model_validator(mode="after")
+    def _own(self, info: ValidationInfo) -> Self:
+        if self.member.id != info.context:
+            raise ValueError("it has the name of another member")
+        return self
 
 
 class _Heard(NamedTuple):
@@ -76,7 +111,7 @@ class GroupFolder:
         expected: int | None = None,
         *,
         reads: str = "a source",
-        lease_s: float = LEASE_S,
+        lease_s: float = 60.0,
         renewed_by_thread: bool = True,
         clocks: Clocks = REAL_CLOCKS,
     ) -> None:
@@ -85,6 +120,7 @@ class GroupFolder:
         self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.wall(), priority, reads=reads)
         self._run, self._renewals, self._renewed_at = uuid.uuid4().hex[:12], 0, float("-inf")
         self._heard_of: dict[str, _Heard] = {}
+        self._damaged: set[str] = set()  # notes that cannot be read
         self._looked_at = float("-inf")
         self._peers: frozenset[str] = frozenset()  # members that the run's first offset names
         self._stored: frozenset[str] = frozenset()  # members that the last offset names
@@ -114,13 +150,13 @@ class GroupFolder:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
         self._joined = True
 
-    def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
+    def bound(self, low_ms: int | None, until_ms: int | None) -> GroupBound:
         """Report the lowest unread event time to the others, and return the bound that they allow.
 
         The order matters: if two members wake at once, at least one sees the other.  Called once per plan, before
         anything is cut.
 
-        stored_bound_ms: the bound of the last batch.
+        until_ms: while a member is missing, nothing at or past this event time is read.
         """
         before_ms = self._me.low_ms
         self.tell(low_ms)
@@ -130,7 +166,7 @@ class GroupFolder:
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
         self._met |= others.keys()
-        return group_bound(self._me, others.values(), self._missing(len(others)), stored_bound_ms)
+        return group_bound(self._me, others.values(), self._missing(len(others)), until_ms)
 
     def tell(self, low_ms: int | None) -> None:
         """Report the lowest unread event time after a plan to the others, once its offset is stored."""
@@ -198,26 +234,36 @@ class GroupFolder:
     def _look(self) -> None:
         with self._looking:
             now, heard_of = self._clock(), {}
-            for name, note in self._notes.notes():
-                if name != self._me.id:
-                    heard_of[name] = _heard(name, note, self._heard_of.get(name), now)
+            others = [(name, note) for name, note in self._notes.notes() if name != self._me.id]
+            for name, note in others:
+                # If a note cannot be read, its member's lease runs out.
+                if (heard := self._read(name, note, now)) is not None:
+                    heard_of[name] = heard
             self._looked_at, self._heard_of = now, heard_of
+
+    def _read(self, name: str, note: Json | None, now: float) -> _Heard | None:
+        before = self._heard_of.get(name)
+        try:
+            said = _Note.model_validate(note, context=name)
+        except ValidationError as problem:
+            if name not in self._damaged:
+                _LOG.warning(
+                    "the note %r in the alignment group cannot be read, so it counts as absent: %s; use the same "
+                    "version of tidegate in all applications of the group, and the location for nothing else",
+                    name[:100],
+                    problem.errors()[0]["msg"],
+                )
+            self._damaged.add(name)
+            return before
+        self._damaged.discard(name)
+        is_old = before is not None and before.renewal == said.renewal
+        member = Member(**said.member.model_dump())
+        return _Heard(member, said.plans, said.renewal, before.seen_at if before is not None and is_old else now)
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
             with suppress(ConnectorError):  # the next plan raises it, in the query
                 self.renew()
-
-
-def _heard(name: str, note: Json, before: _Heard | None, now: float) -> _Heard:
-    try:
-        member, plans, renewal = Member(**note["member"]), note["plans"], note["renewal"]
-    except (KeyError, TypeError):
-        raise ConnectorError(
-            f"the note {name!r} in the alignment group is not from this version of tidegate; "
-            "use the same version in all applications of the group"
-        ) from None
-    return _Heard(member, plans, renewal, before.seen_at if before is not None and before.renewal == renewal else now)
 
 
 class _Patience:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.contract import Folder
-from tidegate.errors import ConnectorError
+from tidegate.enumerators.notes.folder import parsed
 
 __all__ = ["SharedNotes"]
 
@@ -35,10 +35,12 @@ class SharedNotes:
         """Write a note, or replace the note of that name; raises ConnectorError if that is not possible."""
         self._folder.write(name + _SUFFIX, json.dumps(note).encode())
 
-    def notes(self) -> Iterator[tuple[str, Json]]:
-        """Yield all notes by name; the first call removes the notes of members that were killed a day ago or earlier.
+    def notes(self) -> Iterator[tuple[str, Json | None]]:
+        """Yield all notes by name; None: it is no JSON.
 
-        Raises ConnectorError if the folder cannot be read, or contains a file that is not a note.
+        The first call removes the notes of members that were killed a day ago or earlier.
+
+        Raises ConnectorError if the folder cannot be read.
         """
         for file, info in sorted(self._folder.files().items()):
             if not file.endswith(_SUFFIX):
@@ -46,19 +48,9 @@ class SharedNotes:
             if not self._has_swept and self._wall_clock() - info.written_s > _FORGOTTEN_S:
                 self._folder.delete(file)
             elif (stored := self._folder.read(file)) is not None:
-                yield file.removesuffix(_SUFFIX), self._parsed(file, stored.data)
+                yield file.removesuffix(_SUFFIX), parsed(stored.data)
         self._has_swept = True
 
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""
         self._folder.delete(name + _SUFFIX)
-
-    def _parsed(self, file: str, data: bytes) -> Json:
-        try:
-            note: Json = json.loads(data)
-        except ValueError:
-            raise ConnectorError(
-                f"{file} in the {self._folder.noun} {self._folder.address} is not a note of this version of tidegate; "
-                "delete it, and use the location for nothing else"
-            ) from None
-        return note

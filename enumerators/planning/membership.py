@@ -42,8 +42,12 @@ class Membership:
         """Report our low to the others, and return the bound that they set for us."""
         if self._group is None:
             return None
-        # With watermarks, the bound is that of a slice and not of the group: so wait while a member is missing.
-        return self._group.bound(standing.low_ms, 0 if self._by_watermark else standing.before.bound_ms)
+        # While a member is missing, nothing past the last bound is read.  With watermarks, the bound is that of a slice
+        # and not of the group.
+        until_ms = 0 if self._by_watermark else standing.before.bound_ms
+        if until_ms is None:
+            until_ms = min(standing.heads_ms.values(), default=None)
+        return self._group.bound(standing.group_low_ms, until_ms)
 
     def has_news(self, stored: Json | None) -> bool:
         """Return whether the next offset must name this source's group, or new members of it."""

@@ -10,8 +10,8 @@ def member(name, low_ms=None, *, drift=10, joined=1.0, priority=0):
     return Member(name, drift, joined, priority, low_ms)
 
 
-def bound_of(me, *others, missing=None, stored=None):
-    return group_bound(me, others, missing, stored)
+def bound_of(me, *others, missing=None, until=None):
+    return group_bound(me, others, missing, until)
 
 
 def test_nobody_reads_further_than_the_drift_past_the_slowest():
@@ -22,12 +22,8 @@ def test_who_has_nothing_left_holds_nobody():
     assert bound_of(member("a", 500), member("b")) == GroupBound()
 
 
-def test_until_all_are_there_nobody_passes_the_stored_bound():
-    assert bound_of(member("a", 500), member("b", 600), missing="c", stored=450) == GroupBound(600, 450, "c")
-
-
-def test_without_a_stored_bound_nothing_is_read_until_all_are_there():
-    assert bound_of(member("a", 500), missing="c").bound_ms == 500
+def test_until_all_are_there_nobody_passes_the_last_bound():
+    assert bound_of(member("a", 500), member("b", 600), missing="c", until=450) == GroupBound(600, 450, "c")
 
 
 def test_a_dimension_of_higher_priority_is_read_before_the_facts():

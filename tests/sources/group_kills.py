@@ -16,11 +16,12 @@ from pyspark.sql import SparkSession
 
 from tests.sources.kills import HOURS_A_KILL, ROWS_AN_HOUR, kill_while_it_works, let_end, start_driver, written
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
-from tidegate.enumerators.notes.group import LEASE_S
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.servers import KafkaServer
 
 DRIFT = HOUR
+
+LEASE_S = 60.0  # the default of alignmentLease
 
 
 class Batch(NamedTuple):

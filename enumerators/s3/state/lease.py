@@ -14,7 +14,9 @@ import threading
 import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.folders.contract import Folder, Stored
@@ -25,7 +27,7 @@ __all__ = ["LEASE_S", "Lease"]
 
 _LOG = logging.getLogger("tidegate.planner")
 NAME = "lease.json"
-LEASE_S = 30.0
+LEASE_S, _LONGEST_S = 30.0, 3600.0
 RENEWALS_PER_LEASE = 6
 LOOKS_PER_LEASE = 30
 PATIENCE_S = 5.0
@@ -42,10 +44,12 @@ class _Note:
     renewal: a counter, so that each renewal is visible.
     """
 
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
     owner: str
     holder: str
     place: str
-    lease_s: float
+    lease_s: Annotated[float, Field(gt=0, le=_LONGEST_S)]
     process: str = ""
     renewal: int = 0
     released: bool = False
@@ -56,8 +60,8 @@ class _Note:
     @classmethod
     def parse(cls, data: bytes, address: str) -> _Note:
         try:
-            return cls(**json.loads(data))
-        except (ValueError, TypeError) as problem:
+            return TypeAdapter(cls).validate_json(data)
+        except ValidationError as problem:
             raise CheckpointError(
                 f"{NAME} in the state location {address} is not a lease of this version of tidegate; "
                 "delete it if no query uses the location"

@@ -159,6 +159,18 @@ def test_a_group_that_is_set_on_a_checkpoint_without_one_is_joined():
     assert rounds(clock, [member], 4) == {0: [100, 200]}
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_member_whose_next_record_is_late_keeps_within_the_drift_with_others_there_or_not(bounded):
+    clock, logs = Clock(), Logs(a=[1000], b=[7, *range(1001, 50_000, 1000)])
+    offset = {"v": 1, "source": "memory", "positions": {"a": 1, "b": 0}, "watermark": 999, "idle": ["a"]}
+    late = Member(clock, logs, expected=2, offset=offset, bounded=bounded)
+    for _ in range(2):  # the other is not there yet
+        assert late.plan() == []
+    other = Member(clock, Logs(a=[500, 1005, 9000]), expected=2, bounded=bounded)
+    found = rounds(clock, [late, other], 4)
+    assert (found[0][:2], found[1]) == ([7, 1001], [500, 1005])
+
+
 def test_a_batch_that_is_replayed_for_long_holds_the_others_and_hears_them_after():
     clock = Clock()
     fast, slow = members(clock, [1000, 2000], [100, 300, 500])

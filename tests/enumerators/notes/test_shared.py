@@ -1,5 +1,6 @@
 """Members of a group that meet in a folder which several applications share."""
 
+import json
 import os
 from datetime import timedelta
 
@@ -7,11 +8,11 @@ import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member
 from tests.support.logs import Clock, Logs
+from tidegate.alignment.group import GroupBound
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.shared import SharedNotes
-from tidegate.errors import ConnectorError
 
 
 @pytest.fixture
@@ -105,13 +106,52 @@ def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
     assert other.bound(5000, None).held_by == "one"
 
 
-@pytest.mark.parametrize("note", [{}, [], {"member": {"age": 7}, "plans": 1, "renewal": "1"}])
-def test_a_note_of_another_version_is_told_in_a_sentence(notes, note):
-    group = GroupFolder(notes(), 10, renewed_by_thread=False, clocks=Clock().clocks)
-    group.join({"id": "me"})
-    notes().write("other", note)
-    with pytest.raises(ConnectorError, match=r"^the note 'other' in the alignment group is not from this version"):
-        group.bound(1000, None)
+WHOLE = {"id": "other", "max_drift_ms": 10, "joined": 1.0, "priority": 0, "low_ms": 100, "reads": "orders"}
+DAMAGED = [
+    *(json.dumps(note).encode() for note in ({}, [], 7, {"member": {"age": 7}, "plans": 1, "renewal": "1"})),
+    *(
+        json.dumps({"member": {**WHOLE, **change}, "plans": 1, "renewal": "r-2"}).encode()
+        for change in (
+            {"low_ms": float("nan")},
+            {"low_ms": 1e300},
+            {"low_ms": 10**30},
+            {"low_ms": "100"},
+            {"low_ms": True},
+            {"max_drift_ms": 0},
+            {"joined": float("inf")},
+            {"priority": None},
+            {"reads": ["orders"]},
+            {"id": "another"},
+            {"more": 1},
+        )
+    ),
+    b"{",
+    b"\xff\xfe",
+    b"",
+    b"[" * 100_000,
+    b'{"member": ' * 3_000,
+]
+
+
+@pytest.mark.parametrize("data", DAMAGED)
+def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs_out(
+    notes, location, config, data, caplog
+):
+    clock = Clock()
+    group = GroupFolder(notes(), 10, renewed_by_thread=False, clocks=clock.clocks, lease_s=LEASE_S)
+    group.join({"id": "me", "peers": ["other"]})
+    notes().write("other", {"member": WHOLE, "plans": 1, "renewal": "r-1"})
+    assert group.bound(1000, 5) == GroupBound(100, 110, "other")
+    open_folder(location, config).within("join").write("other.json", data)
+    for _ in range(2):
+        clock.sleep(LEASE_S / 2 - 1)
+        group.renew()
+        assert group.bound(1000, 5) == GroupBound(100, 110, "other")
+    clock.sleep(3)
+    assert group.bound(1000, 5) == GroupBound()
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "the note 'other' in the alignment group cannot be read, so it counts as absent"
+    ]
 
 
 def test_notes_that_nobody_renewed_for_a_day_are_removed(notes, location, config):
@@ -123,11 +163,9 @@ def test_notes_that_nobody_renewed_for_a_day_are_removed(notes, location, config
     assert open_folder(location, config).within("join").files() == {}
 
 
-def test_a_file_that_is_no_note_is_told_in_a_sentence(notes, location, config):
-    open_folder(location, config).within("join").write("x.json", b"{")
+def test_other_files_are_no_notes(notes, location, config):
     open_folder(location, config).within("join").write("README.txt", b"{")
-    with pytest.raises(ConnectorError, match=r"^x\.json in the state location .*join is not a note of this version"):
-        list(notes().notes())
+    assert list(notes().notes()) == []
 
 
 @pytest.mark.usefixtures("own_temporary_folder")

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from tidegate.alignment.cuts import Span
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.plan import Plan, Progress, SplitPlan
+from tidegate.alignment.splits import Head
 from tidegate.alignment.standing import Standing
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.planning.membership import Membership
@@ -53,6 +55,13 @@ def test_the_group_is_told_our_low_and_asked_for_its_bound():
     group = Group()
     assert Membership(group, 10).bound(STANDING) == GroupBound(50, 60, "other")
     assert group.told == [("bound", 80, 90)]
+
+
+def test_without_a_bound_a_missing_member_is_waited_for_at_the_first_record_of_all_even_a_late_one():
+    group, heads = Group(), {"late": Span(Head(1, 7), 1, 3), "held": Span(Head(1, 500), 1, 2)}
+    late = Standing(Progress({"late": 1}, watermark_ms=60), {}, {}, {}, heads, {}, {}, overdue=frozenset({"late"}))
+    Membership(group, 10).bound(late)
+    assert group.told == [("bound", 61, 7)]
 
 
 def test_who_is_not_named_in_the_offset_is_news():

@@ -130,8 +130,21 @@ def test_a_lease_that_was_deleted_is_written_again(folder):
     assert json.loads(folder.read("lease.json").data)["owner"] == "one"
 
 
-def test_a_file_that_is_no_lease_is_named(folder):
-    folder.create("lease.json", b"{}")
+def damaged(**change):
+    whole = {"owner": "two", "holder": "x", "place": "there", "lease_s": 30.0, "process": "", "renewal": 0}
+    return json.dumps({**whole, "released": False, **change}).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"{}", b"[]", b"7", b"{", b"\xff", b"[" * 100_000),
+        *(damaged(lease_s=each) for each in (1e9, float("nan"), float("inf"), -1, 0, "30", None)),
+        *(damaged(**change) for change in ({"renewal": "1"}, {"process": 7}, {"owner": None}, {"more": 1})),
+    ],
+)
+def test_a_file_that_is_no_lease_is_named(folder, data):
+    folder.create("lease.json", data)
     with pytest.raises(CheckpointError, match=r"lease\.json in the state location .* is not a lease of this version"):
         lease(folder, Clock()).acquire("one")
 
