@@ -23,8 +23,8 @@ from tidegate.errors import CorruptDataError, OutOfMemoryError
 
 __all__ = [
     "DEFAULT_MOST_BYTES",
-    "Bound",
     "Bytes",
+    "SizeLimit",
     "about",
     "decompress",
     "parse_most_bytes",
@@ -58,7 +58,7 @@ def parse_most_bytes(value: Any) -> int:
     return number
 
 
-class Bound(NamedTuple):
+class SizeLimit(NamedTuple):
     """The maximum size of a decompressed block.
 
     bytes: the size.
@@ -87,7 +87,7 @@ def about(subject: str) -> Iterator[None]:
         raise type(problem)(f"{subject} {problem}") from None
 
 
-def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
+def decompress(codec: str, block: memoryview, bound: SizeLimit) -> Bytes:
     """Return the decompressed block, as a read-only array.
 
     codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial``, ``deflate`` (without a header),
@@ -106,7 +106,7 @@ def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
     return data
 
 
-def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -> Bytes:
+def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: SizeLimit) -> Bytes:
     # The system provides memory only for the parts of a buffer that are written.
     size = min(max(_LEAST_ROOM, _USUAL_RATIO * len(block)), bound.bytes)
     while True:
@@ -121,12 +121,12 @@ def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -
         size = min(_GROWTH * size, bound.bytes)
 
 
-def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
+def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: SizeLimit) -> Bytes:
     """Decompress one stream; bytes after it are ignored, as Python's modules do."""
     return np.frombuffer(_stream(decompressor(), block, bound.bytes, bound), np.uint8)
 
 
-def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
+def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: SizeLimit) -> Bytes:
     """Decompress consecutive streams; other bytes after them are ignored, as Python's modules do."""
     parts: list[bytes] = []
     left = bound.bytes
@@ -143,7 +143,7 @@ def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: Bound
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
-def _stream(stream: Any, block: memoryview, left: int, bound: Bound) -> bytes:
+def _stream(stream: Any, block: memoryview, left: int, bound: SizeLimit) -> bytes:
     data: bytes = stream.decompress(block, left + 1)
     if len(data) > left:
         bound.require(bound.bytes + 1)
@@ -152,11 +152,11 @@ def _stream(stream: Any, block: memoryview, left: int, bound: Bound) -> bytes:
     return data
 
 
-def _snappy(block: memoryview, bound: Bound) -> Bytes:
+def _snappy(block: memoryview, bound: SizeLimit) -> Bytes:
     return _snappy_blocks([block], bound)
 
 
-def _xerial(block: memoryview, bound: Bound) -> Bytes:
+def _xerial(block: memoryview, bound: SizeLimit) -> Bytes:
     if block[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy(block, bound)
     parts = []
@@ -169,7 +169,7 @@ def _xerial(block: memoryview, bound: Bound) -> Bytes:
     return _snappy_blocks(parts, bound)
 
 
-def _snappy_blocks(blocks: list[memoryview], bound: Bound) -> Bytes:
+def _snappy_blocks(blocks: list[memoryview], bound: SizeLimit) -> Bytes:
     sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
     bound.require(sum(sizes))
     room = np.empty(sum(sizes), np.uint8)
@@ -180,11 +180,11 @@ def _snappy_blocks(blocks: list[memoryview], bound: Bound) -> Bytes:
     return room
 
 
-def _xz(bound: Bound) -> Callable[[], Any]:
+def _xz(bound: SizeLimit) -> Callable[[], Any]:
     return lambda: lzma.LZMADecompressor(memlimit=max(bound.bytes, _XZ_WINDOW))
 
 
-_DECOMPRESS: Mapping[str, Callable[[memoryview, Bound], Bytes]] = {
+_DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "gzip": functools.partial(_by_room, cramjam.gzip.decompress_into),
     "lz4": functools.partial(_by_room, cramjam.lz4.decompress_into),
     "zstd": functools.partial(_by_room, cramjam.zstd.decompress_into),

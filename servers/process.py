@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Process", "Sandbox"]
+__all__ = ["Sandbox", "ServerProcess"]
 
 LOG_LINES = 12
 JAVA_FRAME = "\tat "  # the frames of a stack trace would displace the message above them
@@ -36,7 +36,7 @@ JAVA_FRAME = "\tat "  # the frames of a stack trace would displace the message a
 ANNOUNCE = 'echo "+$$" >&0 && exec "$@" </dev/null'
 
 
-class Process:
+class ServerProcess:
     """A running command, which :meth:`Sandbox.spawn` has started; its output goes to the file ``log``."""
 
     def __init__(self, sandbox: Sandbox, command: Sequence[str], log: Path) -> None:
@@ -111,7 +111,7 @@ class Sandbox:
     """
 
     def __init__(self, parent: Path | None = None, prefix: str = "tidegate-") -> None:
-        self._processes: list[Process] = []
+        self._processes: list[ServerProcess] = []
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", guard.__file__, str(parent or tempfile.gettempdir()), prefix],
             stdin=subprocess.PIPE,
@@ -130,9 +130,9 @@ class Sandbox:
             raise ServerError(f"no folder could be made in {parent or tempfile.gettempdir()}")
         self.folder = Path(folder)
 
-    def spawn(self, command: Sequence[str], log: Path) -> Process:
+    def spawn(self, command: Sequence[str], log: Path) -> ServerProcess:
         """Start a command; its output is appended to ``log``."""
-        process = Process(self, command, log)
+        process = ServerProcess(self, command, log)
         self._processes.append(process)
         return process
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import ServerError
 from tidegate.servers.java import java_command
-from tidegate.servers.process import Process, Sandbox
+from tidegate.servers.process import Sandbox, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -43,7 +43,7 @@ class Server(ABC):
         self._ports = dict(enumerate(ports, start=1))
         self._folder = None if folder is None else Path(folder).absolute()
         self._timeout_seconds = timeout_seconds
-        self._running: dict[int, Process] = {}
+        self._running: dict[int, ServerProcess] = {}
         self._sandbox: Sandbox | None = None
 
     @property

@@ -11,10 +11,10 @@ from tidegate.windows.state.descriptors import KeyedStateStore, MergingStateDesc
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.window import Window
 
-__all__ = ["Clock", "FunctionContext", "PaneContext"]
+__all__ = ["FunctionContext", "KeyClock", "PaneContext"]
 
 
-class Clock:
+class KeyClock:
     """The times of one key, and all that assigners and evictors see."""
 
     def __init__(self, state: KeyState, processing_time: int) -> None:
@@ -44,7 +44,7 @@ class PaneContext:
     merged: the trigger's states in the windows that became this one.
     """
 
-    def __init__(self, clock: Clock, window: Window, values: dict[str, Any], merged: list[dict[str, Any]]) -> None:
+    def __init__(self, clock: KeyClock, window: Window, values: dict[str, Any], merged: list[dict[str, Any]]) -> None:
         self._clock, self._state = clock, clock.state
         self._window, self._values, self._merged = window, values, merged
 
@@ -92,7 +92,7 @@ class FunctionContext:
     """
 
     def __init__(
-        self, clock: Clock, window: Window, values: dict[str, Any] | None, emit: Callable[[str, Any], None]
+        self, clock: KeyClock, window: Window, values: dict[str, Any] | None, emit: Callable[[str, Any], None]
     ) -> None:
         self._clock, self._window, self._values, self._emit = clock, window, values, emit
 

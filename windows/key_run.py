@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.errors import FunctionError, TidegateError
-from tidegate.windows.contexts import Clock
+from tidegate.windows.contexts import KeyClock
 from tidegate.windows.key_windows import KeyWindows
 from tidegate.windows.rows import Rows, Times
 from tidegate.windows.state.key_state import KeyState
@@ -41,7 +41,7 @@ class KeyRun:
 
     def __init__(self, operator: WindowOperator, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> None:
         self._state = KeyState(store)
-        self._clock = Clock(self._state, processing_time)
+        self._clock = KeyClock(self._state, processing_time)
         self._windows = KeyWindows(operator, key, self._clock)
         self._assigner, self._trigger = operator.assigner, operator.trigger
         self.results, self.late = self._windows.results, self._windows.late

@@ -9,11 +9,11 @@ import numpy as np
 
 from tidegate.errors import ContractError
 from tidegate.windows.assigners.contract import MergingWindowAssigner
-from tidegate.windows.contexts import Clock, FunctionContext, PaneContext
+from tidegate.windows.contexts import FunctionContext, KeyClock, PaneContext
 from tidegate.windows.evictors import TimestampedValue
 from tidegate.windows.merging import Merge, merges
 from tidegate.windows.rows import Rows, Times
-from tidegate.windows.state.key_state import ElementList, Pane
+from tidegate.windows.state.key_state import ElementList, PaneState
 from tidegate.windows.triggers.contract import TriggerResult
 from tidegate.windows.window import MAX_TIME, TimeWindow, Window, saturated
 
@@ -45,7 +45,7 @@ class KeyWindows:
 
     """
 
-    def __init__(self, operator: WindowOperator, key: Any, clock: Clock) -> None:
+    def __init__(self, operator: WindowOperator, key: Any, clock: KeyClock) -> None:
         self.operator, self.key, self.folding = operator, key, operator.folding
         self.results: list[Fired] = []
         self.late: list[Mapping[str, Any]] = []
@@ -119,7 +119,7 @@ class KeyWindows:
             self._clear(window, pane)
         self._timer = None
 
-    def _decide(self, window: Window, pane: Pane, result: TriggerResult) -> None:
+    def _decide(self, window: Window, pane: PaneState, result: TriggerResult) -> None:
         if result.fires and pane.contents is not None:
             context = self._function_context(window, pane)
             values = self._results(window, pane, context)
@@ -127,7 +127,7 @@ class KeyWindows:
         if result.purges:
             self._state.clear(pane)
 
-    def _results(self, window: Window, pane: Pane, context: FunctionContext) -> list[Any]:
+    def _results(self, window: Window, pane: PaneState, context: FunctionContext) -> list[Any]:
         function, evictor = self.operator.function, self.operator.evictor
         if self.folding is not None:
             return list(self.folding.fire_folded(self.key, context, pane.contents))
@@ -143,7 +143,7 @@ class KeyWindows:
                 self._keep(pane, [(row.timestamp, row.value) for row in rows])
         return values
 
-    def _clear(self, window: Window, pane: Pane) -> None:
+    def _clear(self, window: Window, pane: PaneState) -> None:
         self._state.clear(pane)
         self.operator.trigger.clear(window, self._context(window, pane))
         self.operator.function.clear(self._function_context(window, pane))
@@ -190,7 +190,7 @@ class KeyWindows:
         panes[0].trigger = values
         merged[window], *_ = [merged.pop(part) for part in parts]
 
-    def _join(self, panes: list[Pane]) -> None:
+    def _join(self, panes: list[PaneState]) -> None:
         """Move the contents of panes into the first of them."""
         first, *others = panes
         for other in others:
@@ -202,18 +202,18 @@ class KeyWindows:
                 first.contents.chunks += other.contents.chunks
             other.contents = None
 
-    def _keep(self, pane: Pane, rows: list[tuple[int, Mapping[str, Any]]]) -> None:
+    def _keep(self, pane: PaneState, rows: list[tuple[int, Mapping[str, Any]]]) -> None:
         if pane.contents is None:
             pane.contents = ElementList()
         pane.contents.add(rows)
 
-    def _pane(self, window: Window) -> Pane:
+    def _pane(self, window: Window) -> PaneState:
         return self._state.pane(self._state.merged[window] if self.operator.assigner.merges else window)
 
-    def _context(self, window: Window, pane: Pane) -> PaneContext:
+    def _context(self, window: Window, pane: PaneState) -> PaneContext:
         return PaneContext(self._clock, window, pane.trigger, [])
 
-    def _function_context(self, window: Window, pane: Pane) -> FunctionContext:
+    def _function_context(self, window: Window, pane: PaneState) -> FunctionContext:
         def emit(tag: str, value: Any) -> None:
             self.results.append(Fired(window, value, self._timer, tag))
 

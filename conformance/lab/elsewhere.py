@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 
 from tidegate.alignment.splits import Positions
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.lab.planning import Clock, OpenRun, Run
+from tidegate.conformance.lab.planning import LabClock, OpenRun, Run
 from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
 
@@ -81,14 +81,14 @@ class Elsewhere:
 
 def batch_of(open_run: OpenRun, source: Source, cores: int, start: Json, end: Json) -> list[Any]:
     """Read the batch between two offsets, and return its Arrow batches."""
-    with closing(open_run(source.as_stream(), Clock().clocks, cores)) as run:
+    with closing(open_run(source.as_stream(), LabClock().clocks, cores)) as run:
         tasks = run.tasks(start, end)
     return [batch for task in tasks for batch in source.reader(end.get("enumerator")).read(task)]
 
 
 def offset_after(open_run: OpenRun, source: Source, cores: int, start: Json) -> Json:
     """Plan a batch, and keep the planner."""
-    run = open_run(source.as_stream(), Clock().clocks, cores)
+    run = open_run(source.as_stream(), LabClock().clocks, cores)
     _KEPT.append(run)
     return run.latest_offset(start)
 

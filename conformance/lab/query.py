@@ -18,7 +18,7 @@ from tidegate.conformance.errors import WaitedError
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.explain import difference, ordered_difference
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.lab.planning import Clock, Run
+from tidegate.conformance.lab.planning import LabClock, Run
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
@@ -68,7 +68,7 @@ class Query:
 
     lab: Lab
     source: Source
-    clock: Clock = field(default_factory=Clock)
+    clock: LabClock = field(default_factory=LabClock)
     cores: int = 2
     offsets: list[str] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)

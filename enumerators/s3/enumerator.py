@@ -20,7 +20,7 @@ from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.index import ManifestIndex
 from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.enumerators.s3.standing import Standing, Step
+from tidegate.enumerators.s3.standing import ManifestStanding, Step
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.query_folder import QueryFolder
 from tidegate.enumerators.s3.state.rereads import RereadRequests
@@ -57,7 +57,7 @@ class S3Enumerator(ManifestIndex):
     ) -> None:
         self._discovery, self._clean = discovery, clean
         self._takes_existing = include_existing or state is not None
-        self._standing = Standing(S3Snapshot() if state is None else S3Snapshot.from_json(state))
+        self._standing = ManifestStanding(S3Snapshot() if state is None else S3Snapshot.from_json(state))
         self._folder = None if ledger is None else QueryFolder(ledger, self._standing.snapshot.owner, options or {})
         self._cleaning: SourceCleaning | None = None
         self._rereads: RereadRequests | None = None

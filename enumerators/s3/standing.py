@@ -16,7 +16,7 @@ from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 
-__all__ = ["MOST_MANIFESTS", "Standing", "Step"]
+__all__ = ["MOST_MANIFESTS", "ManifestStanding", "Step"]
 
 MOST_MANIFESTS = 8
 """More manifests are merged, because the offset names each."""
@@ -28,12 +28,12 @@ class Step(NamedTuple):
     files: the files to write, by name.
     """
 
-    standing: Standing
+    standing: ManifestStanding
     files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ManifestStanding:
     """The manifests that are not read to their end, and the snapshot of the objects found.
 
     snapshot: with the number of the last manifest; others fill in its ``clean`` and ``rereads``.
@@ -47,11 +47,11 @@ class Standing:
         """Return the greatest number of the live ones among some manifests; 0: none is live."""
         return max((self.live[split].number for split in splits if split in self.live), default=0)
 
-    def with_manifest(self, manifest: Manifest) -> Standing:
+    def with_manifest(self, manifest: Manifest) -> ManifestStanding:
         """Return the standing with a stored manifest."""
         return replace(self, live={**self.live, manifest.id: manifest})
 
-    def without_read(self, committed: Positions) -> Standing:
+    def without_read(self, committed: Positions) -> ManifestStanding:
         """Return the standing without the manifests that are committed to their end."""
         unread = {split: manifest for split, manifest in self.live.items() if committed.get(split, 0) < len(manifest)}
         return replace(self, live=unread)

@@ -14,7 +14,7 @@ from rich.text import Text
 from typing_extensions import Self
 
 from tidegate.alignment.splits import SplitId
-from tidegate.jobs.backfill.standing import Standing, standing
+from tidegate.jobs.backfill.standing import BackfillStanding, standing
 from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress.query import QueryProgress
 
@@ -75,10 +75,10 @@ class EventTimeBar:
         if self._live is not None:
             self._live.stop()
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> BackfillStanding:
         return standing(self._stretches, self._recent, self.rows, self._begun_ms)
 
-    def _show(self, now: Standing) -> None:
+    def _show(self, now: BackfillStanding) -> None:
         if self._live is None:
             return
         whole = now.done_ms + now.left_ms

@@ -12,14 +12,14 @@ from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.sources.progress.source import epoch_ms
 
-__all__ = ["Standing", "standing"]
+__all__ = ["BackfillStanding", "standing"]
 
 _PAUSED = "paused"
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BackfillStanding:
     """The standing of a run in event time.
 
     at_ms: no unread record is older, except for disorder; None: no event time is known.
@@ -63,7 +63,7 @@ class Standing:
 
 def standing(
     stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgress], rows: int, begun_ms: int | None = None
-) -> Standing:
+) -> BackfillStanding:
     """Return the standing of a run.
 
     stretches: the known stretches of all splits that the run reads.
@@ -81,9 +81,9 @@ def standing(
     if last is None:
         done_ms = 0 if begin_ms is None or resumed_ms is None else min(resumed_ms - begin_ms, whole_ms)
         left = sum(stretch.rows for stretch in stretches.values())
-        return Standing(resumed_ms, done_ms, whole_ms - done_ms, rows, left, rows_per_s)
+        return BackfillStanding(resumed_ms, done_ms, whole_ms - done_ms, rows, left, rows_per_s)
     if begin_ms is None or end_ms is None:
-        return Standing(None, 0, 0, rows, last.rows_remaining, rows_per_s)
+        return BackfillStanding(None, 0, 0, rows, last.rows_remaining, rows_per_s)
     unread = [
         (epoch_ms(split.next_event_time), s)
         for s, split in last.by_split.items()
@@ -97,7 +97,7 @@ def standing(
     else:
         at_ms = end_ms
     done_ms = min(max(at_ms - begin_ms, 0), whole_ms)
-    return Standing(
+    return BackfillStanding(
         at_ms,
         done_ms,
         whole_ms - done_ms,

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import typer
 
-from tidegate.jobs.migrate.kafka_query import KafkaQuery, Standing
+from tidegate.jobs.migrate.kafka_query import KafkaQuery, SourceStanding
 from tidegate.jobs.migrate.new_checkpoint import make_checkpoint
 from tidegate.jobs.spark_checkpoint import open_checkpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -64,7 +64,7 @@ def _uncommitted(number: int, *, keeps_numbers: bool) -> str:
     )
 
 
-def _told(standing: Standing, uncommitted: int | None) -> dict[str, object]:
+def _told(standing: SourceStanding, uncommitted: int | None) -> dict[str, object]:
     return {
         "source": standing.source,
         "lastCommittedBatch": standing.batch,
@@ -73,5 +73,5 @@ def _told(standing: Standing, uncommitted: int | None) -> dict[str, object]:
     }
 
 
-def _starting_offsets(standing: Standing) -> str:
+def _starting_offsets(standing: SourceStanding) -> str:
     return json.dumps(standing.offset, separators=(",", ":"))

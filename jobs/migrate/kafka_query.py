@@ -22,11 +22,11 @@ from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["KafkaQuery", "Standing"]
+__all__ = ["KafkaQuery", "SourceStanding"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SourceStanding:
     """The progress of one source.
 
     source: its place among the sources of the query, from 0.
@@ -77,16 +77,16 @@ class KafkaQuery:
                 f"{'' if goes_back else '; --back is for one with tidegate_kafka'}"
             )
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[SourceStanding]:
         """Return the progress of each source after the last written batch.
 
         Raises CheckpointError if there is none, and the checkpoint does not say where the query began.
         """
         if self._last is None:
-            return [Standing(place, None, self.begin(place)) for place in self.sources]
+            return [SourceStanding(place, None, self.begin(place)) for place in self.sources]
         logged = self._logged(self._last)
         at = {p: self._offset_in(logged, p) for p in self.sources}
-        return [Standing(place, self._last, offset) for place, offset in at.items() if offset is not None]
+        return [SourceStanding(place, self._last, offset) for place, offset in at.items() if offset is not None]
 
     def offset(self, number: int, place: int) -> BuiltInOffset | None:
         """Return the offset of a source after a batch; None: the source has none, or Spark has deleted it."""

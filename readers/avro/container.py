@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import fastavro
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.decompression import Bound, about, decompress
+from tidegate.readers.decompression import SizeLimit, about, decompress
 from tidegate.readers.formats.line_ranges import Fetch, fetched_ahead
 from tidegate.readers.formats.signatures import other_format
 
@@ -111,7 +111,7 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
 
 
 def blocks_of(
-    fetch: Fetch, size: int, header: AvroHeader, start: int, end: int, *, request_bytes: int, bound: Bound
+    fetch: Fetch, size: int, header: AvroHeader, start: int, end: int, *, request_bytes: int, bound: SizeLimit
 ) -> Iterator[AvroBlock]:
     """Yield the blocks that begin in ``[start, end)``, in order.
 
@@ -135,7 +135,7 @@ def blocks_of(
         yield _block(window, header, size, bound)
 
 
-def _block(window: _Window, header: AvroHeader, size: int, bound: Bound) -> AvroBlock:
+def _block(window: _Window, header: AvroHeader, size: int, bound: SizeLimit) -> AvroBlock:
     start = window.position
     try:
         rows, length = window.number(), window.number()
@@ -155,7 +155,7 @@ def _block(window: _Window, header: AvroHeader, size: int, bound: Bound) -> Avro
         return AvroBlock(start, window.position, rows, _decompressed(header.codec, data, bound))
 
 
-def _decompressed(codec: str, data: bytes, bound: Bound) -> bytes | memoryview:
+def _decompressed(codec: str, data: bytes, bound: SizeLimit) -> bytes | memoryview:
     name = CODECS[codec]
     if name is None:
         return data

@@ -22,7 +22,7 @@ from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Place, Typed, fields_schema, places
 from tidegate.readers.avro.memory import Cost, CountedBytes, TooManyPartsError, record_cost
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
-from tidegate.readers.decompression import Bound, about
+from tidegate.readers.decompression import SizeLimit, about
 
 __all__ = ["AvroRecords"]
 
@@ -60,7 +60,7 @@ class AvroRecords:
     Raises CorruptDataError for a schema that is not one of records.
     """
 
-    def __init__(self, schema: Any, bound: Bound, first: Collection[str] = ()) -> None:
+    def __init__(self, schema: Any, bound: SizeLimit, first: Collection[str] = ()) -> None:
         self._bound = bound
         self._decoders: dict[frozenset[str], _Decoder] = {}
         self._whole: Typed | None = None  # the type of a record that is in a union

@@ -11,12 +11,12 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError
 from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.records import AvroRecords
-from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
 from tidegate.readers.registry.schemas import RegisteredSchema
 
 __all__ = ["AvroValues", "record_names"]
 
-_BOUND = Bound(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
+_BOUND = SizeLimit(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 
 
 class AvroValues:

@@ -10,7 +10,7 @@ from tidegate.windows.state.store import KeyStore
 from tidegate.windows.state.timers import Timers
 from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
 
-__all__ = ["ElementList", "KeyState", "Pane", "TimedRow"]
+__all__ = ["ElementList", "KeyState", "PaneState", "TimedRow"]
 
 _ROWS = "rows"  # a pane whose contents are the chunks of an ElementList
 
@@ -32,7 +32,7 @@ class ElementList:
 
 
 @dataclass(slots=True)
-class Pane:
+class PaneState:
     """The state of one window of one key.
 
     contents: an accumulator, a reduced row, or an ElementList; None: the window is empty, or was purged.
@@ -56,7 +56,7 @@ class KeyState:
     def __init__(self, store: KeyStore) -> None:
         self._store = store
         self._read = store.read()
-        self._panes: dict[Window, Pane] = {}
+        self._panes: dict[Window, PaneState] = {}
         self._dropped: list[int] = []
         self.watermark: int = MIN_TIME
         self.stagger: int | None = None
@@ -76,12 +76,12 @@ class KeyState:
         for start, end, stored_start, stored_end in pairs:
             self.merged[TimeWindow(start, end)] = TimeWindow(stored_start, stored_end)
 
-    def pane(self, window: Window) -> Pane:
+    def pane(self, window: Window) -> PaneState:
         """Return the pane that is stored under a window, or a new pane."""
         pane = self._panes.get(window)
         if pane is None:
             stored = self._stored.get(window)
-            pane = self._panes[window] = Pane() if stored is None else _pane(*stored)
+            pane = self._panes[window] = PaneState() if stored is None else _pane(*stored)
         return pane
 
     def elements(self, contents: ElementList) -> list[TimedRow]:
@@ -94,7 +94,7 @@ class KeyState:
                 rows += chunk
         return rows
 
-    def clear(self, pane: Pane) -> None:
+    def clear(self, pane: PaneState) -> None:
         """Clear the contents of a pane, with its stored rows."""
         if isinstance(pane.contents, ElementList):
             self._dropped += [chunk for chunk in pane.contents.chunks if isinstance(chunk, int)]
@@ -146,15 +146,15 @@ def _pickled(value: Any) -> bytes:
         raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
 
 
-def _stored_pane(pane: Pane) -> tuple[Any, ...]:
+def _stored_pane(pane: PaneState) -> tuple[Any, ...]:
     """Return a pane as it is pickled: without classes of tidegate, whose modules may move while state stays stored."""
     if isinstance(pane.contents, ElementList):
         return pane.contents.chunks, pane.trigger, pane.function, _ROWS
     return pane.contents, pane.trigger, pane.function
 
 
-def _pane(contents: Any, trigger: dict[str, Any], function: dict[str, Any], kind: str | None = None) -> Pane:
-    return Pane(ElementList(contents) if kind == _ROWS else contents, trigger, function)
+def _pane(contents: Any, trigger: dict[str, Any], function: dict[str, Any], kind: str | None = None) -> PaneState:
+    return PaneState(ElementList(contents) if kind == _ROWS else contents, trigger, function)
 
 
 def _window(start: int | None, end: int | None) -> Window:

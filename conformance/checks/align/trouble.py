@@ -9,7 +9,7 @@ from tidegate.conformance.abilities import Ability
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS, expect_as_if_without, expect_watermark_within
 from tidegate.conformance.lab.judging import backward, past_the_bound
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, Split, after
-from tidegate.conformance.lab.planning import Clock
+from tidegate.conformance.lab.planning import LabClock
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.clocks import Clocks
@@ -114,7 +114,7 @@ def a_row_that_is_held_comes_once_its_time_has_come(lab: Lab) -> None:
     lab.compare(query.delivered)
 
 
-class _OfToday(Clock):
+class _OfToday(LabClock):
     """A clock with the real time of day."""
 
     @property

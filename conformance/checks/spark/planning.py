@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import (
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
-from tidegate.conformance.lab.planning import Clock
-from tidegate.conformance.lab.spark.planner import CORES, PlannedBatch, stream_by_limit
+from tidegate.conformance.lab.planning import LabClock
+from tidegate.conformance.lab.spark.planner import CORES, ReadBatch, stream_by_limit
 from tidegate.conformance.rules import Tier, rule
 from tidegate.enumerators.contract import SupportsCost
 from tidegate.readers.contract import ReadTask
@@ -44,7 +44,7 @@ def every_read_limit_is_kept(lab: Lab) -> None:
     with closing(lab.elsewhere()) as planner:
         for limit in limits:
             lab.tell(f"plan and read with {limit}")
-            batches: list[PlannedBatch] = planner.call(stream_by_limit, source, limit, rows)
+            batches: list[ReadBatch] = planner.call(stream_by_limit, source, limit, rows)
             keys = [lab.keys(batch.read) for batch in batches]
             lab.compare([key for batch in keys for key in batch], in_order=lab.can(Ability.ROW_POSITIONS))
             most = max(map(len, keys))
@@ -61,9 +61,9 @@ def partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
     _written(lab)
     source = lab.source(minPartitions="3")
     with closing(lab.elsewhere()) as planner:
-        batches: list[PlannedBatch] = planner.call(stream_by_limit, source, ReadMaxRows(_MAX_ROWS))
+        batches: list[ReadBatch] = planner.call(stream_by_limit, source, ReadMaxRows(_MAX_ROWS))
     lab.compare([key for batch in batches for key in lab.keys(batch.read)], in_order=False)
-    with closing(lab.open_run(source.as_stream(), Clock().clocks, CORES)) as run:
+    with closing(lab.open_run(source.as_stream(), LabClock().clocks, CORES)) as run:
         for number, batch in enumerate(batches):
             _expect_same(lab, f"the partitions of batch {number}, asked for twice", batch.tasks, batch.again)
             now = run.tasks(batch.start, batch.end)

@@ -24,7 +24,7 @@ from tidegate.readers.events.send import send
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
 from tidegate.sources.source import Source
 
-__all__ = ["CORES", "PlannedBatch", "Told", "stream_by_limit", "told_by_readers"]
+__all__ = ["CORES", "ReadBatch", "Told", "stream_by_limit", "told_by_readers"]
 
 CORES = 2
 _MOST = 300
@@ -33,7 +33,7 @@ _OF_THE_CHANNEL = ("tidegate source events", "process_request_thread")
 
 
 @dataclass(frozen=True)
-class PlannedBatch:
+class ReadBatch:
     """A batch that was planned and read.
 
     tasks, again: of the partitions, and of the partitions asked for again.
@@ -113,7 +113,7 @@ def _threads_of_the_channel() -> list[str]:
     return [thread.name for thread in threads]
 
 
-def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -> list[PlannedBatch]:
+def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -> list[ReadBatch]:
     """Make batches as Spark does with Trigger.AvailableNow, or, with a ReadMinRows, with its own trigger.
 
     rows: end after this number of rows; None: until there is nothing to do.
@@ -123,7 +123,7 @@ def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -
     """
     planner = _planner(source)
     bounded = not isinstance(limit, ReadMinRows)
-    batches: list[PlannedBatch] = []
+    batches: list[ReadBatch] = []
     try:
         if bounded:
             planner.prepareForTriggerAvailableNow()
@@ -142,7 +142,7 @@ def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -
     raise DeadlineError(f"{_MOST:,} plans in a row with {limit} lead to no rows and to no end")
 
 
-def _rows_of(batch: PlannedBatch) -> int:
+def _rows_of(batch: ReadBatch) -> int:
     return sum(part.num_rows for part in batch.read)
 
 
@@ -151,12 +151,12 @@ def _planner(source: Source) -> Any:
     return kind({}).streamReader(schema_of(source))
 
 
-def _batch(planner: DataSourceStreamReader, source: Source, start: Json, end: Json) -> PlannedBatch:
+def _batch(planner: DataSourceStreamReader, source: Source, start: Json, end: Json) -> ReadBatch:
     first, again = _sent(planner.partitions(start, end)), _sent(planner.partitions(start, end))
     # Executors have a copy of the reader that has planned nothing.
     reader = _planner(source)
     read = [batch for partition in first for batch in reader.read(partition)]
-    return PlannedBatch(start, end, [sent.task for sent in first], [sent.task for sent in again], read)
+    return ReadBatch(start, end, [sent.task for sent in first], [sent.task for sent in again], read)
 
 
 def _sent(partitions: Any) -> Any:

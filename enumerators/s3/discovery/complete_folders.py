@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
-from tidegate.enumerators.s3.times.markers import Folder
+from tidegate.enumerators.s3.times.markers import MarkedFolder
 
 __all__ = ["CompleteFolders"]
 
@@ -49,19 +49,19 @@ class CompleteFolders:
         stretches = (stretch for of_root in self.stretches.values() for stretch in of_root)
         return min((s.first_ms for s in stretches if not s.is_complete), default=None)
 
-    def is_known(self, folder: Folder) -> bool:
+    def is_known(self, folder: MarkedFolder) -> bool:
         """Return whether a folder is complete, or so old that a marker changes nothing."""
         if self.complete_ms is not None and folder.period.max_ms <= self.complete_ms:
             return True
         stretch = self._stretch_of(folder)
         return stretch is not None and stretch.is_complete
 
-    def with_objects(self, folders: Iterable[Folder]) -> CompleteFolders:
+    def with_objects(self, folders: Iterable[MarkedFolder]) -> CompleteFolders:
         """Return the knowledge after objects were found in folders; late objects, in complete folders, are ignored."""
         new = (folder for folder in set(folders) if not self.is_known(folder) and self._stretch_of(folder) is None)
         return self._with(new, is_complete=False)
 
-    def with_markers(self, folders: Iterable[Folder]) -> CompleteFolders:
+    def with_markers(self, folders: Iterable[MarkedFolder]) -> CompleteFolders:
         """Return the knowledge after the markers of folders were found, with all objects in these folders."""
         marked = self._with((folder for folder in set(folders) if not self.is_known(folder)), is_complete=True)
         holding_ms = marked.holding_ms
@@ -78,12 +78,12 @@ class CompleteFolders:
         left = {root: of_root for root, of_root in later.items() if of_root}
         return replace(marked, complete_ms=complete_ms, stretches=left)
 
-    def _stretch_of(self, folder: Folder) -> _Stretch | None:
+    def _stretch_of(self, folder: MarkedFolder) -> _Stretch | None:
         of_root = self.stretches.get(folder.root, ())
         at = bisect_left(of_root, folder.period.max_ms, key=_LAST_MS)
         return of_root[at] if at < len(of_root) and of_root[at].first_ms <= folder.period.min_ms else None
 
-    def _with(self, folders: Iterable[Folder], *, is_complete: bool) -> CompleteFolders:
+    def _with(self, folders: Iterable[MarkedFolder], *, is_complete: bool) -> CompleteFolders:
         changed: dict[str, _Stretches] = {}
         for root, period in sorted(folders):
             of_root = changed.get(root) or self.stretches.get(root, ())

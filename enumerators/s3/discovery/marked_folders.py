@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
-from tidegate.enumerators.s3.times.markers import Folder, FolderMarkers
+from tidegate.enumerators.s3.times.markers import FolderMarkers, MarkedFolder
 from tidegate.readers.objects.values import S3Object
 
 __all__ = ["FolderRound", "MarkedFolders"]
@@ -57,7 +57,7 @@ class FolderRound:
 
     def __init__(self, markers: FolderMarkers, known: CompleteFolders, settled_ms: int | None) -> None:
         self._markers, self._known, self._settled_ms = markers, known, settled_ms
-        self._marked: dict[str, tuple[Folder, bool]] = {}  # by the key of the folder; and whether it is settled
+        self._marked: dict[str, tuple[MarkedFolder, bool]] = {}  # by the key of the folder; and whether it is settled
         self._takes_markers = True
 
     def without_markers(self, page: Sequence[S3Object]) -> list[S3Object]:

@@ -9,12 +9,12 @@ from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import did_you_mean
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["Folder", "FolderMarkers", "parse_markers"]
+__all__ = ["FolderMarkers", "MarkedFolder", "parse_markers"]
 
 _KIND = "marker"
 
 
-class Folder(NamedTuple):
+class MarkedFolder(NamedTuple):
     """A folder that has a marker of its own.
 
     root: the part of its key before the time, such as ``orders/region=eu/``.
@@ -61,10 +61,10 @@ class FolderMarkers:
         folder, marker = self._folders.place_of(key), self._markers.place_of(key)
         return folder is not None and folder == marker
 
-    def folder_of(self, key: str) -> Folder | None:
+    def folder_of(self, key: str) -> MarkedFolder | None:
         """Return the folder of a key; None: the key names no folder with a time."""
         place = self._folders.place_of(key)
-        return None if place is None else Folder(key[: place[0]], place[1])
+        return None if place is None else MarkedFolder(key[: place[0]], place[1])
 
 
 def parse_markers(text: str) -> FolderMarkers:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.avro.records import AvroRecords
-from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
 from tidegate.readers.event_time.seen import SeenTimes, look_at_ends
 from tidegate.readers.formats.decoding import decoding
 from tidegate.readers.formats.inferring import inferred_schema
@@ -39,7 +39,7 @@ class _Opened:
     size: int
     header: AvroHeader
     records: AvroRecords
-    bound: Bound
+    bound: SizeLimit
 
     def blocks(self, start: int, end: int) -> Iterator[AvroBlock]:
         return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES, bound=self.bound)
@@ -124,7 +124,7 @@ class AvroFormat(TypedFormat):
         if whole:
             fetch = _slices(fetch(0, obj.size))
         header = read_header(fetch, obj.size)
-        bound = Bound(self.most_bytes, MOST_BYTES_OPTION)
+        bound = SizeLimit(self.most_bytes, MOST_BYTES_OPTION)
         return _Opened(fetch, obj.size, header, AvroRecords(header.schema, bound), bound)
 
     def _decoding(self, obj: S3Object) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, about
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit, about
 from tidegate.readers.formats.line_objects import LineObject, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead
 from tidegate.readers.formats.row_groups import within_bounds
@@ -105,7 +105,7 @@ class TextFormat(ObjectFormat):
                 raise CorruptDataError(f"{item.name}: it is longer than 2 GiB, which no row can hold")
             if item.codec is not None:
                 with about(item.name):
-                    Bound(self.most_bytes, "maxDecompressedBytes").require(size)
+                    SizeLimit(self.most_bytes, "maxDecompressedBytes").require(size)
         return utf8(b"".join(pieces), self.encoding)
 
 

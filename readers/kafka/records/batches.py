@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 
 from tidegate.errors import CorruptDataError, OutOfMemoryError
-from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, decompress
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit, decompress
 from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessages
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class RecordBatch:
         if codec not in CODECS:
             raise CorruptDataError(f"the record batch at offset {self.base_offset} has the unknown codec {codec}")
         try:  # a context manager would take longer than a small batch
-            return decompress(CODECS[codec], block.data, Bound(self.most_bytes, MOST_BYTES_OPTION))
+            return decompress(CODECS[codec], block.data, SizeLimit(self.most_bytes, MOST_BYTES_OPTION))
         except (CorruptDataError, OutOfMemoryError) as problem:
             raise type(problem)(f"the record batch at offset {self.base_offset} {problem}") from None
 
@@ -134,7 +134,7 @@ def split_batches(
             header = HEADER.unpack_from(fetched, start)
             batches.append(_batch(data[start:end], header, check_crc=check_crc, most_bytes=most_bytes))
             continue
-        old = old or OldMessages(Bound(most_bytes, MOST_BYTES_OPTION), check_crc=check_crc)
+        old = old or OldMessages(SizeLimit(most_bytes, MOST_BYTES_OPTION), check_crc=check_crc)
         try:
             old.add(fetched[start:end])
         except CorruptDataError:

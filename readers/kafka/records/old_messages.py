@@ -22,7 +22,7 @@ from tidegate.readers.kafka.records.record import append_record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidegate.readers.decompression import Bound
+    from tidegate.readers.decompression import SizeLimit
 
 __all__ = ["LEAST_SIZES", "TOO_LARGE_TIMESTAMP", "OldMessages", "OldRecords"]
 
@@ -117,7 +117,7 @@ class OldMessages:
     bound: the bound for a decompressed wrapper.
     """
 
-    def __init__(self, bound: Bound, *, check_crc: bool) -> None:
+    def __init__(self, bound: SizeLimit, *, check_crc: bool) -> None:
         self._bound, self._check_crc = bound, check_crc
         self._records: list[OldRecords] = []
         self._run: _Run | None = None

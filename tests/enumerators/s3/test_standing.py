@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.standing import MOST_MANIFESTS, Standing
+from tidegate.enumerators.s3.standing import MOST_MANIFESTS, ManifestStanding
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, S3Object
 
-BEGIN = Standing(S3Snapshot())
+BEGIN = ManifestStanding(S3Snapshot())
 MODIFIED = 1_700_000_000_000
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
-from tidegate.enumerators.s3.times.markers import Folder
+from tidegate.enumerators.s3.times.markers import MarkedFolder
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import TimeRange
 
@@ -16,7 +16,7 @@ FOLDERS = st.lists(st.tuples(st.sampled_from(["", "eu/", "us/"]), st.integers(0,
 
 
 def folder(hour, root="eu/"):
-    return Folder(root, TimeRange(hour * 10, hour * 10 + 9))
+    return MarkedFolder(root, TimeRange(hour * 10, hour * 10 + 9))
 
 
 def expected(steps):
