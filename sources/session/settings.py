@@ -18,6 +18,7 @@ _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _DAEMON = "spark.python.daemon.module"
 _OUR_DAEMON = "tidegate.sources.session.worker_daemon"
 _NO_BARS: dict[str, bool | float | int | str | None] = {"spark.ui.showConsoleProgress": "false"}
+_KEEP_THE_OLDER = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
 _LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
 
@@ -30,20 +31,29 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.
 
+    ``spark.sql.streaming.stopActiveRunOnRestart``: a query whose checkpoint is in use by an active query ends with an
+    error.  Otherwise Spark would end the older query, which then looks as if it were done.
+
     worker_daemon: also ``spark.python.daemon.module``: the garbage collection after each task of a worker leaves out
         imported modules.  Readers of tidegate do that anyway; this is for other Python code, such as pandas functions.
         And a worker prints no stack trace when Spark closes its connection.  The workers' Python, such as
         ``spark.pyspark.python``, must have tidegate, or no task begins.
 
-    ``benchmarks/README.md`` has the gain of the last two.  Spark reads them when executors begin, so a running session
-    cannot take them.  But with a local master ``register`` sets both, the sockets if Java's temporary folder has a
-    short path.
-    Windows has neither such sockets nor the daemon.
+    ``benchmarks/README.md`` has the gain of sockets and daemon.  Spark reads them when executors begin, so a running
+    session cannot take them.  But with a local master ``register`` sets both, the sockets if Java's temporary folder
+    has a short path.  Windows has neither such sockets nor the daemon.
+
+    A client of Spark Connect can set only ``stopActiveRunOnRestart``.  The others are left out if SPARK_REMOTE is set,
+    if PySpark is only a client, or if a remote session runs.
     """
+    from pyspark.sql.utils import is_remote
+
+    if "SPARK_REMOTE" in os.environ or is_remote():
+        return dict(_KEEP_THE_OLDER)
     if sys.platform == "win32":
-        return dict(_NO_BARS)
+        return {**_NO_BARS, **_KEEP_THE_OLDER}
     daemon = {_DAEMON: _OUR_DAEMON} if worker_daemon else {}
-    return {**_NO_BARS, _UNIX_SOCKETS: "true", **daemon}
+    return {**_NO_BARS, **_KEEP_THE_OLDER, _UNIX_SOCKETS: "true", **daemon}
 
 
 def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
@@ -53,7 +63,8 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
         Its workers run this interpreter, which has tidegate.
     """
     global _hinted  # noqa: PLW0603 - once per process
-    missing = [name for name in session_conf(worker_daemon=True) if spark.conf.get(name, None) is None]
+    names = () if sys.platform == "win32" else (_DAEMON, _UNIX_SOCKETS)
+    missing = [name for name in names if spark.conf.get(name, None) is None]
     if is_local:
         conf = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001 - PySpark gives copies only
         if _DAEMON in missing:

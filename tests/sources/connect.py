@@ -19,6 +19,7 @@ def main():
     await_connect_turn()
     spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     tidegate.register(spark)
+    tidegate.on_progress(spark, lambda *_: None)
     by_name = spark.read.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=1))
     source = tidegate.KafkaSource(

@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 import tidegate
 from tests.support.waiting import PATIENCE_S
@@ -101,3 +102,23 @@ def test_workers_of_functions_of_users_keep_their_imports_out_of_collections(spa
         spark.range(2, numPartitions=2).mapInPandas(frozen, "id long").collect()
     counts = [row["id"] for row in spark.range(2, numPartitions=2).mapInPandas(frozen, "id long").collect()]
     assert min(counts) > 10_000
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_a_client_of_spark_connect_gets_only_what_it_can_set(remote, monkeypatch):
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if remote:
+        monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    everything = {"spark.ui.showConsoleProgress", UNIX_SOCKETS, "spark.sql.streaming.stopActiveRunOnRestart"}
+    assert set(tidegate.session_conf()) == ({"spark.sql.streaming.stopActiveRunOnRestart"} if remote else everything)
+
+
+def test_a_second_query_with_the_same_checkpoint_ends_with_a_sentence_and_the_first_goes_on(spark, tmp_path):
+    rows = spark.readStream.format("rate").load().writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    first = rows.start()
+    try:
+        with pytest.raises(Py4JJavaError, match="another query with same id is already active"):
+            rows.start()
+        assert first.isActive
+    finally:
+        first.stop()
