@@ -1,8 +1,9 @@
-"""A server that answers a byte at a time."""
+"""Servers that answer with given bytes, at once, a byte at a time, or without an end."""
 
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -40,3 +41,32 @@ def dripping(answer: bytes) -> Iterator[str]:
             over.set()
             listening.shutdown(socket.SHUT_RDWR)
             serving.join()
+
+
+@contextmanager
+def serving(
+    answer: bytes, *, pause_s: float = 0.0, again: bool = False, tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Answer each connection with these bytes, again and again if wanted; yield the port and what was asked."""
+    asked: list[bytes] = []
+    over = threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with suppress(OSError), tls.wrap_socket(connection, server_side=True) if tls else connection as wrapped:
+                    asked.append(wrapped.recv(1 << 16))
+                    wrapped.sendall(answer)
+                    while again and not over.wait(pause_s):
+                        wrapped.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listening.getsockname()[1], asked
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()

@@ -2,15 +2,18 @@
 
 import gzip
 import json
+import ssl
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
 
-from tests.support.drip import dripping
+from tests.support.certificates import Authority
+from tests.support.drip import dripping, serving
 from tests.support.registered import AT, avro, avro_value, header, times
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.registry import schemas
@@ -212,6 +215,22 @@ def test_a_replica_that_is_a_moment_behind_has_its_schema_before_it_is_missed(re
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(OptionError, match=r"^the option 'schema\.registry\.url' names '.*': expected http://host"):
         RegistryConfig(url)
+
+
+def test_a_registry_may_ask_for_a_certificate(tmp_path):
+    authority = Authority(tmp_path)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
+    server.load_cert_chain(authority.issue("server"))
+    server.verify_mode = ssl.CERT_REQUIRED
+    own, body = str(authority.issue("reader")), b'{"schema": "1"}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with serving(answer, tls=server) as (port, _):
+        config = RegistryConfig(f"https://127.0.0.1:{port}", ca_file=str(authority.certificate), deadline_s=0.3)
+        assert SchemaRegistry(replace(config, certificate_file=own, deadline_s=30)).schema(1).text == "1"
+        with pytest.raises(DeadlineError):
+            SchemaRegistry(config).schema(1)
+        with pytest.raises(DeadlineError, match="CERTIFICATE_VERIFY_FAILED"):
+            SchemaRegistry(replace(config, ca_file=None)).schema(1)
 
 
 def test_a_file_of_certificates_that_is_none_is_refused(tmp_path):

@@ -1,0 +1,79 @@
+"""One HTTP request: over TLS, through a proxy, by the next address, and against servers that never end."""
+
+import socket
+import ssl
+import time
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.drip import serving
+from tidegate.readers import http
+from tidegate.readers.http import NoAnswerError, ask
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def soon(seconds=30):
+    return time.monotonic() + seconds
+
+
+def test_over_tls_with_trust_in_the_server(tmp_path):
+    authority = Authority(tmp_path)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(authority.issue("server"))
+    with serving(OK, tls=server) as (port, asked):
+        trusting = ssl.create_default_context(cafile=authority.certificate)
+        url = f"https://127.0.0.1:{port}/a?b"
+        assert ask(url, {"Authorization": "Bearer x"}, soon(), most_bytes=9, tls=trusting) == (200, b"{}")
+        assert asked[0].startswith(b"GET /a?b HTTP/1.1\r\n")
+        assert b"Authorization: Bearer x\r\n" in asked[0]
+        with pytest.raises(NoAnswerError, match=r"^cannot be reached: .*CERTIFICATE_VERIFY_FAILED"):
+            ask(url, {}, soon(), most_bytes=9, tls=ssl.create_default_context())
+
+
+def test_a_form_goes_through_the_proxy_of_the_environment(monkeypatch):
+    with serving(OK) as (port, asked):
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert ask("http://far.example/token", {}, soon(), most_bytes=2, form=b"a=1").json == {}
+    assert asked[0].startswith(b"POST http://far.example/token HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"X",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+    ],
+)
+def test_an_answer_that_never_ends_does_not_outlive_its_deadline(endless):
+    with (
+        serving(endless, pause_s=0.01, again=True) as (port, _),
+        pytest.raises(NoAnswerError, match=r"does not answer: timed out|breaks off"),
+    ):
+        ask(f"http://127.0.0.1:{port}", {}, soon(0.3), most_bytes=1 << 20)
+
+
+def test_a_body_beyond_its_bound_is_left():
+    with serving(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100) as (port, _):
+        assert ask(f"http://127.0.0.1:{port}", {}, soon(), most_bytes=99) == (200, None)
+        assert ask(f"http://127.0.0.1:{port}", {}, soon(), most_bytes=100).content == b"x" * 100
+
+
+def test_no_redirect_is_followed():
+    with serving(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n") as (port, asked):
+        assert ask(f"http://127.0.0.1:{port}", {"Authorization": "Basic x"}, soon(), most_bytes=9).status == 302
+        assert len(asked) == 1
+
+
+def test_the_next_address_of_a_name_is_tried(monkeypatch):
+    with serving(OK) as (port, _):
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", at)) for at in (1, port)]
+        monkeypatch.setattr(http.socket, "getaddrinfo", lambda *_: found)
+        assert ask(f"http://registry:{port}", {}, soon(), most_bytes=9).status == 200
+        monkeypatch.setattr(http.socket, "getaddrinfo", lambda *_: [])
+        with pytest.raises(NoAnswerError, match=r"^cannot be reached: its name has no address$"):
+            ask(f"http://registry:{port}", {}, soon(), most_bytes=9)
