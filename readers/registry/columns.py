@@ -92,7 +92,8 @@ class RegistryColumn:
         if schema_id is None:
             return "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema"
         wanted = f" with {self.names[0]}" if self.names else ""
-        return f"names the schema {schema_id}, but the registry has no {self.form} schema{wanted} of that id"
+        known = f"{self.form} schema{wanted} of that id whose fields Spark can hold"
+        return f"names the schema {schema_id}, but the registry has no {known}"
 
 
 def column_of_subject(
