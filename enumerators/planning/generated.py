@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
+from tidegate.alignment.generators.multiplexer import multiplexed
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SeenRows, SplitWatermark, name_of, new_generator
-from tidegate.alignment.generators.valve import StatusWatermarkValve, ValveInput
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
@@ -63,7 +63,9 @@ class GeneratedWatermarks:
     ) -> None:
         self._supplier, self._read, self._take_events = supplier, read, take_events
         self._name = name_of(new_generator(supplier))
-        self._valve = StatusWatermarkValve()
+        self._watermark_ms: int | None = None
+        self._active: set[SplitId] = set()  # the splits that the watermark is the minimum of
+        self._idle: set[SplitId] = set()
         self._said: dict[SplitId, SplitWatermark] = {}
         self._seen: dict[SplitId, int] = {}
         self._reported: dict[tuple[SplitId, int], SourceEvent] = {}
@@ -73,7 +75,6 @@ class GeneratedWatermarks:
     def restore(self, snapshot: Json | None, progress: Progress) -> None:
         """Continue from an offset.  Called once, before anything else."""
         said = snapshot or {}
-        unaligned = set(said.get("unaligned", ()))
         self._said = {s: _said_of(said, s, self._name) for s in progress.positions}
         if said.get("by", self._name) != self._name:
             _LOG.warning(
@@ -82,13 +83,7 @@ class GeneratedWatermarks:
                 self._name,
             )
         self._seen = {**progress.positions, **said.get("unseen", {})}
-        self._valve.watermark_ms = progress.watermark_ms
-        for split, known in self._said.items():
-            is_active = not (known.is_idle or split in progress.idle)
-            is_aligned = is_active and split not in unaligned
-            self._valve.inputs[split] = ValveInput(known.watermark_ms, is_active, is_aligned)
-        inputs = self._valve.inputs.values()
-        self._valve.is_active = not inputs or any(known.is_active for known in inputs)
+        self._watermark_ms = progress.watermark_ms
 
     def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
         """Take in the generators' watermarks of the rows up to the positions.  Called before every plan.
@@ -145,41 +140,25 @@ class GeneratedWatermarks:
         last_batch: the number of the batch that was planned last.
         """
         for split in self._said.keys() - set(splits):
-            self._valve.remove(split)
             del self._said[split], self._seen[split]
             self._begun_after.pop(split, None)
-        nothing, inputs = SplitWatermark(), self._valve.inputs
         for split, start in starts.items():
-            said, known = self._said.get(split, nothing), inputs.get(split)
-            # A split without a watermark holds back the source's watermark.  A split that had one must catch up.
-            is_aligned = self._valve.watermark_ms is None or (said == nothing and (known is None or known.is_aligned))
             self._reported = {at: event for at, event in self._reported.items() if at[0] != split}
-            self._seen[split], self._said[split], self._begun_after[split] = start, nothing, last_batch
-            inputs[split] = ValveInput(is_aligned=is_aligned)
+            self._seen[split], self._said[split], self._begun_after[split] = start, SplitWatermark(), last_batch
 
     def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
         """Return the source's watermark; None: there is none yet.
 
         states: the states of all splits before the batch.
         """
-        valve, said = self._valve, self._said
-        gone = {s for s in said if states.get(s, SplitState.REMOVED) in _GONE}
-        for split in said.keys() - valve.inputs.keys() - gone:  # splits that had disappeared, and came back
-            valve.inputs[split] = ValveInput(is_aligned=valve.watermark_ms is None)
-        idle = {s for s, split in said.items() if split.is_idle or states.get(s) is SplitState.IDLE}
-        for split, known in valve.inputs.items():
-            if split not in idle or _is_greater(said[split].watermark_ms, known.watermark_ms):
-                valve.input_status(split, is_active=True)
-        # Splits that have not caught up come first, so that the others do not leave them behind.
-        for split in sorted(valve.inputs, key=lambda split: (valve.inputs[split].is_aligned, split)):
-            watermark_ms = said[split].watermark_ms
-            if watermark_ms is not None:
-                valve.input_watermark(split, watermark_ms)
-        for split in sorted(idle & valve.inputs.keys()):
-            valve.input_status(split, is_active=False)
-        for split in sorted(gone):
-            valve.remove(split)
-        return valve.watermark_ms
+        said = self._said
+        there = {s for s in said if states.get(s, SplitState.REMOVED) not in _GONE}
+        self._idle = {s for s in there if said[s].is_idle or states[s] is SplitState.IDLE}
+        self._active = there - self._idle
+        watermarks = self.by_split()
+        active = [watermarks.pop(s) for s in self._active]
+        self._watermark_ms = multiplexed(self._watermark_ms, active, watermarks.values())
+        return self._watermark_ms
 
     def by_split(self) -> dict[SplitId, int | None]:
         """Return the watermark of every split; None: one has none yet."""
@@ -187,12 +166,11 @@ class GeneratedWatermarks:
 
     def holding(self) -> set[SplitId]:
         """Return the splits whose least watermark is the last combined watermark."""
-        return {s for s, known in self._valve.inputs.items() if known.is_aligned}
+        return self._active
 
     def report(self) -> Json:
         """Return for display the watermarks of the first splits, and the split that holds back the source's."""
-        inputs = self._valve.inputs
-        holding = [(known.watermark_ms, s) for s, known in inputs.items() if known.is_aligned]
+        holding = [(self._said[s].watermark_ms, s) for s in self._active & self._said.keys()]
         silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
         slowest = min(((at_ms, s) for at_ms, s in holding if at_ms is not None), default=(None, None))[1]
         return {
@@ -200,7 +178,10 @@ class GeneratedWatermarks:
             "readHere": self._read_here,
             "rows": self._rows.rows,
             "lateRows": self._rows.late,
-            "bySplit": {s: [self._said[s].watermark_ms, _status(inputs[s])] for s in sorted(inputs)[:_DETAILED_SPLITS]},
+            "bySplit": {
+                s: [self._said[s].watermark_ms, "active" if s in self._active else "idle"]
+                for s in sorted((self._active | self._idle) & self._said.keys())[:_DETAILED_SPLITS]
+            },
         }
 
     def snapshot(self, positions: Positions) -> Json:
@@ -208,12 +189,10 @@ class GeneratedWatermarks:
 
         positions: the positions of all splits after the batch.
         """
-        unaligned = sorted(s for s, known in self._valve.inputs.items() if known.is_active and not known.is_aligned)
         snapshot = {
             "by": self._name,
             "splits": {s: split.to_json() for s, split in self._said.items() if s in positions},
             "unseen": {s: seen for s, seen in self._seen.items() if s in positions and seen < positions[s]},
-            "unaligned": unaligned,
         }
         return {key: value for key, value in snapshot.items() if value}
 
@@ -245,13 +224,3 @@ def _said_of(snapshot: Json, split: SplitId, name: str) -> SplitWatermark:
     """Return the watermark and the state of a split, without the state of a generator of another name."""
     said = SplitWatermark.from_json(snapshot.get("splits", {}).get(split, {}))
     return said if snapshot.get("by", name) == name else replace(said, state=None)
-
-
-def _status(known: ValveInput) -> str:
-    if not known.is_active:
-        return "idle"
-    return "active" if known.is_aligned else "behind"
-
-
-def _is_greater(watermark_ms: int | None, before_ms: int | None) -> bool:
-    return watermark_ms is not None and (before_ms is None or watermark_ms > before_ms)

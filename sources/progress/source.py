@@ -63,8 +63,7 @@ class GeneratedProgress:
     late_rows: how many of them were behind the source's watermark before their batch.  A generator had promised that
         they would not come.
     by_split: the watermark and the status of each split that is not at its end, up to 100 splits.  The watermark is
-        None before the first.  The status is ``active``, ``behind`` or ``idle``; a split that is ``behind`` holds back
-        the watermark once it has caught up.
+        None before the first.  The status is ``active`` or ``idle``.
     """
 
     held_by: SplitId | None

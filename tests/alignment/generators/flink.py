@@ -1,4 +1,4 @@
-"""Compares generators and the valve with Flink's own: python -m tests.alignment.generators.flink --traces 2000.
+"""Compares generators and the multiplexer with Flink's own: python -m tests.alignment.generators.flink --traces 2000.
 
 ``--record`` writes the first 300 of them with Flink's answers; CI compares those without Flink.
 """
@@ -10,7 +10,7 @@ import random
 import sys
 from pathlib import Path
 
-from tests.alignment.generators.traces import NONE_YET, answer_of, random_trace
+from tests.alignment.generators.traces import answer_of, random_trace
 from tests.support.flink import flinks_answers
 
 SOURCE = Path(__file__).parent / "java" / "Watermarks.java"
@@ -26,27 +26,9 @@ def recorded():
 
 
 def first_difference(trace, flinks):
-    """Return the first step after which tidegate and Flink differ; None: there is none.
-
-    When all inputs are idle, tidegate goes on to the greatest watermark, whichever input went idle last
-    (FLINK-38454).  Flink 2.3 does so only if that input held the output, so later steps are not compared.
-    """
-    for step, (mine, theirs) in enumerate(zip(answer_of(trace), flinks, strict=True)):
-        if mine != theirs:
-            is_known = "inputs" in trace and not mine[1] and not theirs[1] and mine[0] == _greatest(trace, step)
-            return None if is_known else step
-    return None
-
-
-def _greatest(trace, last_step):
-    """Return the greatest watermark that the valve has taken up to a step."""
-    active, greatest = dict.fromkeys(range(trace["inputs"]), True), NONE_YET
-    for number, said in trace["steps"][: last_step + 1]:
-        if isinstance(said, bool):
-            active[number] = said
-        elif active[number]:
-            greatest = max(greatest, said)
-    return greatest
+    """Return the first step after which tidegate and Flink differ; None: there is none."""
+    steps = enumerate(zip(answer_of(trace), flinks, strict=True))
+    return next((step for step, (mine, theirs) in steps if mine != theirs), None)
 
 
 def main():

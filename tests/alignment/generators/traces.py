@@ -1,21 +1,21 @@
-"""Random traces of generators and of the valve, and tidegate's answers to them."""
+"""Random traces of generators and of the multiplexer, and tidegate's answers to them."""
 
 from datetime import timedelta
 
 import pyarrow as pa
 
 from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.generators.multiplexer import multiplexed
 from tidegate.alignment.generators.per_row import RowWatermarkGenerator
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
-from tidegate.alignment.generators.valve import StatusWatermarkValve, ValveInput
 
 NONE_YET = -(2**63)
 
 
 def random_trace(chance):
-    """Return a trace: of the valve, of a bounded disorder, or of a generator that obeys its events.
+    """Return a trace: of the multiplexer, of a bounded disorder, or of a generator that obeys its events.
 
-    inputs: the number of the valve's inputs; a step is an input, and a watermark or whether it is active.
+    inputs: the number of splits; a step is a split, and a watermark, whether it is active, or None: it begins anew.
     disorder: the disorder in ms; a step is an event time, or None for a periodic emission.
     neither: a step is an event, see Obedient.
     """
@@ -25,7 +25,7 @@ def random_trace(chance):
         return {
             "inputs": inputs,
             "steps": [
-                [chance.randrange(inputs), chance.choice([True, False, *[chance.randrange(-5, 25)] * 3])]
+                [chance.randrange(inputs), chance.choice([True, False, False, None, *[chance.randrange(-5, 25)] * 4])]
                 for _ in range(steps)
             ],
         }
@@ -52,18 +52,23 @@ class Obedient(RowWatermarkGenerator):
 
 def answer_of(trace):
     """Return for each step the watermark and whether the output is active, as Flink's answers have them."""
-    return _of_valve(trace) if "inputs" in trace else _of_generator(trace)
+    return _of_multiplexer(trace) if "inputs" in trace else _of_generator(trace)
 
 
-def _of_valve(trace):
-    valve = StatusWatermarkValve({str(number): ValveInput() for number in range(trace["inputs"])})
-    answer = []
+def _of_multiplexer(trace):
+    """Return the combined watermarks; as in Flink a watermark makes its split active."""
+    splits, watermark_ms, answer = [(None, True)] * trace["inputs"], None, []
     for number, said in trace["steps"]:
-        if isinstance(said, bool):
-            valve.input_status(str(number), is_active=said)
+        before_ms, _ = splits[number]
+        if said is None:
+            splits[number] = None, True
+        elif isinstance(said, bool):
+            splits[number] = before_ms, said
         else:
-            valve.input_watermark(str(number), said)
-        answer.append([NONE_YET if valve.watermark_ms is None else valve.watermark_ms, valve.is_active])
+            splits[number] = said if before_ms is None else max(before_ms, said), True
+        active = [at_ms for at_ms, is_active in splits if is_active]
+        watermark_ms = multiplexed(watermark_ms, active, [at_ms for at_ms, is_active in splits if not is_active])
+        answer.append([NONE_YET if watermark_ms is None else watermark_ms, True])
     return answer
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,16 +149,38 @@ def test_a_split_without_rows_holds_the_watermark_until_it_is_idle():
     assert generated.combine({"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}) == 6
 
 
-def test_a_split_that_wakes_holds_only_from_where_it_has_caught_up():
+def test_a_split_that_wakes_holds_back_the_others():
     splits = Splits({"a": [10, 40], "b": [5, 7, 30]})
     generated = seen(splits, a=1, b=1)
     both, b_idle = dict.fromkeys("ab", SplitState.CAUGHT_UP), {"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}
     assert generated.combine(both) == 1
     assert generated.combine(b_idle) == 6
     generated.see({"a": 2, "b": 2}, "ab")
-    assert generated.combine(both) == 36  # b is at 3, behind the watermark
+    assert generated.combine(both) == 6  # b is at 3, behind the watermark
     generated.see({"a": 2, "b": 3}, "ab")
-    assert generated.combine(both) == 36
+    assert generated.combine(both) == 26
+
+
+def test_a_split_that_begins_while_all_others_are_idle_moves_the_watermark():
+    splits = Splits({"a": [10], "b": [100, 200]})
+    generated = seen(splits, a=1)
+    assert generated.combine({"a": SplitState.IDLE}) == 6
+    generated.begin({"b": 0}, "ab")
+    generated.see({"a": 1, "b": 1}, "ab")
+    states = {"a": SplitState.IDLE, "b": SplitState.CAUGHT_UP}
+    assert generated.combine(states) == 96
+    generated.begin({"b": 0}, "ab")  # it was created anew
+    splits.times["b"] = [300]
+    generated.see({"a": 1, "b": 1}, "ab")
+    assert generated.combine(states) == 296
+
+
+@pytest.mark.parametrize("gone", [SplitState.REMOVED, SplitState.FINISHED])
+def test_when_the_last_active_split_goes_the_greatest_watermark_counts(gone):
+    generated = seen(Splits({"a": [50], "b": [10], "c": [70]}), a=1, b=1, c=1)
+    assert generated.combine(dict.fromkeys("abc", SplitState.CAUGHT_UP)) == 6
+    assert generated.combine({"a": SplitState.IDLE, "b": SplitState.CAUGHT_UP, "c": SplitState.IDLE}) == 6
+    assert generated.combine({"a": SplitState.IDLE, "b": gone, "c": SplitState.IDLE}) == 66
 
 
 def test_a_split_that_is_finished_counts_with_what_it_said_last():

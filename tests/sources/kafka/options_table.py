@@ -49,7 +49,7 @@ SUBJECTS = {
     ),
     "alignment": (
         *("maxDrift", "alignment", "lateSplits", "alignmentGroup", "alignmentMembers", "alignmentPriority"),
-        "alignmentLocation",
+        *("alignmentLocation", "alignmentLease"),
     ),
     "batches": (
         *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchDuration", "minOffsetsPerTrigger"),

@@ -7,6 +7,7 @@ import java.time.Duration;
 import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.eventtime.WatermarkGenerator;
 import org.apache.flink.api.common.eventtime.WatermarkOutput;
+import org.apache.flink.api.common.eventtime.WatermarkOutputMultiplexer;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -15,11 +16,10 @@ import org.apache.flink.streaming.runtime.io.PushingAsyncDataInput.DataOutput;
 import org.apache.flink.streaming.runtime.streamrecord.LatencyMarker;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
 
-/** Reads traces, one JSON object a line, and prints what Flink's own valve or operator makes of each. */
+/** Reads traces, one JSON object a line, and prints what Flink's own multiplexer or operator makes of each. */
 public class Watermarks {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -28,29 +28,51 @@ public class Watermarks {
         PrintWriter out = new PrintWriter(System.out);
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             JsonNode trace = JSON.readTree(line);
-            ArrayNode answer = trace.has("inputs") ? valve(trace) : operator(trace);
+            ArrayNode answer = trace.has("inputs") ? multiplexer(trace) : operator(trace);
             out.println(JSON.writeValueAsString(answer));
         }
         out.flush();
     }
 
-    /** Returns for each step the watermark and the status of the valve's output. */
-    private static ArrayNode valve(JsonNode trace) throws Exception {
-        Said said = new Said();
-        StatusWatermarkValve valve = new StatusWatermarkValve(trace.get("inputs").asInt());
+    /** Returns for each step the combined watermark. A step with null removes the split. */
+    private static ArrayNode multiplexer(JsonNode trace) throws Exception {
+        Combined combined = new Combined();
+        WatermarkOutputMultiplexer multiplexer = new WatermarkOutputMultiplexer(combined);
+        for (int split = 0; split < trace.get("inputs").asInt(); split++) {
+            multiplexer.registerNewOutput(String.valueOf(split));
+        }
         ArrayNode answer = JSON.createArrayNode();
         for (JsonNode step : trace.get("steps")) {
-            int input = step.get(0).asInt();
-            if (step.get(1).isBoolean()) {
-                WatermarkStatus status = step.get(1).asBoolean() ? WatermarkStatus.ACTIVE : WatermarkStatus.IDLE;
-                valve.inputWatermarkStatus(status, input, said);
+            String split = step.get(0).asText();
+            if (step.get(1).isNull()) {
+                multiplexer.unregisterOutput(split);
+                multiplexer.registerNewOutput(split);
+            } else if (!step.get(1).isBoolean()) {
+                multiplexer.getDeferredOutput(split).emitWatermark(new Watermark(step.get(1).asLong()));
+            } else if (step.get(1).asBoolean()) {
+                multiplexer.getDeferredOutput(split).markActive();
             } else {
-                long time = step.get(1).asLong();
-                valve.inputWatermark(new org.apache.flink.streaming.api.watermark.Watermark(time), input, said);
+                multiplexer.getDeferredOutput(split).markIdle();
             }
-            answer.add(JSON.createArrayNode().add(said.watermark).add(said.active));
+            multiplexer.onPeriodicEmit();
+            answer.add(JSON.createArrayNode().add(combined.watermark).add(true));
         }
         return answer;
+    }
+
+    private static class Combined implements WatermarkOutput {
+        private long watermark = Long.MIN_VALUE;
+
+        @Override
+        public void emitWatermark(Watermark emitted) {
+            watermark = emitted.getTimestamp();
+        }
+
+        @Override
+        public void markIdle() {}
+
+        @Override
+        public void markActive() {}
     }
 
     /** Returns for each step the watermark and the status that the operator has emitted. */
