@@ -45,6 +45,7 @@ from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
+from tidegate.readers.worker_end import end_quietly
 from tidegate.sources.alignment_group import group_of
 from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.environments import pickled
@@ -126,6 +127,7 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
 
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
+            end_quietly()
             own = dict(options)
             asked = own.pop(ForWindows.option, None)
             self.windows = None if asked is None else ForWindows.of_text(asked)

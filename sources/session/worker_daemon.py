@@ -2,24 +2,22 @@
 
 - Its garbage collection leaves out imported modules.  So functions of users become as fast as readers, which freeze
   imports themselves.
-- A worker whose connection Java has closed ends without a stack trace.  Java closes it when the session ends, when a
-  worker was idle for a minute, and when a task needs no more rows.  PySpark prints a BrokenPipeError each time.
+- A worker whose connection Java has closed ends without a stack trace.
 """
 
 from __future__ import annotations
 
 import gc
-import socket
 from types import SimpleNamespace
 
 from pyspark import daemon
 
+from tidegate.readers.worker_end import quiet
 from tidegate.readers.worker_memory import TASKS, freeze
 
-__all__ = ["collect", "worker"]
+__all__ = ["collect"]
 
 _ended = 0
-_of_pyspark = daemon.worker
 
 
 def collect() -> None:
@@ -32,15 +30,7 @@ def collect() -> None:
         gc.collect()
 
 
-def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Run one task as PySpark does, and return 1 to end the process if nobody is there to take its end."""
-    try:
-        return _of_pyspark(sock, authenticated)
-    except ConnectionError:
-        return 1
-
-
 if __name__ == "__main__":
-    daemon.worker = worker
+    daemon.worker = quiet(daemon.worker)  # type: ignore[assignment]
     daemon.gc = SimpleNamespace(collect=collect)  # type: ignore[assignment, attr-defined]
     daemon.manager()
