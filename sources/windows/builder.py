@@ -168,9 +168,9 @@ class WindowedStream:
         check_keys(self._rows, self._keys, [row_column(name)])
 
     def buckets(self, count: int) -> WindowedStream:
-        """Set the number of buckets of keys; the state of a bucket is read and written as a whole.
+        """Set the number of buckets of keys, over which Spark spreads them.  A checkpoint keeps its number.
 
-        A checkpoint keeps its number.  More buckets are better if only few of many keys have rows in a batch.
+        A bucket may hold any number of keys: a batch reads and writes only what it touches.
         """
         return replace(self, _buckets=whole_number("buckets", count, 1))
 

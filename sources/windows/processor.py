@@ -25,10 +25,11 @@ from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.folding import Folded, fold, folds
-from tidegate.sources.windows.keys import Key, by_equal_keys, comparable, values_of
+from tidegate.sources.windows.keys import Key, comparable, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
+from tidegate.sources.windows.pages import KeyEntry
 from tidegate.sources.windows.results import Given, check_output, checked
-from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry
+from tidegate.sources.windows.state import Bucket, BucketState
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings
@@ -155,7 +156,7 @@ class WindowProcessor(StatefulProcessor):
     def _witnessed(self) -> Iterator[Any]:
         """Refuse state of other windows, and leave a description for the next run."""
         with in_one_sentence():
-            self._state.store(self._state.load(), None, is_witness=True)
+            self._state.store(self._state.load(), lambda: None, is_witness=True)
         yield from ()
 
     def _run(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None = None) -> Iterator[Any]:
@@ -165,16 +166,14 @@ class WindowProcessor(StatefulProcessor):
     def _results(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None) -> Iterator[Any]:
         wish = self._wish
         bucket = self._state.load(expired_ms)
-        if self._float_keys:
-            bucket.keys = by_equal_keys(bucket.keys)
         spark_ms, now_ms = times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs()
         before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
         arrived, folded = self._arrived(blobs, before_rows_ms)
-        due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
+        due = bucket.due(watermark_ms, now_ms)
         given: dict[str | None, list[Given]] = defaultdict(list)
         dropped = 0
         for key in dict.fromkeys([*due, *folded, *arrived]):
-            entry = bucket.keys.get(key) or KeyEntry()
+            entry = bucket.entry(key)
             run = KeyRun(wish.operator, key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
             run.advance_watermark(before_rows_ms)
             run.advance_processing_time(now_ms)
@@ -191,15 +190,12 @@ class WindowProcessor(StatefulProcessor):
             entry.event_timer, entry.processing_timer = run.next_event_timer(), run.next_processing_timer()
             self._check_timers(entry)
             run.close()
-            if entry.value is not None:
-                bucket.keys[key] = entry
-            else:
-                bucket.keys.pop(key, None)
+            bucket.put(key, entry)
         if dropped and wish.late is None:
             yield _Result({LATE_DROPPED_ROWS: dropped})
         for output, values in given.items():
             yield from self._rows_of(output, values)
-        self._state.store(bucket, _next_call(bucket, wish, spark_ms, now_ms))
+        self._state.store(bucket, lambda: _next_call(bucket, wish, spark_ms, now_ms))
 
     def _late_rows(self, key: Key, rows: list[Mapping[str, Any]]) -> Iterator[_Result]:
         wish = self._wish
@@ -291,22 +287,15 @@ def _watermark(spark_ms: int, ahead_ms: int) -> int:
     return MAX_TIME if spark_ms >= END_OF_TIME_MS else spark_ms - ahead_ms
 
 
-def _is_due(entry: KeyEntry, watermark_ms: int, now_ms: int) -> bool:
-    return (entry.event_timer is not None and entry.event_timer <= watermark_ms) or (
-        entry.processing_timer is not None and entry.processing_timer <= now_ms
-    )
-
-
 def _next_call(bucket: Bucket, wish: Wish, spark_ms: int, now_ms: int) -> int | None:
     """Return the time of Spark's next call; it is later than now, or Spark would call again in this batch."""
     if wish.time_mode == "None":
         return None  # only rows make these windows fire
-    event = min((e.event_timer for e in bucket.keys.values() if e.event_timer is not None), default=None)
+    event, processing = bucket.pages.next_timers()
     if wish.ahead_ms is not None and spark_ms < END_OF_TIME_MS:
         event = MIN_TIME  # the bucket needs every watermark
     if wish.time_mode == "EventTime":
         return None if event is None else min(max(event, spark_ms + 1), END_OF_TIME_MS)
-    processing = min((e.processing_timer for e in bucket.keys.values() if e.processing_timer is not None), default=None)
     if event is not None:
         return now_ms + 1  # in the next batch, which may have another watermark
     return None if processing is None else max(processing, now_ms + 1)

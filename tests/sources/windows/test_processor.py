@@ -290,11 +290,11 @@ def test_no_call_is_larger_than_spark_takes_however_long_a_key_is():
     assert spark.stored() == 0
 
 
-def test_a_batch_stores_a_bucket_once_however_many_rows_and_keys_it_has():
+def test_a_batch_stores_a_page_once_however_many_rows_it_has():
     few, many = (FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1) for _ in range(2))
     few.batch([("a", 5, 1)], MIN_TIME)
     many.batch([(key, 5, n) for n in range(1_000) for key in "abcdefgh"], MIN_TIME)
-    assert few.calls == many.calls == 2  # with that of the witness
+    assert few.calls == many.calls == 4  # of the bucket, its page and block, and the witness
 
 
 def test_in_processing_time_a_bucket_with_event_timers_is_called_with_each_batch():
