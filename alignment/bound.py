@@ -39,7 +39,7 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
     bounds = [
         (_own_bound_ms(standing, limits), standing.held_by),
         (others.bound_ms, others.held_by),
-        (limits.horizon_ms, standing.held_by),
+        (limits.held_from_ms, standing.held_by),
     ]
     bound_ms, held_by = _first(bounds, standing.held_by)
     return Bound(_least((standing.low_ms, others.low_ms)), bound_ms, held_by)
@@ -57,7 +57,7 @@ def _bound_by_watermarks(standing: Standing, others: GroupBound, max_drift_ms: i
     ahead = frozenset(s for s in spans if most_ms is not None and s in open_ms and open_ms[s] >= most_ms)
     left_out = ahead | standing.ignored
     head_ms = _least(span.head.event_time_ms for s, span in spans.items() if s not in left_out)
-    bound_ms = _least((_drift_after(standing, head_ms, max_drift_ms), limits.horizon_ms))
+    bound_ms = _least((_drift_after(standing, head_ms, max_drift_ms), limits.held_from_ms))
     return Bound(_least((standing.low_ms, others.low_ms)), bound_ms, held_by, ahead)
 
 

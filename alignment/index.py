@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar, runtime_checkable
 
+from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.alignment.known_heads import KnownHeads
-from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
+from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
 from tidegate.errors import ContractError
 
-__all__ = ["SupportsPeek", "SupportsTimeIndex", "TimeIndex"]
+__all__ = ["SupportsHold", "SupportsPeek", "SupportsTimeIndex", "TimeIndex"]
 
 _Answer = TypeVar("_Answer")
 
@@ -22,15 +23,17 @@ _Answer = TypeVar("_Answer")
 class SupportsPeek(Protocol):
     """Can look at single records on the driver."""
 
-    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return the first record of each split at or after a position; None: there is none up to the end.
+
+        horizon: the one clock of the plan; ``usable_time_ms`` takes it.
 
         Called by the planner a few times per batch, for many splits at once.  Skips everything that is not a record to
         align by: holes, control records, aborted records, records whose time is ignored.  Must see exactly what a
         reader would deliver.
         """
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return the greatest event time in ms among the records of each split before its end.
 
         Called for splits that are read to their end.  A time may be too small, which holds back the watermark and the
@@ -52,13 +55,28 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
         """
 
 
+@runtime_checkable
+class SupportsHold(SupportsPeek, Protocol):
+    """Can look through ranges for records in the future; without it, one peek is needed for each record."""
+
+    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the first record of each range at or past the horizon; None: it has none.
+
+        Called with ``futureEventTime`` = ``hold``, for the ranges of a plan that were found by probing: peeks step over
+        what is between them.
+        """
+
+
 class TimeIndex:
     """Asks a source, and remembers its answers.
 
-    The memory only saves requests: without it the answers would be the same.
+    The memory only saves requests: without it the answers would be the same.  Records that are left out for the future
+    are forgotten when their time has come; those that were read before stay left out.
+
+    horizon_ms: the first event time in the future, before the first plan.
     """
 
-    def __init__(self, source: SupportsPeek) -> None:
+    def __init__(self, source: SupportsPeek, horizon_ms: int = NEVER_MS) -> None:
         self._source = source
         self._lookup = source.lookup if isinstance(source, SupportsTimeIndex) else None
         self._known = KnownHeads()
@@ -67,9 +85,11 @@ class TimeIndex:
         self.lookups = 0
         self.peeks = 0
         self.sees = self._lookup is not None
+        self._horizon_ms = horizon_ms
+        self._unheld: dict[SplitId, tuple[int, int]] = {}  # ranges without a record in the future
 
-    def begin_plan(self, positions: Positions, extents: Extents) -> None:
-        """Take the extents; forget records that were read or replaced, and splits that are gone."""
+    def begin_plan(self, positions: Positions, extents: Extents, horizon_ms: int = NEVER_MS) -> None:
+        """Take the extents; forget records that were read, replaced or left out until now, and splits that are gone."""
         self.forget(
             [
                 split
@@ -79,8 +99,11 @@ class TimeIndex:
                 and (now.epoch != before.epoch or now.end < before.end)
             ]
         )
-        self._extents = extents
+        if self._extents and horizon_ms < self._horizon_ms:  # the clock went back: a record may be in the future now
+            self._known, self._unheld = KnownHeads(), {}
+        self._extents, self._horizon_ms = extents, horizon_ms
         self._known.forget_before(positions)
+        self._known.forget_due(positions, horizon_ms)
         for split in self._latest.keys() - positions.keys():
             del self._latest[split]
 
@@ -89,6 +112,7 @@ class TimeIndex:
         for split in splits:
             self._known.forget(split)
             self._latest.pop(split, None)
+            self._unheld.pop(split, None)
 
     def stretches_before(self, positions: Positions, least: int) -> dict[SplitId, int]:
         """Return the begins of long stretches without a record to align by that reach up to a split's position.
@@ -118,10 +142,10 @@ class TimeIndex:
                 unknown[split] = answer
         if unknown:
             self.peeks += 1
-            learn = self._known.learn
-            for split, head in _complete("peek", self._source.peek(unknown), unknown).items():
+            learn, horizon = self._known.learn, Horizon(self._horizon_ms)
+            for split, head in _complete("peek", self._source.peek(unknown, horizon), unknown).items():
                 heads[split] = head
-                learn(split, unknown[split], head, self._end(split) or unknown[split])
+                learn(split, unknown[split], head, self._end(split) or unknown[split], horizon.next_ms)
         return heads
 
     def _end(self, split: SplitId) -> int | None:
@@ -136,7 +160,7 @@ class TimeIndex:
         stale = {s: bound[1] for s, bound in bounds.items() if s not in known or known[s][0] != bound}
         if stale:
             self.lookups += 1
-            answers = dict(self._source.latest(stale))
+            answers = dict(self._source.latest(stale, Horizon(self._horizon_ms)))
             answers |= self._last({s: Extent(*bounds[s]) for s in stale if s not in answers})
             known.update({s: (bounds[s], answers[s]) for s in stale})
         return {s: known[s][1] for s in bounds}
@@ -167,6 +191,38 @@ class TimeIndex:
                 else:
                     unseen[split] = between[split]
         return {split: last[split].event_time_ms if split in last else None for split in extents}
+
+    def held(self, ranges: Collection[SplitRange]) -> dict[SplitId, Head]:
+        """Return the first record in the future of each range that holds one.
+
+        Looks through all records of the ranges, once.
+        """
+        found: dict[SplitId, Head] = {}
+        left = []
+        for r in ranges:
+            start, end = self._unheld.get(r.split_id, (r.start, r.start))
+            start, seen = (start, end) if start <= r.start <= end else (r.start, r.start)
+            self._unheld[r.split_id] = start, max(seen, r.end)
+            if seen < r.end:
+                left.append(SplitRange(r.split_id, seen, r.end))
+        for split, head in (self._first_held(left) if left else {}).items():
+            if head is not None:
+                found[split] = head
+                self._unheld[split] = self._unheld[split][0], head.position
+        return found
+
+    def _first_held(self, ranges: Collection[SplitRange]) -> Mapping[SplitId, Head | None]:
+        if isinstance(self._source, SupportsHold):
+            return self._source.held(ranges, Horizon(self._horizon_ms))
+        found: dict[SplitId, Head | None] = {}
+        ends, left = {r.split_id: r.end for r in ranges}, {r.split_id: r.start for r in ranges}
+        while left:
+            self.peeks += 1
+            heads = self._source.peek(left, Horizon(self._horizon_ms))
+            inside = {s: head for s in left if (head := heads[s]) is not None and head.position < ends[s]}
+            found.update({s: head for s, head in inside.items() if head.event_time_ms >= self._horizon_ms})
+            left = {s: head.position + 1 for s, head in inside.items() if s not in found}
+        return found
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Return the source's candidates for the first record at or after an event time."""

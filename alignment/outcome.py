@@ -134,7 +134,7 @@ def _holding(standing: Standing, states: Mapping[SplitId, SplitState], positions
 
 def _held(splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], limits: Limits) -> set[SplitId]:
     """Return the splits that wait for the clock (rule 2); for the watermark they end at their positions."""
-    if limits.horizon_ms is None:
+    if limits.held_from_ms is None:
         return set()
     return {s for s, at_ms in reached.items() if splits[s].next_ms is not None and limits.holds(at_ms)}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
+from tidegate.alignment.horizon import NEVER_MS
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 
@@ -55,7 +56,8 @@ class Limits:
     fail_on_data_loss: raise an error if records are gone; False: skip them.
     late_splits: the policy for a split that comes, or wakes, with records older than the watermark.  It is read at once
         and its rows are late (admit), the others wait for it (catch-up), or the query ends (fail).
-    horizon_ms: nothing at or past this event time is read; None: there is no horizon.
+    horizon_ms: the first event time in the future, by the one clock of the batch.
+    holds_future: nothing from the horizon on is read; False: the index leaves it out.
     cost: returns the cost of ranges; the default counts positions as rows.
     """
 
@@ -69,12 +71,18 @@ class Limits:
     stops: Mapping[SplitId, int | None] = field(default_factory=dict)
     fail_on_data_loss: bool = True
     late_splits: LateSplits = "admit"
-    horizon_ms: int | None = None
+    horizon_ms: int = NEVER_MS
+    holds_future: bool = True
     cost: CostOf = split_rows
 
+    @property
+    def held_from_ms(self) -> int | None:
+        """The event time from which on records wait for the clock; None: none waits."""
+        return self.horizon_ms if self.holds_future and self.horizon_ms < NEVER_MS else None
+
     def holds(self, event_time_ms: int) -> bool:
-        """Whether a record waits for the clock."""
-        return self.horizon_ms is not None and event_time_ms >= self.horizon_ms
+        """Return whether a record waits for the clock."""
+        return self.holds_future and event_time_ms >= self.horizon_ms
 
     @property
     def wants_watermark(self) -> bool:

@@ -13,7 +13,7 @@ from random import Random
 from tidegate.alignment.batch import Cuts, at_ends, at_starts, cut_at_one_time, cut_by_position, what_is_left
 from tidegate.alignment.bound import Bound, find_bound
 from tidegate.alignment.budget import UNLIMITED, Cost, split_rows
-from tidegate.alignment.cuts import Cutter
+from tidegate.alignment.cuts import Cut, Cutter
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.outcome import find_outcome
@@ -40,6 +40,8 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
         bound = find_bound(standing, group_bound, limits)
         cut_ms, cuts = _Batch(standing.without(bound.ahead), index, limits).align(bound.bound_ms)
         cuts = {**cuts, **at_starts({s: standing.spans[s] for s in bound.ahead})}
+        if limits.held_from_ms is not None:
+            cuts = {**cuts, **_before_held(standing, cuts, index)}
     else:
         cuts = _Batch(standing, index, limits).share()
     outcome = find_outcome(standing, cuts, cut_ms, bound, index, limits, in_group=group_bound is not None)
@@ -54,6 +56,16 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
         outcome.splits,
         min((head.event_time_ms for head, read in heads if read and head.position < read.end), default=None),
     )
+
+
+def _before_held(standing: Standing, cuts: Cuts, index: TimeIndex) -> Cuts:
+    """Return cuts before records in the future (rule 2), for splits that were probed: peeks may step over such records.
+
+    An index answers with the first record at or after a time, so before an exact cut there is none.
+    """
+    probed = standing.ranges({s: cut for s, cut in cuts.items() if not cut.exact})
+    held = index.held(probed.values())
+    return {s: Cut(head.position, head.event_time_ms, exact=False) for s, head in held.items()}
 
 
 class _Batch:

@@ -138,7 +138,7 @@ def find_standing(
     extents = _readable(progress.positions, extents)
     starts = _starts(progress.positions, extents, limits)
     ends = _ends(extents, limits)
-    index.begin_plan(starts, extents)
+    index.begin_plan(starts, extents, limits.horizon_ms)
     unread = {s: start for s, start in starts.items() if start < ends[s]}
     heads = index.heads(unread)
     spans = {

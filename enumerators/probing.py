@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extents, Head, Positions, SplitId, SplitRange
 from tidegate.readers.contract import ReadTask, SplitReader
 
 __all__ = ["ReaderPeek"]
 
-FirstRecord = Callable[[pa.RecordBatch], Head | None]
+HeadsOf = Callable[[pa.RecordBatch, Horizon], Iterable[Head]]
 ExtentsOf = Callable[[Collection[SplitId]], Extents]
 
 
@@ -22,30 +23,38 @@ class ReaderPeek:
     """Peeks by reading the beginning of a range through the connector's own reader.
 
     reader: reads lazily; only its first batches are taken.
-    first_record: returns the position and event time of the first record to align by in a batch; None: the batch has
-        none.
+    heads: yields the positions and event times of the records to align by in a batch, in order.
     extents: the enumerator's method of that name.  Each peek calls it, and reads up to the present ends.
     """
 
-    def __init__(self, reader: SplitReader, first_record: FirstRecord, extents: ExtentsOf) -> None:
-        self._reader, self._first_record, self._extents_of = reader, first_record, extents
+    def __init__(self, reader: SplitReader, heads: HeadsOf, extents: ExtentsOf) -> None:
+        self._reader, self._heads, self._extents_of = reader, heads, extents
 
-    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return the first record of each split at or after a position, up to its extent.
 
         None: there is none, or the split has just vanished.
         """
         extents = self._extents_of(positions.keys())
         return {
-            split: self._first(SplitRange(split, position, extents[split].end)) if split in extents else None
-            for split, position in positions.items()
+            split: next(self._records(SplitRange(split, at, extents[split].end), horizon), None)
+            if split in extents
+            else None
+            for split, at in positions.items()
         }
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the first record of each range at or past the horizon."""
+        return {
+            r.split_id: next((head for head in self._records(r, horizon) if head.event_time_ms >= horizon.at_ms), None)
+            for r in ranges
+        }
+
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return nothing: peeks then find the last record before each end."""
-        del ends
+        del ends, horizon
         return {}
 
-    def _first(self, unread: SplitRange) -> Head | None:
-        batches = self._reader.read(ReadTask((unread,)))
-        return next((head for batch in batches if (head := self._first_record(batch)) is not None), None)
+    def _records(self, unread: SplitRange, horizon: Horizon) -> Iterator[Head]:
+        for batch in self._reader.read(ReadTask((unread,), horizon=horizon)):
+            yield from self._heads(batch, horizon)

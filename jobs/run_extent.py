@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ def run_extent(source: Source, positions: Positions | None = None, state: Json |
         _check(known, extents, enumerator)
         ends = {s: min(e.end, stop) if (stop := stops[s]) is not None else e.end for s, e in extents.items()}
         unread = {s: starts[s] for s in ends if starts[s] < ends[s]}
-        index = TimeIndex(enumerator)
+        index = TimeIndex(enumerator, source.event_time_policy.horizon(time.time_ns() // 1_000_000).at_ms)
         heads = index.heads(unread)
         latest = index.latest({s: Extent(extents[s].begin, ends[s]) for s in unread})
         noted = enumerator.snapshot()

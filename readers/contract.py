@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.arrow import compute as pc
 
@@ -44,10 +45,12 @@ class ReadTask:
 
     ranges: ranges of one or several splits.
     details: the details that the enumerator adds to each range (SupportsDetails); empty if it adds none.
+    horizon: where the future began for the plan; the same whenever the batch is read.
     """
 
     ranges: tuple[SplitRange, ...]
     details: tuple[Any, ...] = ()
+    horizon: Horizon = field(default_factory=Horizon)
 
 
 class SplitReader(ABC):

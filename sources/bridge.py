@@ -204,7 +204,7 @@ def coordinator_of(
             drift_by_watermark=source.alignment == "watermark",
             fail_on_data_loss=source.fail_on_data_loss,
             late_splits=source.late_splits,
-            hold_beyond_ms=source.event_time_policy.hold_beyond_ms,
+            event_times=source.event_time_policy,
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_positions_per_task=source.max_positions_per_task,

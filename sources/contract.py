@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,6 +16,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.durations import milliseconds
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.plan import LateSplits
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
@@ -265,9 +265,9 @@ class SourceContract(BaseModel, ABC):
         self,
         event_time_ms: int | None,
         where: str,
+        horizon: Horizon,
         *,
         record_timestamp_ms: int | None = None,
-        now_ms: int | None = None,
     ) -> int | None:
         """Return the event time with which a row counts, in ms; None: planning and watermark leave it out.
 
@@ -275,14 +275,13 @@ class SourceContract(BaseModel, ABC):
         may be refused.
 
         where: the name of the row for the error, such as "orders: the row at 17".
+        horizon: of the peek or of the task.
         record_timestamp_ms: replaces a bad time with ``record-timestamp``, such as the time when the row was written.
             None: the row has no such time, and is refused if it needs one.
-        now_ms: the present time, in ms since the epoch; None: that of this machine's clock.
 
         Raises CorruptDataError for a row that the options refuse.
         """
-        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        return self.event_time_policy.time_of_row(event_time_ms, record_timestamp_ms, now_ms, where)
+        return self.event_time_policy.time_of_row(event_time_ms, record_timestamp_ms, horizon, where)
 
     @property
     def location_connection(self) -> S3ConnectionConfig:

@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
@@ -39,12 +40,12 @@ class SortedLogs:
         self.times = times
         self.extents = {s: Extent(0, len(of_split)) for s, of_split in times.items()}
 
-    def peek(self, positions: Mapping[str, int]) -> dict[str, Head | None]:
+    def peek(self, positions: Mapping[str, int], _horizon: Horizon) -> dict[str, Head | None]:
         """Return the record at each position."""
         times = self.times
         return {s: Head(p, times[s][p]) if p < len(times[s]) else None for s, p in positions.items()}
 
-    def latest(self, ends: Mapping[str, int]) -> dict[str, int | None]:
+    def latest(self, ends: Mapping[str, int], _horizon: Horizon) -> dict[str, int | None]:
         """Return the time of the last record before each end."""
         return {s: self.times[s][end - 1] if end else None for s, end in ends.items()}
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 from typing_extensions import Self
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Abilities, Ability
@@ -23,6 +24,7 @@ from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
 from tidegate.errors import ContractError, counted
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.sources.source import Source
 
 __all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
@@ -238,9 +240,15 @@ class Lab:
             raise self.fail(f"{type(enumerator).__name__} has no peek() and latest(), so that nothing can be planned")
         return enumerator
 
+    @property
+    def horizon(self) -> Horizon:
+        """Where the future begins by default."""
+        return EventTimePolicy().horizon(time.time_ns() // 1_000_000)
+
     def latest(self, peeking: SupportsPeek, ends: Positions) -> dict[SplitId, int | None]:
         """Return for each split its greatest event time before an end, as a planner finds it."""
-        return TimeIndex(peeking).latest({split: Extent(min(0, end), end) for split, end in ends.items()})
+        index = TimeIndex(peeking, self.horizon.at_ms)
+        return index.latest({split: Extent(min(0, end), end) for split, end in ends.items()})
 
     def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
         """End the run of an enumerator, and return the enumerator of the next run, from these positions on."""
@@ -308,7 +316,7 @@ class Lab:
         """Return a task with the enumerator's details."""
         wanted = tuple(ranges)
         supports = enumerator if isinstance(enumerator, SupportsDetails) else None
-        return ReadTask(wanted, () if supports is None else tuple(map(supports.details, wanted)))
+        return ReadTask(wanted, () if supports is None else tuple(map(supports.details, wanted)), self.horizon)
 
     def placed(self, source: Source, enumerator: SplitEnumerator) -> dict[SplitId, dict[int, list[str]]]:
         """Return the keys of the rows at every position of every split, as a reader gives them for it alone.

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.conformance.harness import Fault, Harness, Row, Writer
 from tidegate.conformance.memory.store import MemoryStore, Record, StoreClient
@@ -60,7 +61,7 @@ class MemorySource(Source):
         """Return a new client of the store, which connects with its first request."""
         return StoreClient(self.address, self.deadline.total_seconds())
 
-    def usable_ms(self, split: SplitId, record: Record) -> int | None:
+    def usable_ms(self, split: SplitId, record: Record, horizon: Horizon) -> int | None:
         """Return the event time that a row counts with; None: planning leaves it out.
 
         Raises CorruptDataError for a row that the options refuse.
@@ -68,6 +69,7 @@ class MemorySource(Source):
         return self.usable_time_ms(
             record.row.event_time_ms,
             f"{split}: the row at {record.position}",
+            horizon,
             record_timestamp_ms=record.written_ms,
         )
 
@@ -96,20 +98,22 @@ class MemoryEnumerator(SplitEnumerator):
         answers = self._client.ask("extents", list(splits))
         return {split: Extent(begin, end, complete=complete) for split, (begin, end, complete) in answers.items()}
 
-    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return for each split the first row to align by."""
-        return {split: next(self._heads(split, position), None) for split, position in positions.items()}
+        return {split: next(self._heads(split, position, horizon), None) for split, position in positions.items()}
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return for each split the greatest event time before an end."""
         times = {
-            split: [h.event_time_ms for h in self._heads(split, 0) if h.position < end] for split, end in ends.items()
+            split: [h.event_time_ms for h in self._heads(split, 0, horizon) if h.position < end]
+            for split, end in ends.items()
         }
         return {split: max(of_split, default=None) for split, of_split in times.items()}
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Return for each split the first row at or after an event time."""
-        return {s: next((h for h in self._heads(s, 0) if h.event_time_ms >= event_time_ms), None) for s in splits}
+        heads = {s: self._heads(s, 0, Horizon()) for s in splits}
+        return {s: next((h for h in heads[s] if h.event_time_ms >= event_time_ms), None) for s in splits}
 
     def snapshot(self) -> Json | None:
         """Return the id of the store."""
@@ -119,9 +123,9 @@ class MemoryEnumerator(SplitEnumerator):
         """Close the connection."""
         self._client.close()
 
-    def _heads(self, split: SplitId, position: int) -> Iterator[Head]:
+    def _heads(self, split: SplitId, position: int, horizon: Horizon) -> Iterator[Head]:
         for record in self._client.ask("records", split, position, None):
-            at_ms = self._source.usable_ms(split, record)
+            at_ms = self._source.usable_ms(split, record, horizon)
             if at_ms is not None:
                 yield Head(record.position, at_ms)
 
@@ -130,10 +134,11 @@ class MemoryReader(SplitReader):
     """Reads ranges, a thousand rows or 4 MB at a time."""
 
     def __init__(self, source: MemorySource) -> None:
-        self._source = source
+        self._source, self._horizon = source, Horizon()
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the rows of every range.  Raises DataLossError for rows that were deleted."""
+        self._horizon = task.horizon
         with closing(self._source.client()) as client:
             for wanted in task.ranges:
                 yield from self._read(client, wanted)
@@ -147,7 +152,7 @@ class MemoryReader(SplitReader):
             end = min(position + _BATCH_ROWS, wanted.end)
             records = client.ask("records", wanted.split_id, position, end, _BATCH_BYTES)
             for record in records:
-                self._source.usable_ms(wanted.split_id, record)
+                self._source.usable_ms(wanted.split_id, record, self._horizon)
             if records:
                 yield _batch([record.row for record in records])
             position = records[-1].position + 1 if records else end

@@ -6,9 +6,11 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from tidegate.alignment.budget import Cost
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.built_in import progress_by_topic
@@ -23,7 +25,7 @@ from tidegate.errors import CheckpointError, ConnectorError, DataLossError, Posi
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka.peek import peek
+from tidegate.readers.kafka.peek import FindHead, peek
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.watch import WatchedEnd
@@ -75,7 +77,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._taken_over_ms = stored.taken_over_ms
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
-        self._find_head = HeadFinder(event_times, wall_clock=self.wall_clock)
+        self._find_head = HeadFinder(event_times)
         self._peeked = PeekedBatches()
         self._clock_ahead_s = 0.0
         self._fail_on_data_loss = fail_on_data_loss
@@ -115,13 +117,13 @@ class KafkaEnumerator(SplitEnumerator):
         return time.time() + self._clock_ahead_s
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
-        """Return the clock that decides what is in the future, and the planned topic and leader."""
+        """Return the planned topic and leader."""
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
         self._check_repeated(partition, wanted)
         topic_id = self._topics.ids.get(partition.topic)
-        return KafkaDetails(int(self.wall_clock() * 1000), topic_id, self._topics.epoch(partition))
+        return KafkaDetails(topic_id, self._topics.epoch(partition))
 
     def _check_repeated(self, partition: TopicPartition, wanted: SplitRange) -> None:
         """Raise DataLossError if a batch that the built-in source planned is to be repeated with another topic."""
@@ -153,7 +155,7 @@ class KafkaEnumerator(SplitEnumerator):
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
         starts = _by_split(resolve(spec, _partitions(splits), self._client))
         if self._find_head.event_times.unit_is_unknown:
-            self.peek(starts)  # executors must know the unit, even if nothing is planned by time
+            self.peek(starts, Horizon())  # executors must know the unit, even if nothing is planned by time
         return starts
 
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
@@ -268,18 +270,26 @@ class KafkaEnumerator(SplitEnumerator):
         size = self._find_head.bytes_per_record
         return Cost(sum(rows.values()), int(sum(count * size(TopicPartition.of(s)) for s, count in rows.items())))
 
-    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Look at the first visible record that counts at or after each position."""
+        return self._peek(positions, partial(self._find_head, horizon), self._peeked)
+
+    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Look through ranges, which executors read once more."""
+        ends = {r.split_id: r.end for r in ranges}
+        find = partial(self._find_head.first_held, horizon, ends)
+        heads = self._peek({r.split_id: r.start for r in ranges}, find, PeekedBatches(0))
+        return {s: None if head is None or head.position >= ends[s] else head for s, head in heads.items()}
+
+    def _peek(self, positions: Positions, find: FindHead, peeked: PeekedBatches) -> dict[SplitId, Head | None]:
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        find = self._find_head
-        heads = self._asked(
-            lambda: peek(self._client, at, find, self._peeked, self._topics.ids, useful_bytes=find.useful_bytes)
-        )
+        useful_bytes = self._find_head.useful_bytes
+        heads = self._asked(lambda: peek(self._client, at, find, peeked, self._topics.ids, useful_bytes=useful_bytes))
         return {s: None if (seen := heads[p]) is None else Head(*seen) for s, p in zip(positions, at, strict=True)}
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return nothing, so that peeks are used: Kafka does not index these times."""
-        del ends
+        del ends, horizon
         return {}
 
     def snapshot(self) -> Json | None:
@@ -337,7 +347,7 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
             for s, p in zip(splits, partitions, strict=True)
         }
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; leave a partition to peeks if it is not that of a record before the end."""
         begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
         wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
@@ -346,7 +356,7 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
         candidates = {
             s: Head(*listed) for p, listed in answers.items() if begins[s := p.split_id] <= listed[0] < ends[s]
         }
-        seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
+        seen = self.peek({s: head.position for s, head in candidates.items()}, horizon) if candidates else {}
         return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
 
 

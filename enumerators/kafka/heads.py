@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Positions
+from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.records.first_record import first_record
@@ -34,25 +38,41 @@ class HeadFinder:
     Also learns the unit of the event times, whether the broker stamps a topic's records, and the size of a record.
 
     event_times: the event times of records, with their unit once it was detected.
-    wall_clock: returns seconds since the epoch.
     """
 
-    def __init__(self, event_times: RecordTimes, *, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, event_times: RecordTimes) -> None:
         self.event_times = event_times
-        self._wall_clock = wall_clock
         self._appended: dict[str, bool] = {}
         self._bytes_per_record: dict[TopicPartition, float] = {}
         self._bytes_per_batch = float(FEW_BYTES)
 
-    def __call__(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    def __call__(
+        self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int
+    ) -> tuple[int, int] | None:
         """Return offset and event time (ms) of the first record at or after ``position``; None: there is none.
 
         Raises CorruptDataError for a record that the policy refuses.
         """
         self._observe(partition, batch)
         if self.event_times.by_record_timestamp:
-            return self._by_timestamp(partition, batch, position)
-        return self._by_rows(partition, batch, position)
+            return self._by_timestamp(horizon, partition, batch, position)
+        found = (self._first_usable(rows, horizon) for rows in self._rows(partition, batch, position))
+        return next((head for head in found if head is not None), None)
+
+    def first_held(
+        self, horizon: Horizon, ends: Positions, partition: TopicPartition, batch: RecordBatch, position: int
+    ) -> tuple[int, int] | None:
+        """Return offset and event time (ms) of the first record at or past the horizon.
+
+        ends: a search ends at them; a result at or past them means nothing.
+        """
+        end = ends[partition.split_id]
+        if self.event_times.by_record_timestamp:
+            head = first_record(batch, position, lowest_ms=horizon.at_ms)
+        else:
+            found = (self._first_held(rows, horizon) for rows in self._rows(partition, batch, position))
+            head = next((head for head in found if head is not None), None)
+        return (end, horizon.at_ms) if head is None and batch.last_offset + 1 >= end else head
 
     def bytes_per_record(self, partition: TopicPartition) -> float:
         """Return the mean size of a record in a log, or in all logs if none of its records was seen."""
@@ -81,16 +101,17 @@ class HeadFinder:
                     "LogAppendTime" if appended else "CreateTime",
                 )
 
-    def _by_timestamp(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
-        now_ms = self._now_ms()
+    def _by_timestamp(
+        self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int
+    ) -> tuple[int, int] | None:
         policy = self.event_times.policy
-        lowest_ms, highest_ms = policy.searched(now_ms)
-        head = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
-        if head is not None and not policy.accepts(head[1], now_ms):
-            self.event_times.check_timestamp(partition.split_id, *head, now_ms)
+        lowest_ms, searched = policy.searched(horizon)
+        head = first_record(batch, position, lowest_ms=lowest_ms, horizon=searched)
+        if head is not None and not policy.accepts(head[1], horizon):
+            self.event_times.check_timestamp(partition.split_id, *head, horizon)
         return head
 
-    def _by_rows(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    def _rows(self, partition: TopicPartition, batch: RecordBatch, position: int) -> Iterator[pa.RecordBatch]:
         from tidegate.readers.kafka.records.decoder import RecordDecoder
 
         decoder = RecordDecoder(
@@ -99,20 +120,20 @@ class HeadFinder:
         added = decoder.add(batch, position, _EVERY_POSITION)
         for rows in chain(added, decoder.flush()):
             self.event_times = self.event_times.with_unit(self.event_times.detect(rows))
-            if (head := self._first_usable(rows)) is not None:
-                return head
-        return None
+            yield rows
 
-    def _first_usable(self, rows: pa.RecordBatch) -> tuple[int, int] | None:
+    def _first_held(self, rows: pa.RecordBatch, horizon: Horizon) -> tuple[int, int] | None:
+        times = int64_times(self.event_times.times(rows, horizon))
+        row = int(np.argmax(times >= horizon.at_ms))
+        return (rows.column("offset")[row].as_py(), int(times[row])) if times[row] >= horizon.at_ms else None
+
+    def _first_usable(self, rows: pa.RecordBatch, horizon: Horizon) -> tuple[int, int] | None:
         start, count = 0, 1
         while start < rows.num_rows:
             # The first row counts unless the policy leaves it out.
             some = rows.slice(start, count)
-            for row, at_ms in enumerate(self.event_times.times(some, self._now_ms()).to_pylist()):
+            for row, at_ms in enumerate(self.event_times.times(some, horizon).to_pylist()):
                 if at_ms is not None:
                     return some.column("offset")[row].as_py(), at_ms
             start, count = start + count, 8 * count
         return None
-
-    def _now_ms(self) -> int:
-        return int(self._wall_clock() * 1000)

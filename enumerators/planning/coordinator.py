@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators.split_watermark import new_generator
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
@@ -49,6 +50,7 @@ from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask, TimedRows
+from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.events.event import BAD_RECORDS, WATERMARK
 
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
@@ -62,7 +64,7 @@ _LONG_STRETCH = 1000  # positions without a record to align by; a restart need n
 class CoordinatorSettings:
     """The settings of a source for its coordinator; see the options of the same names.
 
-    hold_beyond_ms: nothing further ahead of the wall clock is read.
+    event_times: the policy that says where the future begins, and whether records wait there.
     counts_bad_records: readers set bad records aside, and report how many.
     drift_by_watermark: the max drift is measured between the watermarks of generators.
     by_completeness: the watermark is the time up to which the source is complete, by its enumerator, and read.
@@ -75,7 +77,7 @@ class CoordinatorSettings:
     drift_by_watermark: bool = False
     fail_on_data_loss: bool = True
     late_splits: LateSplits = "admit"
-    hold_beyond_ms: int | None = None
+    event_times: EventTimePolicy = field(default_factory=EventTimePolicy)
     discovery_interval_s: float = 30.0
     min_tasks: int | None = None
     max_positions_per_task: int | None = None
@@ -146,6 +148,7 @@ class SourceCoordinator:
         self._rest = Rest(clocks)
         self._last_offset: tuple[Json, Offset] | None = None  # as JSON, so that it need not be read again
         self._batch_at_s = clocks.monotonic()
+        self._read_at_ms: int | None = None  # the horizon of the batch before
         self.batch = 0
         """The number of the batch whose tasks were planned last, in this run: source events name it."""
 
@@ -192,7 +195,7 @@ class SourceCoordinator:
             for split, position in after.progress.positions.items()
             if (begin := after.start_of(split, before)) < position
         ]
-        return self._assigned(ranges, opened.enumerator)
+        return self._assigned(ranges, opened.enumerator, after.horizon_ms)
 
     def everything(self) -> tuple[list[ReadTask], Json | None]:
         """Return the tasks of a batch query, and the enumerator's snapshot.
@@ -200,7 +203,7 @@ class SourceCoordinator:
         Every split is read from its start to its stop or its present end.
         """
         opened = self._open_once(Offset())
-        return self._assigned(opened.splits.everything(), opened.enumerator), opened.enumerator.snapshot()
+        return self._assigned(opened.splits.everything(), opened.enumerator, None), opened.enumerator.snapshot()
 
     def source_progress(self) -> Json | None:
         """Return the decisions of the last plan, for display; None before the first."""
@@ -245,7 +248,8 @@ class SourceCoordinator:
             return None
 
         def read(wanted: SplitRange) -> TimedRows:
-            return feed.read_timed(self._task([wanted], enumerator), enumerator.snapshot())
+            task = self._task([wanted], enumerator, self._read_at_ms or self._horizon_ms(enumerator))
+            return feed.read_timed(task, enumerator.snapshot())
 
         generated = GeneratedWatermarks(supplier, read, partial(feed.take_events, WATERMARK))
         generated.restore(before.generators, before.progress)
@@ -260,6 +264,7 @@ class SourceCoordinator:
         woken = self._rest.wait(start, opened.enumerator, opened.splits, bounded=self._is_bounded)
         if woken is Woken.NOT_YET:
             return start
+        self._read_at_ms = before.horizon_ms
         current = self._find_splits(before, opened, first=first, look=woken is Woken.BY_NEWS)
         bad_records = self._count_bad_records(before, current)
         limits = self._limits(opened, budget)
@@ -281,6 +286,8 @@ class SourceCoordinator:
             return start
         self._rest.end()
         waits = 0 if held_by is None else before.waits + 1
+        if planned.ranges:  # rule 8: a clock alone makes no other offset
+            before = replace(before, horizon_ms=limits.horizon_ms)
         after = self._offset_after(before, planned, current.starts, opened, waits, bad_records)
         offset = after.to_json()
         self._last_offset = (offset, after)
@@ -296,12 +303,9 @@ class SourceCoordinator:
         enumerator, generated = opened.enumerator, opened.generated
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, before.progress.positions))
+        quiet_since_ms, bounded = before.quiet_since_ms, self._is_bounded
         current = opened.splits.find(
-            before.progress,
-            first=first,
-            bounded=self._is_bounded,
-            look=look,
-            quiet_since_ms=before.quiet_since_ms,
+            before.progress, first=first, bounded=bounded, look=look, quiet_since_ms=quiet_since_ms
         )
         if generated is not None:
             positions = {s: at for s, at in before.progress.positions.items() if s not in current.starts}
@@ -335,6 +339,7 @@ class SourceCoordinator:
             # The state stays in the checkpoint, even if Spark refuses the query of this run.
             before.windows if settings.windows is None else dict(settings.windows),
             opened.splits.quiet_since_ms(positions, planned.progress.idle) if self._is_bounded else {},
+            before.horizon_ms,
         )
 
     def _count_bad_records(self, before: Offset, current: FoundSplits) -> int:
@@ -347,7 +352,7 @@ class SourceCoordinator:
 
     def _changes_by_itself_at_s(self, opened: _Opened, current: FoundSplits, *, put_off: bool) -> float:
         """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
-        holds_by_clock = self._settings.hold_beyond_ms is not None and current.readable > 0
+        holds_by_clock = self._settings.event_times.future == "hold" and current.readable > 0
         says_more = opened.generated is not None or self._settings.by_completeness
         if self._membership.is_member or says_more or holds_by_clock:
             return float("-inf")
@@ -415,30 +420,30 @@ class SourceCoordinator:
             stops=opened.splits.stops,
             fail_on_data_loss=settings.fail_on_data_loss,
             late_splits=settings.late_splits,
-            horizon_ms=self._horizon_ms(opened.enumerator),
+            horizon_ms=self._horizon_ms(opened.enumerator),  # the only look at the clock for the batch
+            holds_future=settings.event_times.future == "hold",
             cost=cost_within(budget, opened.enumerator, self._source),
         )
 
-    def _horizon_ms(self, enumerator: SplitEnumerator) -> int | None:
-        skew_ms = self._settings.hold_beyond_ms
+    def _horizon_ms(self, enumerator: SplitEnumerator) -> int:
         clock = enumerator.wall_clock if isinstance(enumerator, SupportsClock) else self._clocks.wall
-        return None if skew_ms is None else int(clock() * 1000) + skew_ms + 1
+        return self._settings.event_times.horizon(int(clock() * 1000)).at_ms
 
-    def _assigned(self, ranges: Collection[SplitRange], enumerator: SplitEnumerator) -> list[ReadTask]:
+    def _assigned(self, ranges: Collection[SplitRange], of: SplitEnumerator, at_ms: int | None) -> list[ReadTask]:
         supplier = self._settings.watermarks.generator
         tasks = assign(
             ranges,
             self._cores,
             self._settings.min_tasks,
-            cost_of_rows(enumerator),
+            cost_of_rows(of),
             divisible=supplier is None or new_generator(supplier).is_divisible,
             max_positions=self._settings.max_positions_per_task,
         )
-        return [self._task(task, enumerator) for task in tasks]
+        at_ms = at_ms or self._horizon_ms(of)  # of a batch query, or of a batch that another source has planned
+        return [self._task(task, of, at_ms) for task in tasks]
 
     @staticmethod
-    def _task(ranges: Iterable[SplitRange], enumerator: SplitEnumerator) -> ReadTask:
+    def _task(ranges: Iterable[SplitRange], enumerator: SplitEnumerator, horizon_ms: int) -> ReadTask:
         wanted = tuple(ranges)
-        return ReadTask(
-            wanted, tuple(map(enumerator.details, wanted)) if isinstance(enumerator, SupportsDetails) else ()
-        )
+        details = map(enumerator.details, wanted) if isinstance(enumerator, SupportsDetails) else ()
+        return ReadTask(wanted, tuple(details), Horizon(horizon_ms))

@@ -21,6 +21,8 @@
      "waits": 1,                     how many times in a row a bounded run has waited for its group
      "badRecords": 7,                reported by executors, from the first batch to the one before this
      "generators": {...},            the state of watermark generators, and the positions up to which they have read
+     "horizon": 1700086400000,       ms: from here on event times were in the future, for the last batch that read;
+                                    whoever reads the batch again decides by it
      "windows": {...},               the windows that Spark itself keeps of this source, by the names of their parts
      "enumerator": {...}}            the snapshot of the connector's enumerator
 
@@ -28,7 +30,7 @@ An offset of few splits is readable.  An offset of more than 500 splits is packe
 because Spark keeps a hundred offsets, each twice:
 
     {"v": 2,                         the layout of packed parts
-     "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits and badRecords stay
+     "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits, badRecords and horizon stay
      "packed": "eJyrVkrMT8pKTS...",  "splits", those that are "new", and all other keys
      "positions": "eJwlzr0OAUE...",  of the splits, in their order
      "read": "eJxjYGBg4GFi5OR..."}   instead of "starts": the distance from start to position for each new split
@@ -59,7 +61,7 @@ __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 500  # splits
-_SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords"})
+_SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
 _GROWING = frozenset(
     {"idle", "quietSince", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"}
 )
@@ -95,6 +97,8 @@ class Offset:
     windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;
         None: there never were any.
     quiet_since_ms: since when splits stand at their ends, in a bounded run.
+    horizon_ms: the first event time that was in the future for the last batch that reads anything; None: there was no
+        such batch.
     """
 
     source: str = ""
@@ -108,6 +112,7 @@ class Offset:
     bad_records: int = 0
     windows: Json | None = None
     quiet_since_ms: Mapping[SplitId, int] = field(default_factory=dict)
+    horizon_ms: int | None = None
 
     def to_json(self) -> Json:
         """Return the offset JSON, canonical: equal offsets give equal texts."""
@@ -125,6 +130,7 @@ class Offset:
             "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
             "waits": self.waits or None,
             "badRecords": self.bad_records or None,
+            "horizon": self.horizon_ms,
             **(self._packed() if is_packed else self._others()),
         }
         return {key: value for key, value in offset.items() if value is not None}
@@ -222,6 +228,7 @@ class Offset:
             _int(offset.get("badRecords", 0)),
             _optional_json(offset.get("windows")),
             unpack_values(offset.get("quietSince", {})),
+            _optional_int(offset.get("horizon")),
         )
 
     def start_of(self, split: SplitId, before: Offset) -> int:

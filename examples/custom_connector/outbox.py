@@ -12,7 +12,6 @@ Ids of a shard rise in the order in which rows become visible, and may have hole
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +26,7 @@ from tidegate.connector import (
     DataLossError,
     Extent,
     Head,
+    Horizon,
     Json,
     Positions,
     ReadTask,
@@ -126,15 +126,15 @@ class OutboxEnumerator(SplitEnumerator):
         """Return which ids can be read."""
         return self._database.extents(splits)
 
-    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return the first row with a usable event time at or after an id."""
         query = "SELECT id, at_ms FROM outbox WHERE shard = ? AND id >= ? ORDER BY id"
-        return {shard: next(self._heads(query, shard, position), None) for shard, position in positions.items()}
+        return {s: next(self._heads(query, s, position, horizon), None) for s, position in positions.items()}
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return the greatest event time before an id."""
         query = "SELECT id, at_ms FROM outbox WHERE shard = ? AND id < ? ORDER BY at_ms DESC"
-        heads = {shard: next(self._heads(query, shard, end), None) for shard, end in ends.items()}
+        heads = {shard: next(self._heads(query, shard, end, horizon), None) for shard, end in ends.items()}
         return {shard: None if head is None else head.event_time_ms for shard, head in heads.items()}
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
@@ -151,9 +151,9 @@ class OutboxEnumerator(SplitEnumerator):
         """Close the connection."""
         self._database.close()
 
-    def _heads(self, query: str, shard: SplitId, limit: int) -> Iterator[Head]:
+    def _heads(self, query: str, shard: SplitId, limit: int, horizon: Horizon) -> Iterator[Head]:
         for number, at_ms in self._database.rows(query, shard, limit):
-            counts_at = self._source.usable_time_ms(at_ms, f"{shard}: the row {number}")
+            counts_at = self._source.usable_time_ms(at_ms, f"{shard}: the row {number}", horizon)
             if counts_at is not None:
                 yield Head(number, counts_at)
 
@@ -169,9 +169,9 @@ class OutboxReader(SplitReader):
         with closing(Database(self._source.database)) as database:
             list(database.rows("BEGIN"))  # one snapshot for the loss check and the read
             for wanted in task.ranges:
-                yield from self._read(database, wanted)
+                yield from self._read(database, wanted, task.horizon)
 
-    def _read(self, database: Database, wanted: SplitRange) -> Iterator[pa.RecordBatch]:
+    def _read(self, database: Database, wanted: SplitRange, horizon: Horizon) -> Iterator[pa.RecordBatch]:
         extent = database.extents([wanted.split_id]).get(wanted.split_id)
         if self._source.fail_on_data_loss and (extent is None or extent.begin > wanted.start):
             raise DataLossError(f"rows of {wanted.split_id} from {wanted.start} on are gone; see failOnDataLoss")
@@ -182,23 +182,22 @@ class OutboxReader(SplitReader):
             rows.append((number, key, value, at_ms))
             size += len(value or "")
             if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
-                yield self._batch(wanted.split_id, rows)
+                yield self._batch(wanted.split_id, rows, horizon)
                 rows, size = [], 0
         if rows:
-            yield self._batch(wanted.split_id, rows)
+            yield self._batch(wanted.split_id, rows, horizon)
 
-    def _batch(self, shard: SplitId, rows: list[tuple[int, str, str | None, int]]) -> pa.RecordBatch:
+    def _batch(self, shard: SplitId, rows: list[tuple[int, str, str | None, int]], horizon: Horizon) -> pa.RecordBatch:
         numbers, keys, values, times_ms = zip(*rows, strict=True)
-        self._check_times(shard, numbers, times_ms)
+        self._check_times(shard, numbers, times_ms, horizon)
         columns = [keys, values, [at_ms * 1_000 for at_ms in times_ms]]
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
         )
 
-    def _check_times(self, shard: SplitId, numbers: Sequence[int], times_ms: Sequence[int]) -> None:
+    def _check_times(self, shard: SplitId, numbers: Sequence[int], times_ms: Sequence[int], horizon: Horizon) -> None:
         """Raise CorruptDataError for the first row that the options refuse."""
-        own, now_ms = np.array(times_ms, np.int64), time.time_ns() // 1_000_000
-        refused = self._source.event_time_policy.judge(own, None, now_ms).refused
+        refused = self._source.event_time_policy.judge(np.array(times_ms, np.int64), None, horizon).refused
         if refused is not None:
             raise refused.error(f"{shard}: the row {numbers[refused.row]}")
 

@@ -10,8 +10,8 @@ A time is good if it exists, is not below ``earliest_ms``, and is within the ran
 | bad | ``record-timestamp`` | good | the stand-in | bad |
 | bad | ``record-timestamp`` | missing or bad | it is refused | |
 
-The time of a row, its own or the stand-in, is then compared with the clock.  Up to ``now + skew`` nothing changes;
-beyond it the time is in the future:
+The time of a row, its own or the stand-in, is then compared with the horizon of the batch, the clock of its plan plus
+the skew.  Before it nothing changes; from it on the time is in the future:
 
 | ``futureEventTime`` | the row counts with | fault |
 |---|---|---|
@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values
 from tidegate.readers.event_time.units import LARGEST_MS
@@ -132,8 +133,7 @@ class EventTimePolicy:
         1970.
     sets_aside: a refused row is left out of the query, and does not end it.
 
-    Raises ValueError if rows in the future would be refused and set aside.  A repeated batch has another clock, but
-    must have the same rows.
+    Raises ValueError if rows in the future would be refused and set aside: they are not bad, only early.
     """
 
     bad: BadEventTime = "fail"
@@ -151,46 +151,50 @@ class EventTimePolicy:
         """Whether a row may be refused, so that every row must be judged."""
         return self.bad != "ignore" or self.future == "fail"
 
-    @property
-    def hold_beyond_ms(self) -> int | None:
-        """The number of ms ahead of the clock from which on splits are held; None: splits are not held."""
-        return self.max_future_skew_ms if self.future == "hold" else None
+    def horizon(self, now_ms: int) -> Horizon:
+        """Return where the future begins.
 
-    def accepts(self, own_ms: int, now_ms: int) -> bool:
+        now_ms: the present, in ms since the epoch.
+        """
+        return Horizon(now_ms + self.max_future_skew_ms + 1)
+
+    def accepts(self, own_ms: int, horizon: Horizon) -> bool:
         """Return whether a row's own time counts unchanged, whatever its stand-in; see ``judge`` for other rows."""
-        return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
+        in_time = own_ms < horizon.at_ms or self.future == "hold"
+        return in_time and self.earliest_ms <= own_ms <= LARGEST_MS
 
-    def accepts_all(self, own: Times, now_ms: int) -> bool:
+    def accepts_all(self, own: Times, horizon: Horizon) -> bool:
         """Return whether the own times of all rows count unchanged."""
-        return not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms))
+        return not len(own) or (self.accepts(own.min(), horizon) and self.accepts(own.max(), horizon))
 
-    def searched(self, now_ms: int) -> tuple[int, int]:
-        """Return the lowest and the highest time, inclusive, of the rows that are not left out silently.
+    def searched(self, horizon: Horizon) -> tuple[int, Horizon]:
+        """Return the lowest time, and the horizon, of the rows that are not left out silently.
 
         A search for the first row that counts may skip all other rows, and has to judge the row that it finds.  Call
         it only for rows without another stand-in than their own time.  Times that are too large for Spark must have
         been refused before.
         """
         leaves_out_bad = self.bad == "ignore" or self.sets_aside
-        highest_ms = self._horizon_ms(now_ms) if self.future == "ignore" else LARGEST_MS
-        return self.earliest_ms if leaves_out_bad else NO_TIME, highest_ms
+        return self.earliest_ms if leaves_out_bad else NO_TIME, horizon if self.future == "ignore" else Horizon()
 
-    def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
+    def judge(self, own: Times, stand_in: Times | None, horizon: Horizon) -> JudgedTimes:
         """Return the times by which rows count, and the rows whose own times have a fault.
 
         own: the rows' own times in ms since the epoch; NO_TIME if there is none.
         stand_in: the times of the same rows for ``record-timestamp``; None: the rows have none.
-        now_ms: the present, in ms since the epoch.
+        horizon: of the batch; it notes the least time that is left out because it is in the future.
         """
-        if self.accepts_all(own, now_ms):
+        if self.accepts_all(own, horizon):
             nothing = np.zeros(len(own), np.bool_)
             return JudgedTimes(own, nothing, nothing, None, nothing)
         times, bad, _, refused, set_aside = self.without_bad(own, stand_in)
         if self.future == "hold":
             return JudgedTimes(times, bad, np.zeros_like(bad), refused, set_aside)
-        ahead = times > self._horizon_ms(now_ms)
-        if self.future == "fail" and ahead.any() and (refused is None or ahead.argmax() < refused.row):
-            refused = self.refusal(int(ahead.argmax()), own, stand_in)
+        ahead = times >= horizon.at_ms
+        if ahead.any():
+            horizon.note(int(times[ahead].min()))
+            if self.future == "fail" and (refused is None or ahead.argmax() < refused.row):
+                refused = self.refusal(int(ahead.argmax()), own, stand_in)
         return JudgedTimes(np.where(ahead, NO_TIME, times), bad, ahead & ~bad, refused, set_aside)
 
     def without_bad(self, own: Times, stand_in: Times | None) -> JudgedTimes:
@@ -224,7 +228,7 @@ class EventTimePolicy:
         return RefusedRow(row, "has no usable event time", why, f"; set badEventTime to {ways}")
 
     def time_of_row(
-        self, own_ms: int | None, stand_in_ms: int | None, now_ms: int, where: str, origin: str = ""
+        self, own_ms: int | None, stand_in_ms: int | None, horizon: Horizon, where: str, origin: str = ""
     ) -> int | None:
         """Return the time by which a row counts; None: planning and watermark leave it out.
 
@@ -232,17 +236,13 @@ class EventTimePolicy:
 
         Raises CorruptDataError if the row is refused, unless refused rows are set aside.
         """
-        if own_ms is not None and self.accepts(own_ms, now_ms):
+        if own_ms is not None and self.accepts(own_ms, horizon):
             return own_ms
-        judged = self.judge(_row(own_ms), _row(stand_in_ms), now_ms)
+        judged = self.judge(_row(own_ms), _row(stand_in_ms), horizon)
         if judged.refused is not None:
             raise judged.refused.error(where, origin)
         time_ms = int(judged.times[0])
         return None if time_ms == NO_TIME else time_ms
-
-    def _horizon_ms(self, now_ms: int) -> int:
-        horizon_ms = now_ms + self.max_future_skew_ms
-        return horizon_ms if horizon_ms < LARGEST_MS else LARGEST_MS  # noqa: FURB136 - half the time of min()
 
     def _is_bad(self, times: Times) -> Rows:
         return (times < self.earliest_ms) | (times > LARGEST_MS)

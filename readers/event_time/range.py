@@ -144,7 +144,7 @@ class RowTimes:
                 f"watermark generators need the column {self.column!r}, the event time, among the columns that are read"
             )
         own = self._own(batch)
-        usable = self.policy.judge(own, np.full_like(own, modified_ms), modified_ms).times
+        usable = self.policy.judge(own, np.full_like(own, modified_ms), self.policy.horizon(modified_ms)).times
         return pa.array(usable, mask=usable == NO_TIME)
 
     def _own(self, batch: pa.RecordBatch) -> Times:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.errors import ContractError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.numpy_arrays import integers
@@ -97,17 +98,17 @@ class RecordTimes:
             return self.assigner.detect(batch)
         return None
 
-    def times(self, batch: pa.RecordBatch, now_ms: int) -> pa.Int64Array:
+    def times(self, batch: pa.RecordBatch, horizon: Horizon) -> pa.Int64Array:
         """Return the event times of a batch in milliseconds; null where planning leaves the row out.
 
         Raises the errors of ``judge``.
         """
         assigned, own = self._assigned(batch)
-        if self.policy.accepts_all(own, now_ms):
+        if self.policy.accepts_all(own, horizon):
             return assigned
-        return _counted(self._judged(batch, own, self._stand_in(batch, own), now_ms))
+        return _counted(self._judged(batch, own, self._stand_in(batch, own), horizon))
 
-    def judge(self, batch: pa.RecordBatch, now_ms: int) -> JudgedRecords:
+    def judge(self, batch: pa.RecordBatch, horizon: Horizon) -> JudgedRecords:
         """Return the times, their faults, and the records that are set aside.
 
         Raises CorruptDataError for the first record that ends the query; the error shows nothing of the record but the
@@ -116,10 +117,10 @@ class RecordTimes:
         """
         assigned, own = self._assigned(batch)
         # Most batches need no stand-ins, and they take as long to decode as the times themselves.
-        if self.policy.accepts_all(own, now_ms):
+        if self.policy.accepts_all(own, horizon):
             return JudgedRecords(assigned, pa.nulls(batch.num_rows, pa.string()))
         stand_in = self._stand_in(batch, own)
-        judged = self._judged(batch, own, stand_in, now_ms)
+        judged = self._judged(batch, own, stand_in, horizon)
         return JudgedRecords(
             _counted(judged),
             pc.if_else(judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))),
@@ -129,9 +130,9 @@ class RecordTimes:
             },
         )
 
-    def check_timestamp(self, split_id: str, offset: int, timestamp_ms: int, now_ms: int) -> None:
+    def check_timestamp(self, split_id: str, offset: int, timestamp_ms: int, horizon: Horizon) -> None:
         """Raise CorruptDataError if a record whose event time is its own timestamp ends the query."""
-        self.policy.time_of_row(timestamp_ms, timestamp_ms, now_ms, _name_of(split_id, offset), self._origin)
+        self.policy.time_of_row(timestamp_ms, timestamp_ms, horizon, _name_of(split_id, offset), self._origin)
 
     def _assigned(self, batch: pa.RecordBatch) -> tuple[pa.Int64Array, Times]:
         """Return the records' own times, as an array of Arrow and of NumPy."""
@@ -142,8 +143,8 @@ class RecordTimes:
         )
         return assigned, int64_times(assigned)
 
-    def _judged(self, batch: pa.RecordBatch, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
-        judged = self.policy.judge(own, stand_in, now_ms)
+    def _judged(self, batch: pa.RecordBatch, own: Times, stand_in: Times | None, horizon: Horizon) -> JudgedTimes:
+        judged = self.policy.judge(own, stand_in, horizon)
         if judged.refused is not None:
             row = judged.refused.row
             raise judged.refused.error(_place(batch, row), self._origin + self._cause(batch.slice(row, 1)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from copy import copy
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from uuid import UUID
 
+    from tidegate.alignment.horizon import Horizon
     from tidegate.alignment.splits import SplitRange
     from tidegate.readers.kafka.bad_records import BadRecordPlace, BadRecords
     from tidegate.readers.kafka.client import KafkaClient
@@ -40,13 +40,11 @@ log = logging.getLogger(__name__)
 class KafkaDetails(NamedTuple):
     """The facts that a reader needs in addition to a range.
 
-    now_ms: the present in ms since the epoch, for the policy on event times in the future.
     topic_id: the id of the topic whose records are planned; None: any topic of that name.
     leader_epoch: the leader's epoch when the range was planned; the range holds no records of later epochs; None:
         unknown.
     """
 
-    now_ms: int
     topic_id: UUID | None = None
     leader_epoch: int | None = None
 
@@ -63,7 +61,7 @@ class KafkaSplitReader(SplitReader):
         ``event_time_fault``, the fault of the row's own time.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
-    The details of a task are KafkaDetails; without them the present comes from this machine's clock.
+    The details of a task are KafkaDetails.
 
     Whatever the size of a range, a task holds two fetch responses.  One has at most ``max_partition_fetch_bytes``.  The
     other holds small ranges that are fetched together (``fetch_max_bytes``).  The task also holds one decompressed
@@ -120,13 +118,13 @@ class KafkaSplitReader(SplitReader):
             for _, batch, details in of_range:
                 if self._place is not None and aside is None:
                     aside = self._place.of_range(self._config, wanted, details.topic_id)
-                yield self._judged(number, batch, details.now_ms, wanted, aside)
+                yield self._judged(number, batch, task.horizon, wanted, aside)
             if aside is not None:
                 aside.flush()
 
     def _read(self, task: ReadTask, *, include_headers: bool) -> Iterator[tuple[int, pa.RecordBatch, KafkaDetails]]:
         with idle_clients.lend(self._config) as client:
-            all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
+            all_details = task.details or (KafkaDetails(),) * len(task.ranges)
             beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
             for number, (split_range, details) in enumerate(zip(task.ranges, all_details, strict=True)):
                 beginning = beginnings.take(number)
@@ -134,10 +132,10 @@ class KafkaSplitReader(SplitReader):
                     yield number, batch, details
 
     def _judged(
-        self, number: int, batch: pa.RecordBatch, now_ms: int, wanted: SplitRange, aside: BadRecords | None
+        self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecords | None
     ) -> TimedBatch:
         event_times, is_aside = self._event_times or RecordTimes(), None
-        times, faults, set_aside = event_times.judge(batch, now_ms)
+        times, faults, set_aside = event_times.judge(batch, horizon)
         if set_aside:
             self._set_aside[wanted] += len(set_aside)
             if aside is not None:

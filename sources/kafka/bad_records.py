@@ -28,7 +28,7 @@ def check_bad_records(path: str | None, topic: str | None, policy: EventTimePoli
             "record-timestamp"
         )
     if policy.future == "fail":
-        # A repeated batch has another clock, but must have the same rows.
+        # Such a record is not bad, only early: read later, it would be a row of the query.
         raise ValueError(
             f"{option} is set, but futureEventTime is 'fail', which refuses records by the time of the clock; set it "
             "to ignore or hold"

@@ -7,7 +7,8 @@ executors.  ``tidegate.conformance`` proves that it keeps their contracts.
 from __future__ import annotations
 
 from tidegate.alignment.budget import Cost
-from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.index import SupportsHold, SupportsPeek, SupportsTimeIndex
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import (
     Completeness,
@@ -65,6 +66,7 @@ __all__ = [
     "EventTimePolicy",
     "Extent",
     "Head",
+    "Horizon",
     "Json",
     "JudgedTimes",
     "OptionError",
@@ -85,6 +87,7 @@ __all__ = [
     "SupportsCost",
     "SupportsDetails",
     "SupportsEventTimes",
+    "SupportsHold",
     "SupportsMetrics",
     "SupportsOvershoot",
     "SupportsPeek",

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise, product, takewhile
 from tests.alignment.spark_watermark import LAGS, SparkWatermark
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.group import GroupBound
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress
 from tidegate.alignment.planner import plan
@@ -78,11 +79,11 @@ class PeekOnly:
         self.logs = logs
         self.lazy_latest = lazy_latest
 
-    def peek(self, positions: Mapping[str, int]) -> dict[str, Head | None]:
+    def peek(self, positions: Mapping[str, int], horizon: Horizon) -> dict[str, Head | None]:
         records = {s: self.logs[s].records(p, self.logs[s].end) for s, p in positions.items()}
         return {s: Head(r[0].position, r[0].time_ms) if r else None for s, r in records.items()}
 
-    def latest(self, ends: Mapping[str, int]) -> dict[str, int | None]:
+    def latest(self, ends: Mapping[str, int], horizon: Horizon) -> dict[str, int | None]:
         answers: dict[str, int | None] = {}
         for split, end in ends.items():
             times = [e.time_ms for e in self.logs[split].records(0, end)]
@@ -244,7 +245,7 @@ class World:
         """Return the time that no record of the next batch may reach; None: there is none."""
         if not self.limits.aligned:
             return None
-        bounds = [at_ms for at_ms in (self._bound_by_drift(), self.limits.horizon_ms) if at_ms is not None]
+        bounds = [at_ms for at_ms in (self._bound_by_drift(), self.limits.held_from_ms) if at_ms is not None]
         return min(bounds, default=None)
 
     def _bound_by_drift(self) -> int | None:
@@ -264,9 +265,8 @@ class World:
     def _held_at(self, split: str, watermark_ms: int, drift_ms: int) -> int | None:
         """Return the time at which a split holds the bound; None: it does not."""
         if waiting := self.unread(split):
-            head_ms, horizon_ms = waiting[0].time_ms, self.limits.horizon_ms
-            is_held = horizon_ms is not None and head_ms >= horizon_ms
-            if is_held or (split in self.late and self.limits.late_splits == "admit"):
+            head_ms = waiting[0].time_ms
+            if head_ms >= self.limits.horizon_ms or (split in self.late and self.limits.late_splits == "admit"):
                 return None
             return head_ms if split in self.late else max(head_ms, watermark_ms + 1)
         if self._is_quiet(split) or self._finished(split):
@@ -276,7 +276,7 @@ class World:
             if self.progress.watermark_ms is None:
                 return None if bound_ms is None else bound_ms - drift_ms
             return watermark_ms + 1
-        known = self.source.latest({split: self.end_of(split)})[split]
+        known = self.source.latest({split: self.end_of(split)}, Horizon())[split]
         return None if known is None else max(known, watermark_ms + 1)
 
     def _judge(self, planned: Plan) -> None:
@@ -325,6 +325,7 @@ class World:
     def _judge_bound(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int) -> None:
         """Judge that the bound is kept up to the disorder of the readable records, however blind the source is."""
         for split, entries in batch.items():
+            assert not [e for e in entries if e.time_ms >= self.limits.horizon_ms], f"{split} is read into the future"
             allowed_ms = disorder([e.time_ms for e in self.unread(split)])
             for stored_ms in {bound_ms, planned.progress.bound_ms} - {None}:
                 assert all(e.time_ms < stored_ms + allowed_ms for e in entries), f"{split} is read too far"
@@ -348,7 +349,7 @@ class World:
             assert after_ms >= before_ms, "the watermark went back"
         if after_ms is None or after_ms == before_ms or disorder_ms is None:
             return
-        if (horizon_ms := self.limits.horizon_ms) is not None:
+        if (horizon_ms := self.limits.held_from_ms) is not None:
             logs = [*self.logs.items(), *self.gone.items()]
             read = [e.time_ms for s, log in logs for e in log.records(0, planned.progress.positions[s])]
             due = [e.time_ms for s, log in self.logs.items() for e in log.records(0, self.end_of(s))]
@@ -398,7 +399,7 @@ class World:
         if self.unread(split, at=at):
             return self.limits.aligned
         still = self.limits.aligned and self.limits.max_drift_ms is not None
-        delivered = self.source.latest({split: self.end_of(split)})[split] is not None
+        delivered = self.source.latest({split: self.end_of(split)}, Horizon())[split] is not None
         return still and delivered and not (self._is_quiet(split) or self._finished(split))
 
     def _judge_late(self, planned: Plan, batch: Mapping[str, list[Entry]]) -> None:

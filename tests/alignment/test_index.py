@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, log
 from tidegate.alignment.cuts import Cut, Cutter, Span
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex, TimeIndex
 from tidegate.alignment.splits import Extent, Head
 from tidegate.errors import ContractError
@@ -82,10 +83,10 @@ class TestTimeIndex:
 
     def test_a_source_that_leaves_a_split_out_breaks_its_contract(self) -> None:
         class Forgetful(PeekOnly):
-            def peek(self, _positions: Mapping[str, int]) -> dict[str, Head | None]:
+            def peek(self, _positions: Mapping[str, int], _horizon: Horizon) -> dict[str, Head | None]:
                 return {}
 
-            def latest(self, _ends: Mapping[str, int]) -> dict[str, int | None]:
+            def latest(self, _ends: Mapping[str, int], _horizon: Horizon) -> dict[str, int | None]:
                 return {}
 
             def lookup(self, _event_time_ms: int, _splits: Collection[str]) -> dict[str, Head | None]:
@@ -101,7 +102,7 @@ class TestTimeIndex:
 class Silent(PeekOnly):
     """Leaves the latest event times to peeks."""
 
-    def latest(self, _ends: Mapping[str, int]) -> dict[str, int | None]:
+    def latest(self, _ends: Mapping[str, int], _horizon: Horizon) -> dict[str, int | None]:
         return {}
 
 

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, Log, PeekOnly
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.known_heads import KnownHeads
 from tidegate.alignment.splits import Extent, Head
@@ -14,8 +15,8 @@ class Counting(PeekOnly):
 
     looked_through = 0
 
-    def peek(self, positions: dict[str, int]) -> dict[str, Head | None]:
-        heads = super().peek(positions)
+    def peek(self, positions: dict[str, int], horizon: Horizon) -> dict[str, Head | None]:
+        heads = super().peek(positions, horizon)
         for split, head in heads.items():
             self.looked_through += (self.logs[split].end if head is None else head.position) - positions[split]
         return heads

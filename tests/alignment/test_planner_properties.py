@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.alignment.plan import Limits
 
 WALL_CLOCK_MS = 10**7
@@ -56,7 +57,7 @@ def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
         budget=draw(BUDGETS),
         fail_on_data_loss=False,
         late_splits=draw(st.sampled_from(["admit", "admit", "catch-up"])),
-        horizon_ms=draw(st.sampled_from([None, None, None, 3, 900, 50_000])) if aligned else None,
+        horizon_ms=draw(st.sampled_from([NEVER_MS, NEVER_MS, NEVER_MS, 3, 900, 50_000])) if aligned else NEVER_MS,
     )
 
 
@@ -150,7 +151,7 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
     # All obstacles go away, and then everything must be read.
     world.away.clear()
     world.group_low_ms = None
-    world.limits = replace(world.limits, horizon_ms=None)
+    world.limits = replace(world.limits, horizon_ms=NEVER_MS)
     for split in list(world.gone):
         world.bring_back(split)
     for split, log in world.logs.items():
@@ -173,7 +174,7 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
 def _judge_last_watermark(world: World) -> None:
     """If all splits are idle or finished, the watermark is at the last record minus the disorder."""
     ends = {s: world.end_of(s) for s in world.logs}
-    last_ms = [t for t in world.source.latest(ends).values() if t is not None]
+    last_ms = [t for t in world.source.latest(ends, Horizon()).values() if t is not None]
     disorder_ms = world.limits.out_of_orderness_ms
     if disorder_ms is not None and last_ms:
         assert world.progress.watermark_ms is not None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
-from tests.alignment.model import Entry, World, log, states
+from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log, states
 from tests.alignment.spark_watermark import LAGS
+from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
@@ -200,6 +203,33 @@ class TestHorizon:
         world.drain()
         assert world.read("b") == [0]
         assert world.progress.watermark_ms == 1_199
+
+    @settings(max_examples=30, phases=set(Phase) - {Phase.shrink})
+    @given(
+        st.sampled_from([KafkaLike, PeekOnly]),
+        st.integers(0, 149),
+        st.sampled_from([None, 10, 90]),
+        st.sampled_from([None, 1, 30]),
+        st.booleans(),
+    )
+    def test_it_is_in_no_range_of_a_split_that_is_probed(
+        self, source: type[PeekOnly], at: int, drift_ms: int | None, rows: int | None, late: bool
+    ) -> None:
+        """Peeks step over it, so that Spark's watermark would pass the rows of the other split."""
+        marker = Entry(0, 900, seen=False)  # the index answers with it for all times
+        entries = [marker, *(Entry(1 + i, i if i != at else 5_000) for i in range(150))]
+        limits = Limits(max_drift_ms=drift_ms, horizon_ms=1_000, budget=Budget(rows=rows))
+        world = World({"b": log(*range(0, 900, 3))}, limits, source=source, sighted=False)
+        if late:
+            world.plan()
+        world.discover("a", Log(entries, end=len(entries)))
+        world.drain()
+        assert world.read("a") == [*range(at)]
+        assert world.read("b") == [*range(0, 900, 3)]
+        assert not world.spark.dropped([899], delay_ms=1, lag=1)
+        world.limits, world.quiet = replace(limits, horizon_ms=5_001), {"b"}
+        world.drain()
+        assert sorted(world.read("a")) == [*range(at), *range(at + 1, 150), 5_000]
 
     def test_it_sets_no_low_while_all_other_heads_are_late(self) -> None:
         """Otherwise late splits would be read up to the horizon, and a split that wakes would lose its rows."""

@@ -59,13 +59,13 @@ class TimedReader(MemoryReader):
 
     def read_timed(self, task):
         for number, wanted in enumerate(task.ranges):
-            for batch in self.read(ReadTask((wanted,))):
-                times = pa.array([self.time_of(row) for row in batch.to_pylist()], pa.int64())
+            for batch in self.read(ReadTask((wanted,), horizon=task.horizon)):
+                times = pa.array([self.time_of(row, task.horizon) for row in batch.to_pylist()], pa.int64())
                 yield TimedBatch(number, batch, times)
 
-    def time_of(self, row):
+    def time_of(self, row, horizon):
         at_ms = None if row["at"] is None else (row["at"] - EPOCH) // MILLISECOND
-        return self._source.usable_time_ms(at_ms, row["key"])
+        return self._source.usable_time_ms(at_ms, row["key"], horizon)
 
 
 _NOBODY = -1  # the split of a bad record
@@ -80,8 +80,8 @@ class AsideSource(MemorySource):
     def sets_bad_records_aside(self):
         return self.aside
 
-    def usable_ms(self, split, record):
-        return None if record.row.split == _NOBODY else super().usable_ms(split, record)
+    def usable_ms(self, split, record, horizon):
+        return None if record.row.split == _NOBODY else super().usable_ms(split, record, horizon)
 
 
 class AsideReader(MemoryReader):
@@ -126,7 +126,7 @@ class PeekingEnumerator(MemoryEnumerator):
 
     lookup = None
 
-    def latest(self, ends):
+    def latest(self, ends, horizon):
         return {}
 
 
@@ -155,20 +155,22 @@ class ReadingEnumerator(PeekingEnumerator):
 
     def __init__(self, source, state):
         super().__init__(source, state)
-        self._peek = ReaderPeek(PlacedReader(source), self._first_head, self.extents)
+        self._peek = ReaderPeek(PlacedReader(source), self._peeked_heads, self.extents)
 
-    def peek(self, positions):
-        return self._peek.peek(positions)
+    def peek(self, positions, horizon):
+        return self._peek.peek(positions, horizon)
 
-    def latest(self, ends):
-        return self._peek.latest(ends)
+    def held(self, ranges, horizon):
+        return self._peek.held(ranges, horizon)
 
-    def _first_head(self, batch):
+    def latest(self, ends, horizon):
+        return self._peek.latest(ends, horizon)
+
+    def _peeked_heads(self, batch, horizon):
         for row in batch.to_pylist():
             at_ms = None if row["at"] is None else (row["at"] - EPOCH) // MILLISECOND
-            if (usable_ms := self._source.usable_time_ms(at_ms, row["key"])) is not None:
-                return Head(row["position"], usable_ms)
-        return None
+            if (usable_ms := self._source.usable_time_ms(at_ms, row["key"], horizon)) is not None:
+                yield Head(row["position"], usable_ms)
 
 
 class WithoutIndex(MemoryHarness):

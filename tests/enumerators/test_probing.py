@@ -1,11 +1,12 @@
 """A folder of log files that only grow: no index, and a reader that yields positions."""
 
 import json
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-from tidegate.connector import Extent, Head, ReaderPeek, SplitEnumerator, SplitReader
+from tidegate.connector import Extent, Head, Horizon, ReaderPeek, SplitEnumerator, SplitReader
 
 
 class LogReader(SplitReader):
@@ -24,19 +25,21 @@ class LogReader(SplitReader):
 class LogEnumerator(SplitEnumerator):
     def __init__(self, source) -> None:
         self._folder = source
-        self._peek = ReaderPeek(LogReader(source), self._first_head, self.extents)
+        self._peek = ReaderPeek(LogReader(source), self._heads, self.extents)
 
-    def peek(self, positions):
-        return self._peek.peek(positions)
+    def peek(self, positions, horizon):
+        return self._peek.peek(positions, horizon)
 
-    def latest(self, ends):
-        return self._peek.latest(ends)
+    def held(self, ranges, horizon):
+        return self._peek.held(ranges, horizon)
 
-    def _first_head(self, batch: pa.RecordBatch) -> Head | None:
+    def latest(self, ends, horizon):
+        return self._peek.latest(ends, horizon)
+
+    def _heads(self, batch: pa.RecordBatch, horizon: Horizon) -> Iterator[Head]:
         for position, at in zip(batch["position"].to_pylist(), batch["at"].to_pylist(), strict=True):
             if at is not None:
-                return Head(position, at)
-        return None
+                yield Head(position, at)
 
     def discover(self):
         return [file.name for file in self._folder.glob("*.log")]
@@ -62,7 +65,7 @@ def logs(tmp_path):
 
 def test_a_peek_finds_the_first_record_to_align_by(logs):
     folder, _ = logs
-    assert LogEnumerator(folder).peek({"a.log": 0, "b.log": 1}) == {"a.log": Head(1, 5), "b.log": None}
+    assert LogEnumerator(folder).peek({"a.log": 0, "b.log": 1}, Horizon()) == {"a.log": Head(1, 5), "b.log": None}
 
 
 def test_a_peek_needs_no_earlier_call_of_extents_for_its_split(logs):
@@ -70,18 +73,18 @@ def test_a_peek_needs_no_earlier_call_of_extents_for_its_split(logs):
     folder, _ = logs
     enumerator = LogEnumerator(folder)
     enumerator.starts(["b.log"], first=False)
-    assert enumerator.peek({"a.log": 2}) == {"a.log": Head(2, 7)}
+    assert enumerator.peek({"a.log": 2}, Horizon()) == {"a.log": Head(2, 7)}
 
 
 def test_a_peek_reads_up_to_the_present_end(logs):
     folder, append = logs
     enumerator = LogEnumerator(folder)
-    assert enumerator.peek({"b.log": 1}) == {"b.log": None}
+    assert enumerator.peek({"b.log": 1}, Horizon()) == {"b.log": None}
     append("b.log", 9)
-    assert enumerator.peek({"b.log": 1}) == {"b.log": Head(1, 9)}
+    assert enumerator.peek({"b.log": 1}, Horizon()) == {"b.log": Head(1, 9)}
 
 
 def test_a_split_that_has_vanished_has_no_record(logs):
     folder, _ = logs
     (folder / "b.log").unlink()
-    assert LogEnumerator(folder).peek({"b.log": 0}) == {"b.log": None}
+    assert LogEnumerator(folder).peek({"b.log": 0}, Horizon()) == {"b.log": None}

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import PrivateAttr
 
 from tests.lives.world import Options, Present, Record
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Divergence, SplitEnumerator
@@ -50,10 +51,10 @@ class LifeSource(Source):
     def reader(self, state):
         return Reader(self, self._present, state)
 
-    def used_ms(self, split: str, position: int, record: Record, now_ms: int) -> int | None:
+    def used_ms(self, split: str, position: int, record: Record, horizon: Horizon) -> int | None:
         if record.is_marker:
             return None
-        return self.usable_time_ms(record.at_ms, f"{split}: the row at {position}", now_ms=now_ms)
+        return self.usable_time_ms(record.at_ms, f"{split}: the row at {position}", horizon)
 
 
 def source_of(present: Present, member: int) -> LifeSource:
@@ -144,30 +145,27 @@ class Enumerator(SplitEnumerator):
                 return Head(at, at_ms)
         return None
 
-    def peek(self, positions):
-        logs, now_ms = self._logs, self._present.clock.wall_ms
+    def peek(self, positions, horizon):
+        logs = self._logs
         if gone := [s for s, p in positions.items() if s not in logs or p < logs[s].begin]:
             raise PositionGoneError(f"{gone} are gone")
         if self._may_be_away and any(logs[s].is_away for s in positions):
             raise UnavailableError("no leader")
         return {
-            s: self._record_from(s, p, lambda at, r, s=s: self._source.used_ms(s, at, r, now_ms))
+            s: self._record_from(s, p, lambda at, r, s=s: self._source.used_ms(s, at, r, horizon))
             for s, p in positions.items()
         }
 
-    def latest(self, ends):
-        now_ms, times = self._present.clock.wall_ms, {}
+    def latest(self, ends, horizon):
+        times = {}
         for split, end in ends.items():
             log = self._logs[split]
-            used = (self._source.used_ms(split, p, log.records[p], now_ms) for p in range(log.begin, end))
+            used = (self._source.used_ms(split, p, log.records[p], horizon) for p in range(log.begin, end))
             times[split] = max((at_ms for at_ms in used if at_ms is not None), default=None)
         return times
 
     def wall_clock(self) -> float:
         return self._present.clock.wall()
-
-    def details(self, wanted):
-        return self._present.clock.wall_ms
 
     def snapshot(self):
         return {"incarnations": dict(sorted(self._known.items()))}
@@ -177,12 +175,13 @@ class Indexed(Enumerator):
     """Also finds positions by times; as in Kafka, of all records that are left, even of those that were read."""
 
     def lookup(self, event_time_ms, splits):
-        by_log, now_ms = self._present.options.index == "log", self._present.clock.wall_ms
+        by_log = self._present.options.index == "log"
+        horizon = self._source.event_time_policy.horizon(self._present.clock.wall_ms)
         heads = {}
         for split in splits:
 
             def used(at, record, split=split):
-                own = record.at_ms if by_log else self._source.used_ms(split, at, record, now_ms)
+                own = record.at_ms if by_log else self._source.used_ms(split, at, record, horizon)
                 return own if own is not None and own >= event_time_ms else None
 
             heads[split] = self._record_from(split, self._logs[split].begin, used)
@@ -199,13 +198,13 @@ class Reader(SplitReader):
         raise NotImplementedError
 
     def rows(self, task: ReadTask) -> Iterator[Row]:
-        for (split, start, end), now_ms in zip(map(_parts, task.ranges), task.details, strict=True):
+        for split, start, end in map(_parts, task.ranges):
             log = self._present.logs[split]
             if log.incarnation == self._planned.get(split):
                 for position in range(max(start, log.begin), end):
                     record = log.records[position]
                     if not record.is_marker:
-                        at_ms = self._source.used_ms(split, position, record, now_ms)
+                        at_ms = self._source.used_ms(split, position, record, task.horizon)
                         yield Row(split, log.incarnation, position, at_ms)
 
 

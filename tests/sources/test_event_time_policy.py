@@ -9,6 +9,7 @@ from harness import OutboxHarness
 
 from tests.support.kafka.rows import batch
 from tidegate import KafkaSource, S3Source
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance import Row
 from tidegate.conformance.memory.reference import MemorySource
@@ -35,7 +36,7 @@ def test_every_source_has_the_policy_that_its_options_name(source, earliest_ms):
 
 def test_records_are_judged_by_the_policy_of_their_source():
     assert SOURCES[0][0].event_times.policy == WANTED
-    held = SOURCES[0][0].event_times.times(batch(timestamps_ms=[5]), now_ms=0)
+    held = SOURCES[0][0].event_times.times(batch(timestamps_ms=[5]), Horizon(2_001))
     assert held.to_pylist() == [5]
 
 
@@ -44,13 +45,13 @@ def test_records_are_judged_by_the_policy_of_their_source():
 )
 def test_another_time_of_a_row_stands_in_for_a_bad_one(own_ms, stand_in_ms, usable_ms):
     source = SOURCES[2][0]
-    assert source.usable_time_ms(own_ms, "row 1", record_timestamp_ms=stand_in_ms, now_ms=0) == usable_ms
+    assert source.usable_time_ms(own_ms, "row 1", Horizon(2_001), record_timestamp_ms=stand_in_ms) == usable_ms
 
 
 @pytest.mark.parametrize("stand_in_ms", [None, -1, 2**62])
 def test_a_row_for_whose_bad_time_nothing_can_stand_in_is_refused(stand_in_ms):
     with pytest.raises(CorruptDataError, match=r"^row 1 has no usable event time: it is neg.*; set badEventTime to ig"):
-        SOURCES[2][0].usable_time_ms(-1, "row 1", record_timestamp_ms=stand_in_ms, now_ms=0)
+        SOURCES[2][0].usable_time_ms(-1, "row 1", Horizon(2_001), record_timestamp_ms=stand_in_ms)
 
 
 def test_the_outbox_whose_rows_have_one_time_only_refuses_a_bad_one_where_another_is_to_stand_in():
@@ -59,7 +60,10 @@ def test_the_outbox_whose_rows_have_one_time_only_refuses_a_bad_one_where_anothe
     writer.append([Row(0, 0, 5, ""), Row(0, 1, -1, "")])
     source = harness.source({"badEventTime": "record-timestamp"})
     task = ReadTask((SplitRange(writer.shard, 0, 2),))
-    for ask in (lambda: source.enumerator(None).peek({writer.shard: 1}), lambda: [*source.reader(None).read(task)]):
+    for ask in (
+        lambda: source.enumerator(None).peek({writer.shard: 1}, Horizon()),
+        lambda: [*source.reader(None).read(task)],
+    ):
         with pytest.raises(CorruptDataError, match=r"the row 1 has no usable event time: it is negative, and its own"):
             ask()
     harness.close()

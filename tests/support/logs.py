@@ -50,10 +50,10 @@ class Logs(SplitEnumerator):
             if s in self.times
         }
 
-    def peek(self, positions):
+    def peek(self, positions, horizon):
         return {s: Head(p, self.times[s][p]) if p < len(self.times[s]) else None for s, p in positions.items()}
 
-    def latest(self, ends):
+    def latest(self, ends, horizon):
         return {s: max(self.times[s][self.begins.get(s, 0) : end], default=None) for s, end in ends.items()}
 
     def lookup(self, event_time_ms, splits):

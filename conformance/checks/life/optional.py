@@ -96,7 +96,7 @@ def details_lead_to_the_same_rows(lab: Lab) -> None:
     third = _details(restored, parts)
     reader_state = enumerator.snapshot()
     for part, *answers in zip(parts, first, second, third, strict=True):
-        tasks = [pickle.loads(pickle.dumps(ReadTask((part,), (entry,)))) for entry in answers]  # noqa: S301 - its own
+        tasks = [pickle.loads(pickle.dumps(ReadTask((part,), (entry,), lab.horizon))) for entry in answers]  # noqa: S301 - its own
         first_keys, two, three = (lab.keys(source.reader(reader_state).read(task)) for task in tasks)
         for other, when in ((two, "later"), (three, "after a restart")):
             wrong = ordered_difference(f"{part} read with details, and with those given {when}", first_keys, other)

@@ -130,7 +130,7 @@ def holes_cost_no_rows(lab: Lab) -> None:
             lab.saw("a hole")
         for position in range(whole.start, whole.end):
             keys = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
-            head = lab.peeking(enumerator).peek({whole.split_id: position})[whole.split_id]
+            head = lab.peeking(enumerator).peek({whole.split_id: position}, lab.horizon)[whole.split_id]
             due = int(head is not None and head.position == position)
             lab.expect(
                 len(keys) == due,
@@ -155,8 +155,8 @@ def nothing_but_holes_gives_nothing(lab: Lab) -> None:
     enumerator = lab.enumerator(source)
     for whole in lab.everything(enumerator, 4):
         peek = lab.peeking(enumerator).peek
-        first = peek({whole.split_id: whole.start})[whole.split_id]
-        last = None if first is None else peek({whole.split_id: first.position + 1})[whole.split_id]
+        first = peek({whole.split_id: whole.start}, lab.horizon)[whole.split_id]
+        last = None if first is None else peek({whole.split_id: first.position + 1}, lab.horizon)[whole.split_id]
         if first is None or last is None:
             raise lab.fail(f"peek() finds no two rows in {whole.split_id}")
         rest = SplitRange(whole.split_id, first.position + 1, last.position)

@@ -157,7 +157,7 @@ def _expect_peeks(lab: Lab, **options: str) -> None:
     ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
     for step in range(1 + max(ends[split] - begins[split] for split in begins)):
         asked = {split: min(begin + step, ends[split]) for split, begin in begins.items()}
-        answers = enumerator.peek(asked)
+        answers = enumerator.peek(asked, lab.horizon)
         for split, position in asked.items():
             first = next((head for head in heads[split] if head.position >= position), None)
             lab.expect(split in answers, f"peek() was asked for split {split!r} and answered only for others")

@@ -22,7 +22,7 @@ def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
     peeking, left = lab.peeking(enumerator), {part.split_id: part.start for part in ranges}
     times_ms: list[int] = []
     while left:
-        heads = peeking.peek(left)
+        heads = peeking.peek(left, lab.horizon)
         left = {name: head.position + 1 for name in left if (head := heads[name]) is not None}
         times_ms += [head.event_time_ms for head in heads.values() if head is not None]
         lab.expect(

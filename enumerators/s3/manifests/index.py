@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 
 from tidegate.alignment.budget import Cost
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -41,12 +42,14 @@ class ManifestIndex(SplitEnumerator):
         """Bisect."""
         return {s: self.live[s].lookup(event_time_ms) for s in splits}
 
-    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return the next chunk with an event time, and its earliest time."""
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the next chunk with an event time, and its earliest time; discovery has left out others for good."""
+        del horizon
         return {s: self.live[s].head(position) for s, position in positions.items()}
 
-    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return the greatest event time of the chunks before each end."""
+        del horizon
         return {s: self.live[s].latest(end) for s, end in ends.items()}
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:

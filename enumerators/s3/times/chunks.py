@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin
 from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
@@ -50,7 +51,8 @@ class ObjectTimes:
 
         Raises CorruptDataError, which names the object, if the policy refuses rows of the chunk.
         """
-        times = self._usable(obj, survey, now_ms)
+        horizon = self.policy.horizon(now_ms)
+        times = self._usable(obj, survey, horizon)
         if self.wanted.is_bounded:
             if self.column_in(obj) is not None and not survey.exact:
                 # Rows that the survey did not look at may be wanted; the reader selects them.
@@ -59,9 +61,9 @@ class ObjectTimes:
                 times = times and self.wanted.common(times)
                 if times is None:
                     return None
-        if times is not None and not self.policy.accepts(times.max_ms, now_ms):
+        if times is not None and not self.policy.accepts(times.max_ms, horizon):
             # The other times are unknown, and the watermark must not pass unread rows.
-            times = self._counted(obj, self.policy.judge(np.array(times, np.int64), None, now_ms))
+            times = self._counted(obj, self.policy.judge(np.array(times, np.int64), None, horizon))
         return Chunk(*obj, survey.start, survey.end, survey.rows, *(times or (None, None)))
 
     def _key_times(self, obj: S3Object) -> PathTimes | PartitionTimes | None:
@@ -70,11 +72,11 @@ class ObjectTimes:
             return self.partition
         return self.origin if isinstance(self.origin, PathTimes) else None
 
-    def _usable(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> TimeRange | None:
+    def _usable(self, obj: S3Object, survey: ChunkSurvey, horizon: Horizon) -> TimeRange | None:
         """Return the event times, also those in the future; None: there are none to align by."""
         own, lacks_some, origin = self._own(obj, survey)
         accepts = self.policy.accepts
-        if not lacks_some and (own is None or (accepts(own.min_ms, now_ms) and accepts(own.max_ms, now_ms))):
+        if not lacks_some and (own is None or (accepts(own.min_ms, horizon) and accepts(own.max_ms, horizon))):
             return own
         rows = np.array([*(own or ()), *((NO_TIME,) if lacks_some else ())], np.int64)
         return self._counted(obj, self.policy.without_bad(rows, np.full_like(rows, obj.modified_ms)), origin)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.numpy_arrays import integers, repeated, repeated_text
 from tidegate.readers.compiled import compiled
@@ -61,14 +62,16 @@ BROKEN = 2**62  # a position past every end
 
 
 def find_record(
-    batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, highest_ms: int
+    batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, horizon: Horizon
 ) -> tuple[int, int] | None:
-    """Return offset and timestamp (ms) of the first of a batch's records from ``position`` on within the limits.
+    """Return what ``first_record`` does.
 
     Raises CorruptDataError.
     """
-    status, delta, timestamp_ms = _find(records, _course(batch, position, batch.last_offset), lowest_ms, highest_ms)
+    course = _course(batch, position, batch.last_offset)
+    status, delta, timestamp_ms, ahead_ms = _find(records, course, lowest_ms, horizon.at_ms)
     _require_sound(status, batch)
+    horizon.note(ahead_ms)
     return None if status == DONE else (batch.base_offset + delta, timestamp_ms)
 
 
@@ -329,22 +332,28 @@ def _copy_headers(  # noqa: PLR0917 - Numba takes positions only
 
 
 @compiled
-def _find(data: Bytes, course: Course, lowest_ms: int, highest_ms: int) -> tuple[int, int, int]:
-    """Return FULL, offset delta and time of the first record from the start on within limits, or another status."""
+def _find(data: Bytes, course: Course, lowest_ms: int, horizon_ms: int) -> tuple[int, int, int, int]:
+    """Return FULL, offset delta and time of the first record from the start on within limits, or another status.
+
+    Also the least time at or past the horizon of the records before it.
+    """
+    ahead_ms = NEVER_MS
     at, seen, last, count, last_delta, first_delta = course[0], course[1], course[2], course[3], course[4], course[5]
     base_ms, scale, least_ms, greatest_ms = course[9], course[10], course[11], course[12]
     while at < len(data):
         timestamp_delta, offset_delta, _, at = _record(data, at)
         if at < 0 or not last < offset_delta <= last_delta:
-            return CORRUPT, 0, 0
+            return CORRUPT, 0, 0, ahead_ms
         if not least_ms <= timestamp_delta <= greatest_ms:
-            return BEYOND, 0, 0
+            return BEYOND, 0, 0, ahead_ms
         timestamp_ms = base_ms + scale * timestamp_delta
-        if offset_delta >= first_delta and lowest_ms <= timestamp_ms <= highest_ms:
-            return FULL, offset_delta, timestamp_ms
+        if offset_delta >= first_delta and timestamp_ms >= horizon_ms:
+            ahead_ms = min(ahead_ms, timestamp_ms)
+        elif offset_delta >= first_delta and timestamp_ms >= lowest_ms:
+            return FULL, offset_delta, timestamp_ms, ahead_ms
         seen += 1
         last = offset_delta
-    return DONE if seen == count else MISCOUNTED, 0, 0
+    return DONE if seen == count else MISCOUNTED, 0, 0, ahead_ms
 
 
 @compiled

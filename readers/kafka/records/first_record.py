@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka.record.util import decode_varint
 
+from tidegate.alignment.horizon import Horizon
 from tidegate.readers.event_time.units import LARGEST_MS
 
 if TYPE_CHECKING:
@@ -20,35 +21,35 @@ if TYPE_CHECKING:
 
 __all__ = ["first_record"]
 
-EARLIEST_MS, LATEST_MS = -(2**62), 2**62
+EARLIEST_MS = -(2**62)
 _SKIPPED_IN_A_STEP = 4  # records
 _steps_left = 200_000  # records for which Python takes about as long as the loops take to load
 
 
 def first_record(
-    batch: RecordBatch, position: int, *, lowest_ms: int | None = None, highest_ms: int | None = None
+    batch: RecordBatch, position: int, *, lowest_ms: int | None = None, horizon: Horizon | None = None
 ) -> tuple[int, int] | None:
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
-    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are skipped.  Those before ``position`` may be
-    skipped by their lengths alone: their reader checks them.  Raises CorruptDataError.
+    Records with a timestamp below ``lowest_ms`` are skipped, and those at or past the horizon, which it notes.  Those
+    before ``position`` may be skipped by their lengths alone: their reader checks them.  Raises CorruptDataError.
     """
     if batch.last_offset < position:
         return None
     lowest = EARLIEST_MS if lowest_ms is None else lowest_ms
-    highest = LATEST_MS if highest_ms is None else highest_ms
+    horizon = horizon or Horizon()
     records = batch.records()
-    record = _walk(batch, records, position, lowest, highest)
+    record = _walk(batch, records, position, lowest, horizon)
     if record is not None:
         return record
 
     from tidegate.readers.kafka.records.decoder import find_record
 
-    return find_record(batch, records, position, lowest, highest)
+    return find_record(batch, records, position, lowest, horizon)
 
 
 def _walk(
-    batch: RecordBatch, records: npt.NDArray[np.uint8], position: int, lowest_ms: int, highest_ms: int
+    batch: RecordBatch, records: npt.NDArray[np.uint8], position: int, lowest_ms: int, horizon: Horizon
 ) -> tuple[int, int] | None:
     """Return offset and timestamp of the record; None: none was found, or something on the way is doubtful."""
     global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
@@ -77,7 +78,9 @@ def _walk(
         )
         if not is_sound:
             return None
-        if offset >= position and lowest_ms <= timestamp_ms <= highest_ms:
+        if offset >= position and timestamp_ms >= horizon.at_ms:
+            horizon.note(timestamp_ms)
+        elif offset >= position and timestamp_ms >= lowest_ms:
             return offset, timestamp_ms
         last, next_offset = offset, None
     return None

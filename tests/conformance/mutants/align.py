@@ -1,5 +1,4 @@
 import time
-from datetime import timedelta
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
@@ -20,6 +19,7 @@ from tests.conformance.mutants.time import (
 )
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED, Cost
+from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tidegate.errors import DataLossError
@@ -53,8 +53,8 @@ class WaitsAtGaps(Changed):
 
 
 class PeeksAtAPage(MemoryEnumerator):
-    def peek(self, positions):
-        return {**dict.fromkeys(positions), **super().peek(dict(list(positions.items())[:16]))}
+    def peek(self, positions, horizon):
+        return {**dict.fromkeys(positions), **super().peek(dict(list(positions.items())[:16]), horizon)}
 
 
 class LooksFromBehind(MemoryEnumerator):
@@ -63,7 +63,7 @@ class LooksFromBehind(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         firsts = {}
         for split in splits:
-            heads = list(self._heads(split, 0))
+            heads = list(self._heads(split, 0, Horizon()))
             at = max((n + 1 for n, head in enumerate(heads) if head.event_time_ms < event_time_ms), default=0)
             firsts[split] = heads[at] if at < len(heads) else None
         return firsts
@@ -72,9 +72,9 @@ class LooksFromBehind(MemoryEnumerator):
 class PeeksAtPages(MemoryEnumerator):
     """Sees the first row of every page, and the last row."""
 
-    def peek(self, positions):
+    def peek(self, positions, horizon):
         ends = {s: extent.end for s, extent in self.extents(positions).items()}
-        return super().peek({s: min(-(-at // 8) * 8, max(at, ends[s] - 1)) for s, at in positions.items()})
+        return super().peek({s: min(-(-at // 8) * 8, max(at, ends[s] - 1)) for s, at in positions.items()}, horizon)
 
 
 class ReadsAllAfterARestart(Changed):
@@ -115,7 +115,7 @@ class SharesTheLimitOutBesideIgnoredRows(SharesTheLimitOut):
 
     def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
         enumerator = self.source.enumerator(None)
-        heads = enumerator.peek(dict.fromkeys(enumerator.discover(), 0))
+        heads = enumerator.peek(dict.fromkeys(enumerator.discover(), 0), self.source.event_time_policy.horizon(0))
         if None in heads.values():
             return super().latest_offset(start, budget, min_rows)
         return self.run.latest_offset(start, budget, min_rows)
@@ -166,8 +166,8 @@ class CountsNoLateRows(Around):
 
 
 class LatestIsTheLastPosition(MemoryEnumerator):
-    def latest(self, ends):
-        heads = self.peek({split: max(0, end - 1) for split, end in ends.items()})
+    def latest(self, ends, horizon):
+        heads = self.peek({split: max(0, end - 1) for split, end in ends.items()}, horizon)
         return {split: None if head is None else head.event_time_ms for split, head in heads.items()}
 
 
@@ -188,8 +188,8 @@ class ComplainsOfLostSplits(MemoryEnumerator):
 
 
 class AlignsByTheFuture(MemorySource):
-    def usable_ms(self, split, record):
-        return MemorySource.usable_ms(self.model_copy(update={"max_future_skew": timedelta(365_000)}), split, record)
+    def usable_ms(self, split, record, horizon):
+        return super().usable_ms(split, record, Horizon())
 
 
 class AnHourAhead(MemoryEnumerator):
@@ -198,8 +198,13 @@ class AnHourAhead(MemoryEnumerator):
 
 
 class DoesNotHold(MemorySource):
-    def usable_ms(self, split, record):
-        return MemorySource.usable_ms(self.model_copy(update={"future_event_time": "ignore"}), split, record)
+    def usable_ms(self, split, record, horizon):
+        return MemorySource.usable_ms(self.model_copy(update={"future_event_time": "ignore"}), split, record, horizon)
+
+
+class LooksThroughNoRange(MemoryEnumerator):
+    def held(self, ranges, horizon):
+        return {r.split_id: None for r in ranges}
 
 
 PAST = "at or past the bound"
@@ -251,5 +256,6 @@ MUTANTS = [
     planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),
     planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOutBesideIgnoredRows),
     planning("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),
+    enumerating("probing steps over what is held", "ALIGN-25", "before its time has come", LooksThroughNoRange),
     Mutant("the future is not held", "ALIGN-25", ("before its time has come",), sinful(source=DoesNotHold)),
 ]

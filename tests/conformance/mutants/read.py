@@ -215,7 +215,7 @@ class SharesIterators(MemoryReader):
     _OPEN: ClassVar = {}
 
     def read(self, task):
-        known = (self._source.address, task)
+        known = (self._source.address, task.ranges)
         yield from self._OPEN.setdefault(known, super().read(task))
         del self._OPEN[known]
 

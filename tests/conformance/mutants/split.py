@@ -30,7 +30,7 @@ class Renamed(MemoryEnumerator):
         extents = super().extents([real(split) for split in splits])
         return {split: extents[real(split)] for split in splits if real(split) in extents}
 
-    def _heads(self, split, position):
+    def _heads(self, split, position, horizon):
         return super()._heads(real(split), position)
 
 

@@ -41,12 +41,12 @@ class NamesSplitsAnewInEachRun(MemoryEnumerator):
         extents = super().extents([split.rstrip("/") for split in splits])
         return {split: extents[split.rstrip("/")] for split in splits}
 
-    def peek(self, positions):
-        heads = super().peek({split.rstrip("/"): at for split, at in positions.items()})
+    def peek(self, positions, horizon):
+        heads = super().peek({split.rstrip("/"): at for split, at in positions.items()}, horizon)
         return {split: heads[split.rstrip("/")] for split in positions}
 
-    def latest(self, ends):
-        times = super().latest({split.rstrip("/"): at for split, at in ends.items()})
+    def latest(self, ends, horizon):
+        times = super().latest({split.rstrip("/"): at for split, at in ends.items()}, horizon)
         return {split: times[split.rstrip("/")] for split in ends}
 
     def lookup(self, event_time_ms, splits):

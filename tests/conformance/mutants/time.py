@@ -14,6 +14,7 @@ from tests.conformance.mutants.planners import (
     with_strategy,
 )
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tidegate.readers.contract import TimedBatch
@@ -22,71 +23,75 @@ SECOND_MS = 1_000
 
 
 class PeeksBehindThePosition(MemoryEnumerator):
-    def peek(self, positions):
-        return super().peek({split: position + 1 for split, position in positions.items()})
+    def peek(self, positions, horizon):
+        return super().peek({split: position + 1 for split, position in positions.items()}, horizon)
 
 
 class PeeksAtOneSplit(MemoryEnumerator):
-    def peek(self, positions):
-        return dict(list(super().peek(positions).items())[:1])
+    def peek(self, positions, horizon):
+        return dict(list(super().peek(positions, horizon).items())[:1])
 
 
 class SeesNothingAtAHole(MemoryEnumerator):
-    def peek(self, positions):
-        heads = super().peek(positions)
+    def peek(self, positions, horizon):
+        heads = super().peek(positions, horizon)
         return {s: head if head is not None and head.position == positions[s] else None for s, head in heads.items()}
 
 
 class PeeksInSeconds(MemoryEnumerator):
-    def _heads(self, split, position):
-        for head in super()._heads(split, position):
+    def _heads(self, split, position, horizon):
+        for head in super()._heads(split, position, horizon):
             yield Head(head.position, head.event_time_ms // SECOND_MS * SECOND_MS)
 
 
 class LatestOfTheWholeSplit(MemoryEnumerator):
-    def latest(self, ends):
-        return super().latest(dict.fromkeys(ends, 1 << 60))
+    def latest(self, ends, horizon):
+        return super().latest(dict.fromkeys(ends, 1 << 60), horizon)
 
 
 class LatestIsZeroWithoutARow(MemoryEnumerator):
-    def latest(self, ends):
-        return {split: at_ms or 0 for split, at_ms in super().latest(ends).items()}
+    def latest(self, ends, horizon):
+        return {split: at_ms or 0 for split, at_ms in super().latest(ends, horizon).items()}
 
 
 class LatestIsNoneInPart(MemoryEnumerator):
-    def latest(self, ends):
+    def latest(self, ends, horizon):
         extents = self.extents(ends)
-        return {s: at_ms if ends[s] >= extents[s].end else None for s, at_ms in super().latest(ends).items()}
+        return {s: at_ms if ends[s] >= extents[s].end else None for s, at_ms in super().latest(ends, horizon).items()}
 
 
 class LatestLeavesOutTheLastRow(MemoryEnumerator):
-    def latest(self, ends):
-        times = {s: [h.event_time_ms for h in self._heads(s, 0) if h.position < end] for s, end in ends.items()}
+    def latest(self, ends, horizon):
+        times = {
+            s: [h.event_time_ms for h in self._heads(s, 0, horizon) if h.position < end] for s, end in ends.items()
+        }
         return {split: max(split_times[:-1] or split_times, default=None) for split, split_times in times.items()}
 
 
 class LatestIsTheLastRows(MemoryEnumerator):
-    def latest(self, ends):
-        times = {s: [h.event_time_ms for h in self._heads(s, 0) if h.position < end] for s, end in ends.items()}
+    def latest(self, ends, horizon):
+        times = {
+            s: [h.event_time_ms for h in self._heads(s, 0, horizon) if h.position < end] for s, end in ends.items()
+        }
         return {split: split_times[-1] if split_times else None for split, split_times in times.items()}
 
 
 class LatestIsNoneBehindTheFuture(MemoryEnumerator):
     """Takes the row with the greatest time, and checks only then whether the row counts."""
 
-    def latest(self, ends):
-        times = super().latest(ends)
+    def latest(self, ends, horizon):
+        times = super().latest(ends, horizon)
         for split, end in ends.items():
             records = self._client.ask("records", split, 0, end)
             greatest = max(records, key=lambda record: record.row.event_time_ms, default=None)
-            if greatest is not None and self._source.usable_ms(split, greatest) is None:
+            if greatest is not None and self._source.usable_ms(split, greatest, horizon) is None:
                 times[split] = None
         return times
 
 
 class PeeksAtAThousandRows(MemoryEnumerator):
-    def peek(self, positions):
-        heads = super().peek(positions)
+    def peek(self, positions, horizon):
+        heads = super().peek(positions, horizon)
         return {s: h if h is not None and h.position < positions[s] + 1_000 else None for s, h in heads.items()}
 
 
@@ -99,7 +104,7 @@ class FindsTheLastOfEqualTimes(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         heads = super().lookup(event_time_ms, splits)
         return {
-            s: head and max(h for h in self._heads(s, 0) if h.event_time_ms == head.event_time_ms)
+            s: head and max(h for h in self._heads(s, 0, Horizon()) if h.event_time_ms == head.event_time_ms)
             for s, head in heads.items()
         }
 
@@ -108,7 +113,7 @@ class SearchesAsIfSorted(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         firsts = {}
         for split in splits:
-            heads = list(self._heads(split, 0))
+            heads = list(self._heads(split, 0, Horizon()))
             at = bisect.bisect_left(heads, event_time_ms, key=lambda head: head.event_time_ms)
             firsts[split] = heads[at] if at < len(heads) else None
         return firsts
@@ -121,7 +126,7 @@ class WatermarkIsTheNextTime(Changed):
 
 class WatermarkByMaximum(Changed):
     def after(self, start, end):
-        times = self.source.enumerator(None).latest(end.get("positions", {})).values()
+        times = self.source.enumerator(None).latest(end.get("positions", {}), Horizon()).values()
         return {**end, "watermark": max(at_ms for at_ms in times if at_ms is not None) - 1}
 
 
@@ -151,31 +156,31 @@ NeverSettled = with_extents(settled=False)
 
 
 class LeavesOutWhatIsToFail(MemorySource):
-    def usable_ms(self, split, record):
+    def usable_ms(self, split, record, horizon):
         ignoring = {"bad_event_time": "ignore", "future_event_time": "ignore"}
-        return MemorySource.usable_ms(self.model_copy(update=ignoring), split, record)
+        return MemorySource.usable_ms(self.model_copy(update=ignoring), split, record, horizon)
 
 
 class LeavesOutMissingTimes(MemorySource):
-    def usable_ms(self, split, record):
-        return None if record.row.event_time_ms is None else super().usable_ms(split, record)
+    def usable_ms(self, split, record, horizon):
+        return None if record.row.event_time_ms is None else super().usable_ms(split, record, horizon)
 
 
 class LeavesOutTimesBefore1970(MemorySource):
-    def usable_ms(self, split, record):
+    def usable_ms(self, split, record, horizon):
         bad = record.row.event_time_ms is not None and record.row.event_time_ms < 0
-        return None if bad else super().usable_ms(split, record)
+        return None if bad else super().usable_ms(split, record, horizon)
 
 
 class TakesMissingTimesForZero(MemorySource):
-    def usable_ms(self, split, record):
-        return 0 if record.row.event_time_ms is None else super().usable_ms(split, record)
+    def usable_ms(self, split, record, horizon):
+        return 0 if record.row.event_time_ms is None else super().usable_ms(split, record, horizon)
 
 
 class TakesTimesBefore1970AsTheyAre(MemorySource):
-    def usable_ms(self, split, record):
+    def usable_ms(self, split, record, horizon):
         at_ms = record.row.event_time_ms
-        return at_ms if at_ms is not None and at_ms < 0 else super().usable_ms(split, record)
+        return at_ms if at_ms is not None and at_ms < 0 else super().usable_ms(split, record, horizon)
 
 
 class DropsRowsWithoutATime(MemoryReader):
@@ -215,13 +220,13 @@ class LeavesTheTimesInTheRows(TimedReader):
 
 
 class ShowsSeconds(TimedReader):
-    def time_of(self, row):
-        at_ms = super().time_of(row)
+    def time_of(self, row, horizon):
+        at_ms = super().time_of(row, horizon)
         return None if at_ms is None else at_ms // SECOND_MS
 
 
 class ShowsTimesThatDoNotCount(TimedReader):
-    def time_of(self, row):
+    def time_of(self, row, horizon):
         return (row["at"] - EPOCH) // MILLISECOND
 
 

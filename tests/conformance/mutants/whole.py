@@ -1,4 +1,5 @@
 from tests.conformance.mutants.mutant import Mutant, sinful
+from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.lab.planning import open_coordinator
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 
@@ -36,7 +37,7 @@ class WatermarkByMax:
         offset = self._run.latest_offset(start, *arguments)
         splits = self._enumerator.discover()
         ends = {s: e.end for s, e in self._enumerator.extents(splits).items() if offset["positions"].get(s, 0) >= e.end}
-        times = [at for at in self._enumerator.latest(ends).values() if at is not None]
+        times = [at for at in self._enumerator.latest(ends, Horizon()).values() if at is not None]
         known = [at for at in (offset.get("watermark"), *times) if at is not None]
         return {**offset, "watermark": max(known)} if known else offset
 

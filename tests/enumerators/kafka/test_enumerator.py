@@ -8,13 +8,15 @@ import pytest
 from kafka import KafkaProducer
 
 from tests.support.waiting import await_that
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.splits import Extent, Head, SplitRange
+from tidegate.alignment.splits import Extent, Head
 from tidegate.enumerators.kafka import enumerator as kafka_enumerator
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, OptionError
+from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.kafka import cluster
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -294,7 +296,7 @@ class TestTransactionalHistory:
         splits = enumerator.discover()
         starts, stops = enumerator.starts(splits, first=True), enumerator.stops(splits)
         assert starts == stops
-        head = enumerator.peek(starts)[f"{committed}-0"]
+        head = enumerator.peek(starts, Horizon())[f"{committed}-0"]
         assert (head.position, head.event_time_ms) == (offset, max(100, -(-time_ms // 100) * 100))
 
     def test_a_time_past_all_records_is_the_end(self, enumerate_, committed):
@@ -312,7 +314,10 @@ class TestTimeIndex:
     def test_a_peek_gives_the_record_at_a_position(self, kafka, enumerate_):
         topic = new_topic(kafka, [100, 200], [150])
         enumerator = enumerate_(Subscribe((topic,)))
-        assert enumerator.peek({f"{topic}-0": 1, f"{topic}-1": 1}) == {f"{topic}-0": Head(1, 200), f"{topic}-1": None}
+        assert enumerator.peek({f"{topic}-0": 1, f"{topic}-1": 1}, Horizon()) == {
+            f"{topic}-0": Head(1, 200),
+            f"{topic}-1": None,
+        }
 
     def test_the_latest_time_is_that_of_a_record_before_the_end(self, kafka, enumerate_):
         topic = new_topic(kafka, [100, 900, 300], [150], [])
@@ -327,18 +332,14 @@ class TestTimeIndex:
         topic = new_topic(kafka, [tomorrow_ms])
         enumerator = enumerate_(Subscribe((topic,)))
         split = f"{topic}-0"
-        enumerator.discover()
-        assert enumerator.peek({split: 0}) == {split: None}
-        enumerator._client.clock_ms = lambda: tomorrow_ms
-        enumerator.discover()
-        assert enumerator.peek({split: 0}) == {split: Head(0, tomorrow_ms)}
-        assert 0 <= enumerator.details(SplitRange(split, 0, 1)).now_ms - tomorrow_ms < 60_000
 
-    def test_a_batch_of_an_earlier_run_is_judged_by_the_cluster_s_clock_too(self, kafka, enumerate_):
-        topic = new_topic(kafka, [100])
-        enumerator = enumerate_(Subscribe((topic,)))
-        enumerator._client.clock_ms = lambda: 1_000_000
-        assert 0 <= enumerator.details(SplitRange(f"{topic}-0", 0, 1)).now_ms - 1_000_000 < 60_000
+        def seen():
+            enumerator.discover()
+            return enumerator.peek({split: 0}, EventTimePolicy().horizon(int(enumerator.wall_clock() * 1000)))
+
+        assert seen() == {split: None}
+        enumerator._client.clock_ms = lambda: tomorrow_ms
+        assert seen() == {split: Head(0, tomorrow_ms)}
 
     def test_peeks_nearby_share_one_request_until_the_next_plan(self, kafka, enumerate_, monkeypatch):
         topic = new_topic(kafka, [*range(500)], [*range(500, 1000)])
@@ -350,12 +351,12 @@ class TestTimeIndex:
             enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
         )
         for position in (7, 499, 8, 0):
-            seen = enumerator.peek(dict.fromkeys(splits, position))
+            seen = enumerator.peek(dict.fromkeys(splits, position), Horizon())
             assert seen == {splits[0]: Head(position, position), splits[1]: Head(position, 500 + position)}
         assert len(fetched) == 1
-        assert enumerator.peek({splits[0]: 500}) == {splits[0]: None}
+        assert enumerator.peek({splits[0]: 500}, Horizon()) == {splits[0]: None}
         enumerator.extents(splits)
-        enumerator.peek({splits[0]: 7})
+        enumerator.peek({splits[0]: 7}, Horizon())
         assert len(fetched) == 3
 
     def test_ignored_records_at_the_end_are_looked_through_about_once(self, kafka, enumerate_, monkeypatch):
@@ -370,7 +371,7 @@ class TestTimeIndex:
             enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
         )
         end = extents[f"{topic}-0"].end
-        assert enumerator.peek({f"{topic}-0": 1}) == {f"{topic}-0": None}
+        assert enumerator.peek({f"{topic}-0": 1}, Horizon()) == {f"{topic}-0": None}
         once = len(fetched)
         enumerator.extents(enumerator.discover())
         fetched.clear()
@@ -391,5 +392,5 @@ class TestTimeIndex:
         await_that(lambda: enumerator.extents(splits) == {split: Extent(0, 3)})
         assert enumerator.lookup(150, [split]) == {split: Head(1, 200)}
         assert enumerator.lookup(250, [split])[split].position == 2  # the marker, which carries the wall clock
-        assert enumerator.peek({split: 2}) == {split: None}
+        assert enumerator.peek({split: 2}, Horizon()) == {split: None}
         assert latest(enumerator, {split: 3}) == {split: 200}

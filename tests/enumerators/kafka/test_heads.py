@@ -23,10 +23,11 @@ from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 ORDERS = TopicPartition("orders", 3)
 NOW_MS = 1_700_000_000_000
 FUTURE_MS = NOW_MS + 10**9
+HORIZON = EventTimePolicy().horizon(NOW_MS)
 
 
 def finder(assigner: Any = RecordTimestamp(), **policy: Any) -> HeadFinder:  # noqa: B008 - it is frozen
-    return HeadFinder(RecordTimes(assigner, EventTimePolicy(**policy)), wall_clock=lambda: NOW_MS / 1000)
+    return HeadFinder(RecordTimes(assigner, EventTimePolicy(**policy)))
 
 
 def batch_of(*records: Record) -> RecordBatch:
@@ -39,22 +40,41 @@ def stamped(*times_ms: int) -> RecordBatch:
 
 
 def test_the_first_record_from_a_position_on_is_seen() -> None:
-    assert [finder()(ORDERS, stamped(5, 7, 6), position) for position in range(4)] == [(0, 5), (1, 7), (2, 6), None]
+    assert [finder()(HORIZON, ORDERS, stamped(5, 7, 6), position) for position in range(4)] == [
+        (0, 5),
+        (1, 7),
+        (2, 6),
+        None,
+    ]
 
 
 def test_future_times_are_passed_over_held_or_refused() -> None:
     batch = stamped(FUTURE_MS, FUTURE_MS, NOW_MS)
-    assert finder(future="ignore")(ORDERS, batch, 0) == (2, NOW_MS)
-    assert finder(future="hold")(ORDERS, batch, 0) == (0, FUTURE_MS)
+    assert finder(future="ignore")(HORIZON, ORDERS, batch, 0) == (2, NOW_MS)
+    assert finder(future="hold")(HORIZON, ORDERS, batch, 0) == (0, FUTURE_MS)
     with pytest.raises(CorruptDataError, match=f"^orders-3: the record at offset 0 has an event time of {FUTURE_MS}"):
-        finder(future="fail")(ORDERS, batch, 0)
+        finder(future="fail")(HORIZON, ORDERS, batch, 0)
+
+
+@given(
+    st.lists(st.sampled_from([5, NOW_MS, FUTURE_MS, FUTURE_MS + 1]), min_size=1, max_size=6),
+    st.integers(0, 5),
+    st.integers(1, 6),
+    st.sampled_from([RecordTimestamp(), JsonTimestamp("/at", "ms")]),
+)
+def test_what_is_held_is_found_within_a_range(times_ms: list[int], start: int, end: int, assigner: Any) -> None:
+    batch = batch_of(*(Record(value=json.dumps({"at": at}).encode(), timestamp=at) for at in times_ms))
+    first = next(((at, t) for at, t in enumerate(times_ms) if start <= at < end and t >= HORIZON.at_ms), None)
+    head = finder(assigner, future="hold").first_held(HORIZON, {ORDERS.split_id: end}, ORDERS, batch, start)
+    assert (None if head is None or head[0] >= end else head) == first
+    assert head is not None or batch.last_offset + 1 < end, "the search goes on behind the range"
 
 
 def test_a_record_without_a_timestamp_is_refused_or_passed_over() -> None:
     batch = stamped(-1, 5)
     with pytest.raises(CorruptDataError, match=r"^orders-3: the record at offset 0 has no usable event time"):
-        finder()(ORDERS, batch, 0)
-    assert finder(bad="ignore")(ORDERS, batch, 0) == (1, 5)
+        finder()(HORIZON, ORDERS, batch, 0)
+    assert finder(bad="ignore")(HORIZON, ORDERS, batch, 0) == (1, 5)
 
 
 @given(
@@ -71,7 +91,7 @@ def test_the_planner_sees_and_refuses_what_an_executor_does(times_ms, position, 
     def by_executor():
         rows = rows_of(timestamps_ms=times_ms, first_offset=0)
         for offset in range(position, len(times_ms)):
-            (at_ms,) = RecordTimes(policy=policy).times(rows.slice(offset, 1), NOW_MS).to_pylist()
+            (at_ms,) = RecordTimes(policy=policy).times(rows.slice(offset, 1), horizon).to_pylist()
             if at_ms is not None:
                 return offset, at_ms
         return None
@@ -82,30 +102,32 @@ def test_the_planner_sees_and_refuses_what_an_executor_does(times_ms, position, 
         except CorruptDataError as error:
             return str(error)
 
-    find = HeadFinder(RecordTimes(policy=policy), wall_clock=lambda: NOW_MS / 1000)
-    assert outcome(lambda: find(ORDERS, stamped(*times_ms), position)) == outcome(by_executor)
+    find, horizon = HeadFinder(RecordTimes(policy=policy)), policy.horizon(NOW_MS)
+    assert outcome(lambda: find(horizon, ORDERS, stamped(*times_ms), position)) == outcome(by_executor)
 
 
 def test_times_in_the_payload_are_passed_over_by_the_same_policy() -> None:
     values = [b"no json", json.dumps({"at": FUTURE_MS}).encode(), *[b"{}"] * 20, json.dumps({"at": NOW_MS}).encode()]
     batch = batch_of(*(Record(value=value) for value in values))
-    head = finder(assigner=JsonTimestamp("/at", "ms"), bad="ignore")(ORDERS, batch, 0)
+    head = finder(assigner=JsonTimestamp("/at", "ms"), bad="ignore")(HORIZON, ORDERS, batch, 0)
     assert head == (22, NOW_MS)
 
 
 def test_the_unit_is_learnt_from_the_first_usable_time() -> None:
     find = finder(assigner=JsonTimestamp("/at"), bad="ignore")
-    assert find(ORDERS, batch_of(Record(value=b"no json")), 0) is None
+    assert find(HORIZON, ORDERS, batch_of(Record(value=b"no json")), 0) is None
     assert find.event_times.unit_is_unknown
-    assert find(ORDERS, batch_of(Record(value=b'{"at": 1700000000}')), 0) == (0, NOW_MS)
-    assert find(ORDERS, batch_of(Record(value=b'{"at": 1700000000000}')), 0) is None  # in seconds that is no time
+    assert find(HORIZON, ORDERS, batch_of(Record(value=b'{"at": 1700000000}')), 0) == (0, NOW_MS)
+    assert (
+        find(HORIZON, ORDERS, batch_of(Record(value=b'{"at": 1700000000000}')), 0) is None
+    )  # in seconds that is no time
 
 
 def test_a_topic_that_changes_its_kind_of_timestamp_is_noticed_once(caplog: pytest.LogCaptureFixture) -> None:
     find, created = finder(), stamped(5)
     appended = replace(created, append_time_ms=6)
     for batch in (created, created, appended, appended):
-        find(ORDERS, batch, 0)
+        find(HORIZON, ORDERS, batch, 0)
     (message,) = caplog.messages
     assert message.startswith("topic orders changed to LogAppendTime: event times before and after have")
 
@@ -113,8 +135,8 @@ def test_a_topic_that_changes_its_kind_of_timestamp_is_noticed_once(caplog: pyte
 def test_the_size_of_a_record_is_learnt_by_partition() -> None:
     find, other = finder(), TopicPartition("orders", 4)
     assert find.bytes_per_record(ORDERS) == 1.0
-    find(ORDERS, batch_of(*[Record(value=b"v" * 1000)] * 50), 0)
-    find(other, batch_of(*[Record(value=b"v" * 100)] * 50), 0)
+    find(HORIZON, ORDERS, batch_of(*[Record(value=b"v" * 1000)] * 50), 0)
+    find(HORIZON, other, batch_of(*[Record(value=b"v" * 100)] * 50), 0)
     assert 1000 < find.bytes_per_record(ORDERS) < 1100
     assert 100 < find.bytes_per_record(other) < 200
     assert 500 < find.bytes_per_record(TopicPartition("orders", 5)) < 650

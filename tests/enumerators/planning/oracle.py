@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from tests.alignment.model import disorder
 from tests.support.logs import Clock, Logs
+from tidegate.alignment.horizon import Horizon
 from tidegate.errors import PositionGoneError
 
 NEVER = -(10**18)
@@ -118,12 +119,12 @@ class Source(Logs):
             self.world.happen_meanwhile()
         return self.said
 
-    def peek(self, positions):
+    def peek(self, positions, horizon):
         if gone := [s for s, p in positions.items() if p < self.begins[s]]:
             raise PositionGoneError(f"{gone} are gone")
-        return super().peek(positions)
+        return super().peek(positions, horizon)
 
-    def latest(self, ends):
+    def latest(self, ends, horizon):
         return {s: max(self.times[s][self.begins[s] : end], default=None) for s, end in ends.items()}
 
     def lookup(self, event_time_ms, splits):
@@ -132,7 +133,7 @@ class Source(Logs):
         for split in splits:
             begin = self.begins[split]
             later = [p for p in range(begin, len(self.times[split])) if self.times[split][p] >= event_time_ms]
-            heads |= super().peek({split: later[0] if later else len(self.times[split])})
+            heads |= super().peek({split: later[0] if later else len(self.times[split])}, Horizon())
         return heads
 
 

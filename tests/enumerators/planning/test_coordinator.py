@@ -12,6 +12,7 @@ from tidegate.alignment.budget import Budget, Cost, split_rows
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError, ContractError
+from tidegate.readers.event_time.policy import EventTimePolicy
 
 
 def test_the_first_offset_fixes_the_starts_and_differs_even_when_there_is_nothing():
@@ -208,7 +209,8 @@ def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
 
 def test_a_split_waits_where_its_next_time_lies_too_far_ahead_of_the_clock():
     now_ms, clock = int(WALL * 1000), Clock()
-    run = coordinator(Logs(a=[now_ms, now_ms + 60_001, now_ms + 5], b=[now_ms + 1]), clock, hold_beyond_ms=60_000)
+    hold = EventTimePolicy(future="hold", max_future_skew_ms=60_000)
+    run = coordinator(Logs(a=[now_ms, now_ms + 60_001, now_ms + 5], b=[now_ms + 1]), clock, event_times=hold)
     records, last = drain(run, INITIAL_OFFSET)
     assert records == [("a", 0), ("b", 0)]
     clock.sleep(1)

@@ -9,6 +9,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.readers.event_time.policy import EventTimePolicy
 
 ASCENDING = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
 
@@ -52,7 +53,12 @@ def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermar
     times_ms = range(now_ms - 90, now_ms, 10)
     logs = Logs(a=times_ms, held=[now_ms - 90, now_ms + 1_000])
     strategy = ASCENDING.with_watermark_alignment(max_drift=timedelta(milliseconds=10))
-    run = coordinator(logs, watermarks=strategy, drift_by_watermark=by_watermark, hold_beyond_ms=0)
+    run = coordinator(
+        logs,
+        watermarks=strategy,
+        drift_by_watermark=by_watermark,
+        event_times=EventTimePolicy(future="hold", max_future_skew_ms=0),
+    )
     read, last = drain(run, INITIAL_OFFSET)
     assert len(read) == 10
     assert last["watermark"] == times_ms[-1] - 1

@@ -10,7 +10,7 @@ class Ignoring(Logs):
 
     looked_at = 0
 
-    def peek(self, positions):
+    def peek(self, positions, horizon):
         return {s: self._first(s, position) for s, position in positions.items()}
 
     def _first(self, split, position):
@@ -20,7 +20,7 @@ class Ignoring(Logs):
                 return Head(at, time_ms)
         return None
 
-    def latest(self, ends):
+    def latest(self, ends, horizon):
         return {}
 
     def lookup(self, event_time_ms, splits):

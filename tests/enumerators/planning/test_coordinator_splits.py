@@ -208,10 +208,10 @@ def test_deleted_records_end_the_query_unless_loss_is_accepted():
 class TrimmedMeanwhile(Logs):
     """Loses records between its extents and the first peek."""
 
-    def peek(self, positions):
+    def peek(self, positions, horizon):
         if any(position < self.begins.get(s, 0) for s, position in positions.items()):
             raise PositionGoneError("position 0 of a does not exist")
-        return super().peek(positions)
+        return super().peek(positions, horizon)
 
     def extents(self, splits):
         extents = super().extents(splits)
@@ -303,10 +303,10 @@ class TestDivergence:
         logs.times, logs.diverged = {"a": [5, 6, 7]}, {"a": 0}
         peek, failures = logs.peek, iter([PositionGoneError("gone"), None])
 
-        def peek_at_second_try(positions):
+        def peek_at_second_try(positions, horizon):
             if error := next(failures, None):
                 raise error
-            return peek(positions)
+            return peek(positions, horizon)
 
         logs.peek = peek_at_second_try
         assert len(read(run, last, run.latest_offset(last))) == 3
@@ -320,10 +320,10 @@ class Clustered(Logs):
     def available_extents(self, splits):
         return self.extents([s for s in splits if s not in self.away]), dict.fromkeys(self.away, "its server is away")
 
-    def peek(self, positions):
+    def peek(self, positions, horizon):
         if set(self.away) & positions.keys():
             raise UnavailableError("its server is away")
-        return super().peek(positions)
+        return super().peek(positions, horizon)
 
 
 class TestAvailability:

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka.rows import SCHEMA, batch
+from tidegate.alignment.horizon import Horizon
 from tidegate.errors import ContractError
 from tidegate.readers.event_time.assigners import (
     HeaderTimestamp,
@@ -177,7 +178,7 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
 def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    times_ms, *_ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), 0)
+    times_ms, *_ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), Horizon())
     assert (times_ms.to_pylist(), times_ms.type) == ([], pa.int64())
 
 

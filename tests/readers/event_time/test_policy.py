@@ -11,12 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
-from tidegate.readers.event_time.policy import LEAST_MS, NO_TIME, BadEventTime, EventTimePolicy, FutureEventTime
+from tidegate.readers.event_time.policy import LEAST_MS, NO_TIME, BadEventTime, EventTimePolicy
 from tidegate.readers.event_time.units import LARGEST_MS
 
 NOW_MS = 1_700_000_000_000
 SKEW_MS = 1_000
+HORIZON = Horizon(NOW_MS + SKEW_MS + 1)
 EDGES = [0, NOW_MS, NOW_MS + SKEW_MS, LARGEST_MS, -LARGEST_MS]
 
 times = st.none() | st.sampled_from([edge + off for edge in EDGES for off in (-1, 0, 1)] + [LEAST_MS, 2**63 - 1])
@@ -77,7 +79,7 @@ def test_rows_count_as_the_options_say(policy, given_rows, stands_in):
         given_rows = [(own_ms, None) for own_ms, _ in given_rows]
     own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
     before = own.copy()
-    judged = policy.judge(own, others if stands_in else None, NOW_MS)
+    judged = policy.judge(own, others if stands_in else None, HORIZON)
     expected = [oracle(policy, *row) for row in given_rows]
     assert [None if time_ms == NO_TIME else time_ms for time_ms in judged.times.tolist()] == [
         row.time_ms for row in expected
@@ -92,7 +94,7 @@ def test_rows_count_as_the_options_say(policy, given_rows, stands_in):
     for row in np.flatnonzero(judged.set_aside).tolist():
         alone, other = (column[row : row + 1] for column in (own, others))
         refusal = policy.refusal(row, own, others if stands_in else None)
-        assert refusal._replace(row=0) == ending.judge(alone, other if stands_in else None, NOW_MS).refused
+        assert refusal._replace(row=0) == ending.judge(alone, other if stands_in else None, HORIZON).refused
     assert (own == before).all()
 
 
@@ -103,15 +105,15 @@ def test_one_row_counts_as_it_does_among_others(policy, own_ms, stand_in_ms):
     expected = oracle(policy, own_ms, stand_in_ms)
     if expected.is_refused and not policy.sets_aside:
         with pytest.raises(CorruptDataError, match=r"^orders: the row at 17 has .* from a column"):
-            policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17", " from a column")
+            policy.time_of_row(own_ms, stand_in_ms, HORIZON, "orders: the row at 17", " from a column")
     else:
-        assert policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17") == expected.time_ms
+        assert policy.time_of_row(own_ms, stand_in_ms, HORIZON, "orders: the row at 17") == expected.time_ms
 
 
 @given(policies, st.lists(times.filter(lambda time_ms: time_ms is not None and time_ms <= LARGEST_MS), max_size=6))
 def test_a_search_within_the_limits_finds_the_first_record_that_counts_or_is_refused(policy, timestamps_ms):
-    lowest_ms, highest_ms = policy.searched(NOW_MS)
-    first = next((row for row, time_ms in enumerate(timestamps_ms) if lowest_ms <= time_ms <= highest_ms), None)
+    lowest_ms, horizon = policy.searched(HORIZON)
+    first = next((row for row, time_ms in enumerate(timestamps_ms) if lowest_ms <= time_ms < horizon.at_ms), None)
     said = [oracle(policy, time_ms, time_ms) for time_ms in timestamps_ms]
     assert first == next(
         (
@@ -121,13 +123,15 @@ def test_a_search_within_the_limits_finds_the_first_record_that_counts_or_is_ref
         ),
         None,
     )
-    assert [policy.accepts(time_ms, NOW_MS) for time_ms in timestamps_ms] == [outcome.fault is None for outcome in said]
+    assert [policy.accepts(time_ms, HORIZON) for time_ms in timestamps_ms] == [
+        outcome.fault is None for outcome in said
+    ]
 
 
 @given(policies, rows)
 def test_without_a_clock_nothing_is_in_the_future(policy, given_rows):
     own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
-    held = replace(policy, future="hold").judge(own, others, NOW_MS)
+    held = replace(policy, future="hold").judge(own, others, HORIZON)
     judged = policy.without_bad(own, others)
     assert judged.refused == held.refused
     for column in ("times", "bad", "future", "set_aside"):
@@ -149,14 +153,22 @@ def test_an_error_says_what_is_wrong_and_what_to_set(
 ) -> None:
     policy = EventTimePolicy(bad, "fail")
     with pytest.raises(CorruptDataError) as error:
-        policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17")
+        policy.time_of_row(own_ms, stand_in_ms, HORIZON, "orders: the row at 17")
     assert str(error.value).startswith("orders: the row at 17 has ")
     assert sentence in str(error.value)
 
 
-@pytest.mark.parametrize(("future", "beyond_ms"), [("hold", 86_400_000), ("ignore", None), ("fail", None)])
-def test_splits_are_held_by_the_same_skew(future: FutureEventTime, beyond_ms: int | None) -> None:
-    assert EventTimePolicy(future=future).hold_beyond_ms == beyond_ms
+def test_the_future_begins_behind_the_skew() -> None:
+    assert EventTimePolicy(max_future_skew_ms=SKEW_MS).horizon(NOW_MS) == HORIZON
+
+
+@given(rows)
+def test_the_horizon_notes_when_the_first_row_that_is_left_out_will_count(given_rows) -> None:
+    own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
+    policy, horizon = EventTimePolicy("record-timestamp", max_future_skew_ms=SKEW_MS), Horizon(HORIZON.at_ms)
+    policy.judge(own, others, horizon)
+    held = replace(policy, future="hold").judge(own, others, horizon).times
+    assert horizon.next_ms == min(held[held >= HORIZON.at_ms].tolist(), default=NEVER_MS)
 
 
 @pytest.mark.parametrize(

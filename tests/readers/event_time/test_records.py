@@ -19,6 +19,7 @@ from tidegate.readers.kafka.records.batches import corruption_named
 
 NOW_MS = 1_700_000_000_000
 TOMORROW_MS = NOW_MS + 86_400_000
+HORIZON = EventTimePolicy().horizon(NOW_MS)
 SECRET = b'{"at": "s3cret"}'
 GOOD = b'{"at": 1700000000000}'
 NEGATIVE = b'{"at": -1}'
@@ -31,7 +32,7 @@ def records(assigner: Any = BY_JSON, **options: Any) -> RecordTimes:
 
 def times(rows: pa.RecordBatch, bad: Any, assigner: Any = BY_JSON) -> pa.Array:
     """Return the times of records by a policy for which nothing is in the future."""
-    return records(assigner, bad=bad, future="hold").times(rows, NOW_MS)
+    return records(assigner, bad=bad, future="hold").times(rows, HORIZON)
 
 
 @pytest.mark.parametrize("policy", ["fail", "record-timestamp", "ignore"])
@@ -123,10 +124,10 @@ def test_record_timestamp_fails_where_that_is_bad_too() -> None:
 
 def test_a_stand_in_from_the_future_is_in_the_future_itself() -> None:
     written = batch([SECRET, GOOD], timestamps_ms=[TOMORROW_MS + 1, 6])
-    event_times, faults, _ = records(bad="record-timestamp").judge(written, NOW_MS)
+    event_times, faults, _ = records(bad="record-timestamp").judge(written, HORIZON)
     assert (event_times.to_pylist(), faults.to_pylist()) == ([None, 1700000000000], ["bad", None])
     with pytest.raises(CorruptDataError, match=r"offset 40 has an event time of .*maxFutureSkew"):
-        records(bad="record-timestamp", future="fail").judge(written, NOW_MS)
+        records(bad="record-timestamp", future="fail").judge(written, HORIZON)
 
 
 @pytest.mark.parametrize("policy", ["fail", "record-timestamp"])
@@ -183,32 +184,32 @@ def test_a_function_is_named_without_its_arguments() -> None:
 @pytest.mark.parametrize("future", ["ignore", "hold", "fail"])
 def test_a_time_within_the_skew_is_no_future(future: Any) -> None:
     rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS])
-    assert records(RecordTimestamp(), future=future).times(rows, NOW_MS).to_pylist() == [NOW_MS, TOMORROW_MS]
+    assert records(RecordTimestamp(), future=future).times(rows, HORIZON).to_pylist() == [NOW_MS, TOMORROW_MS]
 
 
 def test_future_times_are_left_out_held_or_refused() -> None:
     rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS + 1])
-    assert records(RecordTimestamp(), future="ignore").times(rows, NOW_MS).to_pylist() == [NOW_MS, None]
-    assert records(RecordTimestamp(), future="hold").times(rows, NOW_MS).to_pylist() == [NOW_MS, TOMORROW_MS + 1]
+    assert records(RecordTimestamp(), future="ignore").times(rows, HORIZON).to_pylist() == [NOW_MS, None]
+    assert records(RecordTimestamp(), future="hold").times(rows, HORIZON).to_pylist() == [NOW_MS, TOMORROW_MS + 1]
     with pytest.raises(
         CorruptDataError, match=r"^orders-3: the record at offset 41 has an event time of .*maxFutureSk"
     ):
-        records(RecordTimestamp(), future="fail").times(rows, NOW_MS)
+        records(RecordTimestamp(), future="fail").times(rows, HORIZON)
 
 
 @pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])
 def test_what_is_wrong_with_a_row_is_reported_also_where_its_timestamp_stands_in(policy: Any) -> None:
     values = [GOOD, SECRET, b'{"at": %d}' % (TOMORROW_MS + 1)]
     judge = records(bad=policy).judge
-    assert judge(batch(values), NOW_MS)[1].to_pylist() == [None, "bad", "future"]
-    held = records(bad=policy, future="hold").judge(batch(values), NOW_MS)
+    assert judge(batch(values), HORIZON)[1].to_pylist() == [None, "bad", "future"]
+    held = records(bad=policy, future="hold").judge(batch(values), HORIZON)
     assert held[1].to_pylist() == [None, "bad", None]
-    assert judge(batch([GOOD]), NOW_MS)[1].to_pylist() == [None]
+    assert judge(batch([GOOD]), HORIZON)[1].to_pylist() == [None]
 
 
 def test_records_that_are_set_aside_have_reasons_that_show_no_content_and_no_option() -> None:
     values = [SECRET, GOOD, NEGATIVE, b'{"at": %d}' % (TOMORROW_MS + 1)]
-    judged = records(bad="record-timestamp", sets_aside=True).judge(batch(values, timestamps_ms=[-1, 5, 5, 5]), NOW_MS)
+    judged = records(bad="record-timestamp", sets_aside=True).judge(batch(values, timestamps_ms=[-1, 5, 5, 5]), HORIZON)
     assert judged.times.to_pylist() == [None, NOW_MS, 5, None]
     assert judged.set_aside == {
         0: "has no usable event time from eventTime=json:/at: it is missing or unparsable, and its own timestamp is "
@@ -224,7 +225,7 @@ def test_what_the_clock_refuses_is_not_set_aside() -> None:
 def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:
     undetected = records(JsonTimestamp("/at"), bad="ignore")
     assert undetected.detect(batch([SECRET])) is None
-    assert undetected.times(batch([SECRET, GOOD]), NOW_MS).to_pylist() == [None, None]
-    assert undetected.with_unit(undetected.detect(batch([GOOD]))).times(batch([GOOD]), NOW_MS).to_pylist() == [
+    assert undetected.times(batch([SECRET, GOOD]), HORIZON).to_pylist() == [None, None]
+    assert undetected.with_unit(undetected.detect(batch([GOOD]))).times(batch([GOOD]), HORIZON).to_pylist() == [
         1700000000000
     ]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.kafka.lab import HEADER, Lab, Record, encode, limit_reading, rows
 from tests.support.waiting import await_that
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError
 from tidegate.readers.contract import ReadTask
@@ -26,7 +27,7 @@ from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.pool import ClientPool, idle_clients
-from tidegate.readers.kafka.reader import KafkaDetails, KafkaSplitReader
+from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers.history import write_history
 
 if TYPE_CHECKING:
@@ -218,8 +219,8 @@ def test_what_is_in_the_future_is_reported_by_the_time_that_comes_with_the_task(
     lab.append(topic, encode([Record(1_000), Record(100_000_000)]))
     event_times = RecordTimes(policy=EventTimePolicy(max_future_skew_ms=0))
     reader = KafkaSplitReader(lab.config(), event_times=event_times, include_event_time=True)
-    for now_ms, usable in {100_000_000: [True, True], 99_999_999: [True, False]}.items():
-        (batch,) = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 2),), (KafkaDetails(now_ms),)))
+    for horizon_ms, usable in {100_000_001: [True, True], 100_000_000: [True, False]}.items():
+        (batch,) = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 2),), horizon=Horizon(horizon_ms)))
         assert batch.column("event_time").is_valid().to_pylist() == usable
 
 

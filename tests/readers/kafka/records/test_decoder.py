@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
+from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.config import TopicPartition
@@ -111,7 +112,7 @@ def check_damaged(body: bytes) -> None:
 
 
 def by_loop(batch: RecordBatch, position: int) -> tuple[int, int] | None:
-    return find_record(batch, batch.records(), position, -(2**62), 2**62)
+    return find_record(batch, batch.records(), position, -(2**62), Horizon())
 
 
 def outcome(function: Callable[[RecordBatch, int], tuple[int, int] | None], batch: RecordBatch, position: int) -> Any:
@@ -171,11 +172,18 @@ def test_the_first_record_is_what_the_loop_finds(
     written: list[Record], position: int, limit_ms: int, stamped: bool
 ) -> None:
     batch = replace(split(encode(written)), append_time_ms=7 if stamped else None)
-    for lowest_ms, highest_ms in ((limit_ms, 2**62), (-(2**62), limit_ms)):
-        first = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
-        timed = [(at, 7 if stamped else record.timestamp) for at, record in enumerate(written)]
-        rest = [(at, at_ms) for at, at_ms in timed[position:] if lowest_ms <= at_ms <= highest_ms]
-        assert first == (rest[0] if rest else None)
+    timed = [(at, 7 if stamped else record.timestamp) for at, record in enumerate(written)][position:]
+    for lowest_ms, horizon_ms in ((limit_ms, NEVER_MS), (-(2**62), limit_ms)):
+        rest = [(at, at_ms) for at, at_ms in timed if lowest_ms <= at_ms < horizon_ms]
+        left_out = [at_ms for at, at_ms in timed if at_ms >= horizon_ms and (not rest or at < rest[0][0])]
+        for find in (first_record, find_record):
+            horizon = Horizon(horizon_ms)
+            if find is first_record:
+                first = first_record(batch, position, lowest_ms=lowest_ms, horizon=horizon)
+            else:
+                first = find_record(batch, batch.records(), position, lowest_ms, horizon)
+            assert first == (rest[0] if rest else None)
+            assert horizon.next_ms == min(left_out, default=NEVER_MS)
 
 
 def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much() -> None:

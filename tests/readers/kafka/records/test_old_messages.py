@@ -197,7 +197,7 @@ def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
         read_rows = lab.read(topic, 0, end + 2)
         assert read_rows[:-2] == expected
         assert [message["value"] for message in read_rows[-2:]] == [b"new"] * 2
-        planned = KafkaDetails(now_ms=0, leader_epoch=0)
+        planned = KafkaDetails(leader_epoch=0)
         for start in (0, 4, 11, end - 1):
             assert lab.read(topic, start, end, details=planned) == [
                 message for message in expected if message["offset"] >= start

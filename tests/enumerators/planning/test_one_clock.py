@@ -1,0 +1,124 @@
+"""One clock for a batch: its plan, its readers, and whoever reads it again, agree on what is in the future."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.alignment.spark_watermark import LAGS, SparkWatermark
+from tests.support.logs import WALL, Clock, Logs, coordinator
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.splits import Head
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.readers.event_time.policy import EventTimePolicy
+
+NOW_MS = int(WALL * 1000)
+SECOND_MS = 1_000
+IGNORE = EventTimePolicy(max_future_skew_ms=0)
+ALIGNED = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(seconds=30))
+
+
+class Judged(Logs):
+    """Leaves out rows in the future, as connectors do: by the policy.  Has no index."""
+
+    lookup = None
+    looked_at = 0
+
+    def peek(self, positions, horizon):
+        return {s: next(self._heads(s, position, horizon), None) for s, position in positions.items()}
+
+    def latest(self, ends, horizon):
+        return {}
+
+    def _heads(self, split, position, horizon):
+        for at, time_ms in enumerate(self.times[split][position:], position):
+            self.looked_at += 1
+            if IGNORE.time_of_row(time_ms, None, horizon, split) is not None:
+                yield Head(at, time_ms)
+
+
+class Sink:
+    """Reads batches as executors do, and judges them as Spark's watermark does."""
+
+    def __init__(self, logs, delay_ms):
+        self.logs, self.delay_ms, self.spark = logs, delay_ms, SparkWatermark()
+
+    def read(self, run, start, end):
+        batch = {}
+        for task in run.tasks(start, end):
+            for r in task.ranges:
+                for time_ms in self.logs.times[r.split_id][r.start : r.end]:
+                    if IGNORE.time_of_row(time_ms, None, task.horizon, r.split_id) is not None:
+                        batch.setdefault(r.split_id, []).append(time_ms)
+        for split, times in batch.items():
+            for lag in LAGS:
+                assert not self.spark.dropped(times, self.delay_ms, lag), f"Spark drops rows of {split}"
+        return batch
+
+
+@pytest.fixture
+def world():
+    """A split with a back-fill of two minutes, and one with rows that are 20 to 100 s ahead of the clock."""
+    ahead = [NOW_MS + 20 * SECOND_MS + 40 * number for number in range(2_000)]
+    logs = Judged(stray=ahead, even=range(NOW_MS - 120 * SECOND_MS, NOW_MS, 60))
+    return logs, Clock(), Sink(logs, delay_ms=1)
+
+
+def begin(logs, clock):
+    return coordinator(logs, clock, watermarks=ALIGNED, event_times=IGNORE)
+
+
+def test_a_batch_that_is_repeated_after_a_minute_has_the_same_rows_and_times(world):
+    logs, clock, sink = world
+    run = begin(logs, clock)
+    end = run.latest_offset(INITIAL_OFFSET, Budget(rows=4_000))
+    first = sink.read(run, INITIAL_OFFSET, end)
+    clock.sleep(50)
+    for again in (run, begin(logs, clock)):
+        assert sink.read(again, INITIAL_OFFSET, end) == first
+    assert max(map(max, first.values())) < NOW_MS
+
+
+def test_rows_of_a_remembered_stretch_count_once_their_time_has_come(world):
+    logs, clock, sink = world
+    run, start, delivered = begin(logs, clock), INITIAL_OFFSET, 0
+    while start.get("positions") != {"even": 2_000, "stray": 2_000}:
+        end = run.latest_offset(start, Budget(rows=200))
+        batch = sink.read(run, start, end)
+        sink.spark.deliver(batch)
+        delivered += sum(map(len, batch.values()))
+        start = end
+        clock.sleep(10)
+    assert 2_500 < delivered < 4_000, "a row counts if the clock has reached it before its batch"
+
+
+def test_a_stretch_whose_time_has_not_come_is_not_searched_again(world):
+    logs, clock, _ = world
+    logs.times["stray"] = [NOW_MS + 10**9] * 2_000
+    run, start = begin(logs, clock), INITIAL_OFFSET
+    start = run.latest_offset(start, Budget(rows=10))
+    once = logs.looked_at
+    for _ in range(20):
+        clock.sleep(1)
+        start = run.latest_offset(start, Budget(rows=10))
+    assert logs.looked_at - once < 2_000
+
+
+def test_a_plan_that_reads_nothing_keeps_its_offset_whatever_the_clock_says():
+    logs, clock = Judged(a=[NOW_MS, NOW_MS + 10 * SECOND_MS]), Clock()
+    run = begin(logs, clock)
+    start = INITIAL_OFFSET
+    while (end := run.latest_offset(start)) != start:
+        start = end
+    assert start["horizon"] == NOW_MS + 1
+    clock.sleep(30)
+    assert run.latest_offset(start) == start
+    clock.sleep(60)  # the split is idle, which is another offset without a range
+    idle = run.latest_offset(start)
+    assert (idle["idle"], idle["horizon"]) == (["a"], NOW_MS + 1)
+    assert run.latest_offset(idle) == idle
+
+
+def test_all_tasks_of_a_batch_query_have_one_clock():
+    tasks, _ = coordinator(Logs(a=[1], b=[2]), Clock(), event_times=IGNORE, min_tasks=2).everything()
+    assert [task.horizon.at_ms for task in tasks] == [NOW_MS + 1] * 2
