@@ -28,7 +28,11 @@ DELAY = "1 minute"
 
 def grouped(kafka, topic, group, **fields):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1)).with_watermark_alignment(
-        max_drift=DRIFT, group=group, members=fields.pop("members", None), priority=fields.pop("priority", 0)
+        max_drift=DRIFT,
+        group=group,
+        members=fields.pop("members", None),
+        priority=fields.pop("priority", 0),
+        lease=timedelta(seconds=10),  # on a busy machine Spark may kill a planner before it leaves
     )
     return kafka_source(kafka, topic, watermarks=strategy, starting_offsets="earliest", **fields)
 
