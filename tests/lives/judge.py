@@ -144,7 +144,7 @@ class Judge:
             limit_ms = self.limit(start, end, views, now_ms)
             self.judge_bound(start, end, views, limit_ms, now_ms, is_probed=bool(report["inexactSplits"]))
             self.judge_stall(end, views, self.limit(start, end, views, now_ms, least=True))
-            self.judge_watermark(start, end, views)
+            self.judge_watermark(start, end, views, enumerator)
         self.note(start, end, views, report)
         self.judge_group(start, end, views, now_ms)
         return [
@@ -310,16 +310,16 @@ class Judge:
             is_new = is_sure and split not in start.get("idle", [])
             assert not is_new or now_s - since_s >= self.present.options.idle_s - 0.002, f"{split} is idle too early"
 
-    def judge_watermark(self, start: dict, end: dict, views: dict[str, View]) -> None:
+    def judge_watermark(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
         before_ms, after_ms = start.get("watermark", NEVER), end.get("watermark", NEVER)
         assert after_ms >= before_ms, "the watermark went back"
         disorder_ms = self.present.options.disorder_ms
         if after_ms > before_ms:
             # A clock that goes back does not take back what was delivered.
-            known = [t for v in views.values() for t in v.between(v.begin, v.end)] + [
-                p.greatest_ms for p in self.promises.values()
-            ]
-            assert not known or after_ms < max(known), "the watermark passes every record"
+            now_ms, logs = enumerator.said_at_ms, self.subscribed.values()
+            known = [counted_ms(r, self.present.options, now_ms) or NEVER for log in logs for r in log.records]
+            greatest_ms = max([*known, *(promise.greatest_ms for promise in self.promises.values())])
+            assert after_ms < greatest_ms, "the watermark passes every record"
             for split, v in views.items():
                 position = end["positions"][split]
                 if split in end.get("idle", []) or split in self.late(start, end, views) or v.is_finished:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 WALL_MS = 100_000_000
 NEVER = -(10**18)
+MOST_SLEEPS = 20_000
 LEASE_S = 60.0  # of members of a group
 
 
@@ -179,7 +180,7 @@ class Clock:
     """Clocks that go on only with steps, or when someone sleeps."""
 
     def __init__(self) -> None:
-        self.now_s, self.adjusted_s = 0.0, 0.0
+        self.now_s, self.adjusted_s, self.sleeps = 0.0, 0.0, 0
 
     def monotonic(self) -> float:
         return self.now_s
@@ -193,6 +194,8 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
+        self.sleeps += 1
+        assert self.sleeps < MOST_SLEEPS, "a plan waits for ever"
 
 
 def counted_ms(record: Record, options: Options, now_ms: int) -> int | None:
