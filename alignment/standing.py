@@ -157,7 +157,7 @@ def find_standing(
         )
     states.update(dict.fromkeys(progress.positions.keys() - extents.keys(), SplitState.REMOVED))
     # Rule 4: the next record of a split counts, whichever run reads it.
-    at_targets = {s: starts[s] for s, extent in extents.items() if extent.more and states[s] is SplitState.CAUGHT_UP}
+    at_targets = {s: ends[s] for s, extent in extents.items() if extent.more and states[s] is SplitState.CAUGHT_UP}
     beyond = {s: head for s, head in index.heads(at_targets).items() if head is not None} if at_targets else {}
     standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))

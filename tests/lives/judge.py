@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from math import inf
 from typing import NamedTuple
 
@@ -143,8 +143,14 @@ class Judge:
         if all(v.begin == v.log.begin for v in views.values()):
             limit_ms = self.limit(start, end, views, now_ms)
             self.judge_bound(start, end, views, limit_ms, now_ms, is_probed=bool(report["inexactSplits"]))
-            self.judge_stall(end, views, self.limit(start, end, views, now_ms, least=True))
+            least_ms = self.limit(start, end, views, now_ms, least=True)
+            self.judge_stall(end, views, least_ms)
+            if not report["inexactSplits"]:
+                self.judge_exact(start, end, views, least_ms, report)
             self.judge_watermark(start, end, views, enumerator)
+        stop, there = self.present.options.stop, [at for s, at in end["positions"].items() if s in self.subscribed]
+        at_end = stop is not None and bool(there) and min(there) >= stop
+        assert end.get("ended", False) == at_end, "plus infinity is not what all are at their ends for"
         self.note(start, end, views, report)
         self.judge_group(start, end, views, now_ms)
         return [
@@ -296,6 +302,21 @@ class Judge:
         read = [s for s, v in views.items() if end["positions"][s] > v.position]
         assert read or not due, f"nothing holds {due}, and nothing is read"
 
+    def judge_exact(self, start: dict, end: dict, views: dict[str, View], limit_ms: int | None, report: dict) -> None:
+        """Judge a batch without probing: without a limit all before its bound comes, and late rows are counted."""
+        read = {s: v.between(v.position, end["positions"][s]) for s, v in views.items()}
+        if limit_ms is not None and self.present.options.rows is None and not self.others:
+            for split, v in views.items():
+                due = [*takewhile(lambda t: t < limit_ms, v.unread)]
+                assert read[split][: len(due)] == due, f"{split} has {due} before {limit_ms}, and gives {read[split]}"
+        assert self.late(start, end, {s: v for s, v in views.items() if read[s]}) <= {*report["lateSplits"]}, (
+            "late in silence"
+        )
+        is_plain = all(None not in [v.times[p] for p in range(v.position, v.last)] for v in views.values())
+        if is_plain and not any(disorder(v.unread) for v in views.values()):
+            late = sum(t <= start.get("watermark", NEVER) for times in read.values() for t in times)
+            assert report["lateRows"] == late, f"{late} rows are late, and {report['lateRows']} are said to be"
+
     def judge_idle(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
         now_s = self.present.clock.now_s
         for split in end.get("idle", []):
@@ -314,6 +335,7 @@ class Judge:
         before_ms, after_ms = start.get("watermark", NEVER), end.get("watermark", NEVER)
         assert after_ms >= before_ms, "the watermark went back"
         disorder_ms = self.present.options.disorder_ms
+        assert self.present.options.watermarks or after_ms == NEVER, "a watermark that nobody asked for"
         if after_ms > before_ms:
             # A clock that goes back does not take back what was delivered.
             now_ms, logs = enumerator.said_at_ms, self.subscribed.values()
@@ -429,6 +451,6 @@ class Judge:
             assert not missing, f"{split} was not delivered: {missing[:5]}"
         left = {(s, log.incarnation): log.begin for s, log in self.subscribed.items()}
         times = [row.at_ms for row in self.timed if row.position >= left.get(row[:2], row.position + 1)]
-        if times:
+        if times and self.present.options.watermarks:
             least_ms = max(times) - self.present.options.disorder_ms - 1
             assert last.get("watermark", NEVER) >= least_ms, f"a window waits for ever for {least_ms}"

@@ -62,6 +62,7 @@ def options_of(rng: Random) -> Options:
         members=2 if aligned and drift_ms is not None and rng.random() < 0.2 else 1,
         discovery_s=pick([0.0, 0.0, 30.0]),
         stop=pick([None] * 12 + [2, 8]),
+        watermarks=rng.random() < 0.9,
     )
 
 

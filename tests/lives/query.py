@@ -65,7 +65,8 @@ class Query:
             self.group = GroupFolder(
                 self.notes, options.drift_ms, lease_s=LEASE_S, renewed_by_thread=False, clocks=self.clocks
             )
-        self.run = coordinator_of(self.source, Driver(2, "lives"), self.group, clocks=self.clocks)
+        driver = Driver(1 + len(self.offsets) % 4, "lives")
+        self.run = coordinator_of(self.source, driver, self.group, clocks=self.clocks)
         self.judge.begin_run(bounded=self.bounded)
         if self.bounded:
             self.run.bound_run()
@@ -137,6 +138,7 @@ class Query:
     def read(self) -> None:
         start, end = self.parsed(len(self.offsets) - 2), self.parsed(len(self.offsets) - 1)
         tasks = self.run.tasks(start, end)
+        assert tasks == self.run.tasks(start, end), "the tasks of a batch change"
         reader = self.source.reader(end.get("enumerator"))
         self.got = [row for task in tasks for row in reader.rows(task)]
         self.judge.read(self.rows, self.got)

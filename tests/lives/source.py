@@ -61,7 +61,7 @@ def source_of(present: Present, member: int) -> LifeSource:
     options: Options = present.options
     source = LifeSource(
         watermarks=WatermarkStrategy(
-            out_of_orderness=options.disorder_ms * MS,
+            out_of_orderness=options.disorder_ms * MS if options.watermarks else None,
             idle_timeout=timedelta(seconds=options.idle_s),
             max_drift=None if options.drift_ms is None else options.drift_ms * MS,
             group="lives" if options.members > 1 else None,

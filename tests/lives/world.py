@@ -37,6 +37,7 @@ class Options(NamedTuple):
     loses: failOnDataLoss is false, and records are deleted before they are read.
     bounded: all runs are AvailableNow.
     stop: the configured end of each split.
+    watermarks: the source has a watermark.
     members: queries in the alignment group; 1: there is none.
     """
 
@@ -54,6 +55,7 @@ class Options(NamedTuple):
     members: int = 1
     discovery_s: float = 0.0
     stop: int | None = None
+    watermarks: bool = True
 
     def __str__(self) -> str:
         default = Options()

@@ -156,7 +156,7 @@ def test_the_first_plan_of_a_run_reads_no_further_than_any_other(restarted):
 
 
 class TestGaps:
-    """Bugs that the machine in ``test_whole`` found: splits that were late but not named, and a missed end."""
+    """Bugs that random lives of queries found: splits that were late but not named, and a missed end."""
 
     def late_splits(self, run, offset):
         run.latest_offset(offset)
