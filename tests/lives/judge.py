@@ -7,50 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from math import inf
-from typing import NamedTuple
 
 from tests.lives.source import Enumerator, Row
+from tests.lives.view import View, disorder
 from tests.lives.world import LEASE_S, NEVER, Log, Present, counted_ms
-
-
-class View(NamedTuple):
-    """A split as a plan could see it.
-
-    position, last: what may be read, the end exclusive.
-    times: the event times by which its positions count, from the first that is left.
-    """
-
-    log: Log
-    begin: int
-    position: int
-    last: int
-    settled: bool
-    end: int
-    times: dict[int, int | None]
-    is_finished: bool = False
-
-    @property
-    def unread(self) -> list[int]:
-        return self.between(self.position, self.last)
-
-    @property
-    def next_ms(self) -> int | None:
-        """The event time of the next record, even if this run leaves it to the next one."""
-        return next(iter(self.between(self.position, self.end)), None)
-
-    @property
-    def known(self) -> list[int]:
-        return self.between(self.begin, self.last)
-
-    def between(self, start: int, end: int) -> list[int]:
-        return [at_ms for p in range(start, end) if (at_ms := self.times.get(p)) is not None]
-
-
-def disorder(times: list[int]) -> int:
-    """Return how far any time is behind the greatest one before it."""
-    return max((most - t for most, t in zip(accumulate(times, max), times, strict=True)), default=0)
 
 
 @dataclass
@@ -166,7 +128,8 @@ class Judge:
         views = self.views(start, start, enumerator)
         self.judge_stall(start, views, self.limit(start, start, views, enumerator.said_at_ms, least=True))
         self.note(start, start, views, report)
-        self.told_ms = None if self.is_bounded else self.low(start, start, views, enumerator.said_at_ms)
+        if self.others:
+            self.told_ms = None if self.is_bounded else self.low(start, start, views, enumerator.said_at_ms)
 
     def judge_group(self, start: dict, end: dict, views: dict[str, View], now_ms: int) -> None:
         """Judge that no row is past the bound of the others, and note what they will know of this query."""
