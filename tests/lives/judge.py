@@ -43,6 +43,7 @@ class Judge:
     targets: dict[str, int] | None = None
     is_bounded: bool = False
     probed: bool = False
+    worst_ms: int = 0
     spark_ms: int = NEVER
     promises: dict[tuple[str, int], Promise] = field(default_factory=dict)
     committed: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -290,7 +291,7 @@ class Judge:
             assert v.position >= v.end, f"{split} is idle with unread records"
             since_s = max(enumerator.said_grown[split], self.read_at_s.get(split, 0.0))
             # The timers of bounded runs go on by the wall clock, the only one that two runs share.
-            is_sure = not (self.is_bounded and self.present.clock.adjusted_s)
+            is_sure = not self.present.clock.adjusted_s
             is_new = is_sure and split not in start.get("idle", [])
             assert not is_new or now_s - since_s >= self.present.options.idle_s - 0.002, f"{split} is idle too early"
 
@@ -324,6 +325,8 @@ class Judge:
         """Note what is promised to the rows of a batch, and which splits keep the promises after it."""
         options = self.present.options
         self.probed |= bool(report["inexactSplits"])
+        # Records that were in the future may be in more disorder than the options say, once their time has come.
+        self.worst_ms = max([self.worst_ms, *(disorder(v.between(0, v.end)) for v in views.values())])
         late, self.promised = self.late(start, end, views), {}
         away = self.away(start, end, views)
         for split, log in self.present.logs.items():
@@ -381,13 +384,8 @@ class Judge:
 
     def delay_ms(self) -> int:
         """Return the delay of a back-fill."""
-        options, now_ms = self.present.options, self.present.clock.wall_ms
-        if not self.probed:
-            return options.disorder_ms + 1
-        # Records that were in the future may be in more disorder than the options say, once their time has come.
-        logs = self.subscribed.values()
-        times = ([t for r in log.records if (t := counted_ms(r, options, now_ms)) is not None] for log in logs)
-        return 2 * max([options.disorder_ms, *map(disorder, times)]) + 1
+        disorder_ms = self.present.options.disorder_ms
+        return 1 + (2 * max(disorder_ms, self.worst_ms) if self.probed else disorder_ms)
 
     def is_overtaken(self, row: Row) -> bool:
         """Return whether records before a row were in the future, and are no longer: the row is late by its split."""
