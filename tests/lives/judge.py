@@ -292,7 +292,7 @@ class Judge:
             since_s = max(enumerator.said_grown[split], self.read_at_s.get(split, 0.0))
             # The timers of bounded runs go on by the wall clock, the only one that two runs share.
             is_sure = not self.present.clock.adjusted_s
-            is_new = is_sure and split not in start.get("idle", [])
+            is_new = is_sure and split not in {*start.get("idle", []), *end.get("starts", {})}
             assert not is_new or now_s - since_s >= self.present.options.idle_s - 0.002, f"{split} is idle too early"
 
     def judge_watermark(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
