@@ -1,7 +1,6 @@
 """Every example runs as it stands, and gives what it promises."""
 
 import os
-import re
 import runpy
 import subprocess
 import sys
@@ -10,14 +9,13 @@ from pathlib import Path
 import pytest
 from pyarrow import dataset
 
-from tests.support.pages import blocks
+from tests.support.command import errors_in
 from tests.support.streams import HOUR, NOON, even_times, new_topic
 from tests.support.waiting import PATIENCE_S
 from tidegate.servers.server import free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600
-LIKE_AN_ERROR = re.compile(r"\bERROR\b|Error\b|Exception\b|Traceback|^\s+at |Py4J|Completed execution", re.MULTILINE)
 LONGER = {
     "delta.py",  # its settings
     "produce_orders.py",  # the first program that a reader runs, so it says what is wrong
@@ -102,33 +100,8 @@ def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
         timeout=PATIENCE_S,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert not LIKE_AN_ERROR.search(ended.stderr)  # though no example stops its session
+    assert not errors_in(ended.stderr)  # though no example stops its session
     assert cells(ended.stdout) == [[3, 180], [120]]  # Spark's watermark trails the last row by 61 minutes
-
-
-FIRST_CONTACT = """
-import runpy, sys
-windows, readme, servers, topic = sys.argv[1:]
-sys.argv = [windows, servers, topic]
-runpy.run_path(windows)
-exec(readme)
-"""
-
-
-def test_a_first_session_prints_nothing_that_reads_like_an_error(kafka, topic):
-    """The ten lines of the README, after the example with windows, in a Spark of their own."""
-    readme = next(block for block in blocks("README.md") if ".awaitTermination()" in block.text)
-    own = readme.with_own({"localhost:9092": kafka.bootstrap_servers, '"orders"': f'"{topic}"'})
-    ended = subprocess.run(
-        [sys.executable, "-c", FIRST_CONTACT, EXAMPLES / "windows.py", own.text, kafka.bootstrap_servers, topic],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert "Batch: 0" in ended.stdout
-    assert not [line for line in ended.stderr.splitlines() if LIKE_AN_ERROR.search(line)]
 
 
 def test_typed_sources_are_printed_without_a_server(run):

@@ -1,6 +1,7 @@
 """The command line as a process of its own, with all that it starts in one group."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,12 @@ from pathlib import Path
 from tests.support.waiting import PATIENCE_S, await_that
 
 TIDEGATE = [sys.executable, "-m", "tidegate"]
+_LIKE_AN_ERROR = re.compile(r"\bERROR\b|Error\b|Exception\b|Traceback|^\s+at |Py4J|Completed execution")
+
+
+def errors_in(shown):
+    """Return the lines that a reader would take for errors."""
+    return [line for line in shown.splitlines() if _LIKE_AN_ERROR.search(line)]
 
 
 def started(*arguments, **options):
