@@ -53,6 +53,7 @@ class Judge:
     promised: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     timed: list[Row] = field(default_factory=list)
     began: bool = False
+    said_away: set[str] = field(default_factory=set)
     told_ms: int | None = None
     leaves_ms: int | None = None
     renewed_at_s: float = -inf
@@ -72,7 +73,7 @@ class Judge:
     def views(self, start: dict, end: dict, enumerator: Enumerator) -> dict[str, View]:
         if self.is_bounded and self.targets is None:
             self.targets = {s: extent.end for s, extent in enumerator.first_said.items()}
-        views, now_ms = {}, enumerator.said_at_ms
+        views, now_ms, self.said_away = {}, enumerator.said_at_ms, {*enumerator.said_away}
         for split, extent in enumerator.said.items():
             stood = end.get("starts", {}).get(split, start.get("positions", {}).get(split))
             log = self.present.logs[split]
@@ -233,7 +234,7 @@ class Judge:
 
     def away(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
         stop = inf if self.present.options.stop is None else self.present.options.stop
-        return {s for s, at in end["positions"].items() if s in self.subscribed and s not in views and at < stop}
+        return {s for s, at in end["positions"].items() if s in self.said_away and s not in views and at < stop}
 
     @property
     def subscribed(self) -> dict[str, Log]:
@@ -328,7 +329,11 @@ class Judge:
         # Records that were in the future may be in more disorder than the options say, once their time has come.
         self.worst_ms = max([self.worst_ms, *(disorder(v.between(0, v.end)) for v in views.values())])
         late, self.promised = self.late(start, end, views), {}
-        away = self.away(start, end, views)
+        away, after_ms = self.away(start, end, views), end.get("watermark", NEVER)
+        for split in late:
+            left = views[split].between(end["positions"][split], views[split].end)
+            is_late = bool(left) and left[0] <= after_ms
+            assert not is_late or split in end.get("late", []), f"{split} is late, and forgotten before it caught up"
         for split, log in self.present.logs.items():
             promise = self.promises.get((split, log.incarnation))
             if promise is None:

@@ -82,6 +82,7 @@ class Enumerator(SplitEnumerator):
     """Answers from the splits as they are now.
 
     said: its last extents.  first_said: those with which the run began.
+    said_away: the splits without a leader.
     said_at_ms, said_grown: the wall clock at the last extents, and when each split had grown last.
     """
 
@@ -92,6 +93,7 @@ class Enumerator(SplitEnumerator):
         self.first_said: dict[str, Extent] | None = None
         self.said_at_ms = 0
         self.said_grown: dict[str, float] = {}
+        self.said_away: dict[str, str] = {}
         self._may_be_away = False
 
     @property
@@ -123,14 +125,14 @@ class Enumerator(SplitEnumerator):
             self.first_said = self.said
         self.said_at_ms = self._present.clock.wall_ms
         self.said_grown = {s: self._logs[s].grown_at_s for s in self.said}
-        self._may_be_away = False
+        self._may_be_away, self.said_away = False, {}
         self._present.happen_meanwhile()
         return self.said
 
     def available_extents(self, splits):
         away = {s: "it has no leader" for s in splits if s in self._logs and self._logs[s].is_away}
         said = self.extents([s for s in splits if s not in away])
-        self._may_be_away = True
+        self._may_be_away, self.said_away = True, away
         return said, away
 
     def validate(self, positions):
