@@ -107,7 +107,7 @@ def test_a_wrapper_without_an_offset_counts_from_zero() -> None:
 LAST = [(offset, Message()) for offset in range(5)]
 
 
-WITHOUT_END = gzip.compress(struct.pack(">qiIbbqii", 0, -12, 0, 1, 0, 0, -1, -1))  # it ends where it begins
+WITHOUT_END = gzip.compress(struct.pack(">qiIbbqii", 0, -12, 0, 1, 0, 0, -1, -1), mtime=0)  # it ends where it begins
 TOO_LARGE = "the message at offset 5 has a timestamp too large for Spark; its producer may write nanoseconds where"
 
 
