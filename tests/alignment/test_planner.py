@@ -192,6 +192,18 @@ class TestBudget:
         world = World({"a": log(1, 1, 2), "b": log(1)}, Limits(budget=Budget(bytes=50), cost=cost))
         assert [sum(r.end - r.start for r in world.plan().ranges.values()) for _ in range(4)] == [1, 1, 1, 1]
 
+    def test_a_late_split_beside_many_gets_the_share_of_one(self) -> None:
+        world = World({s: log(*range(1000, 1101), readable=False) for s in "abc"}, Limits())
+        for count in (1, 100):
+            for split_log in world.logs.values():
+                split_log.append(count)
+            if count == 1:
+                world.plan()
+        world.discover("late", log(*range(900)))
+        world.limits = Limits(budget=Budget(rows=40))
+        world.plan()
+        assert 10 <= len(world.read("late")) <= 13
+
     def test_the_scarcest_unit_decides(self) -> None:
         def cost(ranges: Mapping[str, SplitRange]) -> Cost:
             return Cost(rows=sum(r.end - r.start for r in ranges.values()), files=len(ranges))

@@ -33,6 +33,17 @@ def test_the_low_is_that_of_the_slowest_head_before_anybody_else_is_asked() -> N
     assert (standing.low_ms, standing.held_by) == (5, "slow")
 
 
+@pytest.mark.parametrize(
+    ("overdue", "held", "low_ms", "told_ms"),
+    [("late", "", None, 61), ("late", "late", None, None), ("", "late", None, None), ("late", "", 80, 80)],
+)
+def test_without_a_low_the_group_learns_the_watermark_if_a_record_in_time_may_follow_late_ones(
+    overdue: str, held: str, low_ms: int | None, told_ms: int | None
+) -> None:
+    some = {"overdue": frozenset({overdue} - {""}), "held": frozenset({held} - {""})}
+    assert Standing(Progress({}, watermark_ms=60), *[{}] * 6, low_ms=low_ms, **some).group_low_ms == told_ms  # type: ignore[arg-type]
+
+
 def test_without_alignment_there_is_no_low() -> None:
     standing = Source({"a": log(0, 5)}).standing({"a": 0}, Limits(aligned=False))
     assert (standing.low_ms, standing.held_by) == (None, None)
@@ -74,3 +85,11 @@ def test_a_plan_leaves_its_standing_as_it_was_so_that_another_can_follow_when_th
     assert (free.held_by, free.group_bound_ms, free.next_low_ms) == ("a", 12, 12)
     again = Source(source.logs)
     assert plan(again.standing({"a": 0, "b": 0}), None, again.index, DRIFT_10).ranges == free.ranges
+
+
+def test_an_idle_split_that_cannot_be_reached_is_not_the_low_that_the_group_learns() -> None:
+    index = TimeIndex(KafkaLike({"a": log(0, 100, 500), "away": log(0)}))
+    before = Progress({"a": 1, "away": 1}, watermark_ms=5, idle=frozenset({"away"}))
+    extents = {"a": Extent(0, 3), "away": Extent(1, 1, available=False)}
+    standing = find_standing(before, extents, ("away",), index, DRIFT_10)
+    assert plan(standing, GroupBound(), index, DRIFT_10).next_low_ms == 500
