@@ -204,6 +204,15 @@ class TestHorizon:
         assert world.read("b") == [0]
         assert world.progress.watermark_ms == 1_199
 
+    def test_a_late_split_that_waits_for_the_clock_holds_no_watermark(self) -> None:
+        world = World({"a": log(150), "b": log(100)}, Limits())
+        world.plan()
+        world.quiet.add("b")
+        world.discover("late", log(60))
+        world.limits = Limits(horizon_ms=50)
+        world.plan()
+        assert (states(world)["late"], world.progress.watermark_ms) == (SplitState.PAUSED, 149)
+
     @settings(max_examples=30, phases=set(Phase) - {Phase.shrink})
     @given(
         st.sampled_from([KafkaLike, PeekOnly]),
