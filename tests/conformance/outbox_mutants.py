@@ -15,7 +15,7 @@ from harness import OutboxHarness
 
 _TEXT = Path(outbox.__file__).read_text(encoding="utf-8")
 _PEEK = """AND id >= ? ORDER BY id"
-        return {shard: next(self._heads(query, shard, position)"""
+        return {s: next(self._heads(query, s, position"""
 _LOOKUP = "SELECT min(id), at_ms FROM outbox WHERE shard = ? AND at_ms >= ? HAVING min(id) IS NOT NULL"
 _LOST = "(extent is None or extent.begin > wanted.start)"
 _BEGIN = "(SELECT min(id) FROM outbox o WHERE o.shard = s.shard)"

@@ -68,12 +68,16 @@ class MemoryReader(SplitReader):
 
 class MemoryEnumerator(ReaderPeek, SplitEnumerator):
     def __init__(self, path):
-        super().__init__(MemoryReader(path), self._head, self.extents)
+        super().__init__(MemoryReader(path), self._heads, self.extents)
         self.path = path
 
     @staticmethod
-    def _head(batch):
-        return Head(batch["position"][0].as_py(), batch["timestamp"][0].value // 1000) if batch.num_rows else None
+    def _heads(batch, horizon):
+        del horizon  # all its times count
+        for position, at in zip(
+            batch["position"].to_pylist(), batch["timestamp"].cast(pa.int64()).to_pylist(), strict=True
+        ):
+            yield Head(position, at // 1000)
 
     def discover(self):
         return load(self.path).keys()

@@ -105,6 +105,10 @@ class Run:
         return records, start
 
 
+def without_clock(offset):
+    return {name: value for name, value in offset.items() if name != "horizon"}
+
+
 @pytest.fixture
 def run(kafka):
     made = []
@@ -186,7 +190,7 @@ def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):
     topic = new_topic(kafka, 10)
     strict, lenient = (run(topic, discovery_interval_s=3600, fail_on_data_loss=strict) for strict in (True, False))
     _, last = strict.drain()
-    assert lenient.drain()[1] == last
+    assert without_clock(lenient.drain()[1]) == without_clock(last)
     create_anew(kafka, topic, 3)
     with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* recreated"):
         strict.latest_offset(last)
@@ -198,7 +202,7 @@ def test_a_range_of_a_topic_that_is_created_anew_before_it_is_read_gives_none_of
     topic = new_topic(kafka, 10)
     strict, lenient = run(topic), run(topic, fail_on_data_loss=False)
     end = strict.latest_offset(INITIAL_OFFSET)
-    assert lenient.latest_offset(INITIAL_OFFSET) == end
+    assert without_clock(lenient.latest_offset(INITIAL_OFFSET)) == without_clock(end)
     create_anew(kafka, topic, count)
     with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* recreated"):
         strict.read(INITIAL_OFFSET, end)

@@ -19,6 +19,7 @@ from tidegate.errors import DeadlineError
 from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.wire import connection as kafka_connection
 from tidegate.servers import KafkaServer
 
@@ -103,12 +104,12 @@ def test_a_peek_into_tiered_storage_waits_for_the_record(
     one, other = filled(lab), filled(lab)
     with KafkaClient(lab.config()) as client:
         tiers.silent_for = 4
-        assert client.peek({one: 2, other: 3}) == {one: (2, 7_002), other: (3, 7_003)}
+        assert peek(client, {one: 2, other: 3}) == {one: (2, 7_002), other: (3, 7_003)}
         tiers.silent_for = 1_000
         limit_reading(monkeypatch, SHORT_S)
         with pytest.raises(DeadlineError, match=r"within 0\.5 s: the broker sends nothing from 2 on"):
-            client.peek({one: 2})
-        assert client.peek({one: 5}) == {one: None}
+            peek(client, {one: 2})
+        assert peek(client, {one: 5}) == {one: None}
 
 
 def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
@@ -144,7 +145,7 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
             with KafkaClient(config) as client:
                 assert client.list_offsets({at: EARLIEST}) == {at: (0, -1)}
                 assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
-                assert client.peek({at: 0}) == {at: None}
+                assert peek(client, {at: 0}) == {at: None}
             assert lab.read(at.topic, 0, 3, config=config) == []
 
         # Before Kafka 3.4, only records after a hole can prove it.

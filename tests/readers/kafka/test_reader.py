@@ -26,6 +26,7 @@ from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.pool import ClientPool, idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers.history import write_history
@@ -119,7 +120,7 @@ def test_compaction_leaves_holes(lab: Lab) -> None:
     assert lab.read(topic, 0, 40) == left
     assert lab.read(topic, 0, first) == []
     with KafkaClient(lab.config()) as client:
-        assert client.peek({TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}
+        assert peek(client, {TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}
 
 
 def test_bytes_changed_on_disk_are_corrupt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +254,7 @@ def test_a_batch_that_becomes_too_large_is_named_to_who_reads_and_to_who_looks(l
     with pytest.raises(CorruptDataError, match=sentence):
         lab.read(topic, 0, 2, config=config)
     with KafkaClient(config) as client:
-        assert client.peek({at: 0}) == {at: (0, 1_000)}
+        assert peek(client, {at: 0}) == {at: (0, 1_000)}
         with pytest.raises(CorruptDataError, match=sentence):
-            client.peek({at: 1})
+            peek(client, {at: 1})
     assert len(lab.read(topic, 0, 2)) == 2

@@ -11,6 +11,7 @@ from tests.support.kafka.lab import Lab, Record, encode
 from tests.support.waiting import await_that
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.watch import WatchedEnd
 
 if TYPE_CHECKING:
@@ -78,17 +79,17 @@ def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable
     with KafkaClient(lab.config(isolation_level="read_committed")) as client:
         assert client.list_offsets({at: LATEST}) == {at: (2, -1)}
         assert client.list_offsets({at: LATEST}, isolation_level="read_uncommitted") == {at: (5, -1)}
-        assert client.peek({at: 1})[at] == (1, 1000)
-        assert client.peek({at: 2}) == {at: None}
+        assert peek(client, {at: 1})[at] == (1, 1000)
+        assert peek(client, {at: 2}) == {at: None}
         one.abort_transaction()
         # The broker confirms that it will write the marker, not that it has.
         await_that(lambda: client.list_offsets({at: LATEST}) == {at: (6, -1)})
-        assert client.peek({at: 2}) == {at: None}
+        assert peek(client, {at: 2}) == {at: None}
         lab.append(topic, encode([Record(7000, value=b"plain")]))
-        assert client.peek({at: 2}) == {at: (6, 7000)}
+        assert peek(client, {at: 2}) == {at: (6, 7000)}
     with KafkaClient(lab.config()) as client:
-        assert client.peek({at: 2, TopicPartition(topic, 0): 3}) == {at: (3, 5000)}
-        assert client.peek({at: 5}) == {at: (6, 7000)}
+        assert peek(client, {at: 2, TopicPartition(topic, 0): 3}) == {at: (3, 5000)}
+        assert peek(client, {at: 5}) == {at: (6, 7000)}
         assert client.list_offsets({at: EARLIEST}) == {at: (0, -1)}
 
 

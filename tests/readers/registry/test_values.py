@@ -12,6 +12,7 @@ from google.protobuf import message_factory
 from tests.support.kafka.rows import batch as kafka_rows
 from tests.support.registered import AT, avro, avro_value, header, protobuf_value, times
 from tidegate import KafkaSource
+from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.registry.columns import column_of_subject
@@ -135,7 +136,7 @@ class TestAvro:
             schema_registry_url=config.url,
             bad_records_path="bad",
         )
-        judged = source.event_times.with_unit("ms").judge(rows, AT)
+        judged = source.event_times.with_unit("ms").judge(rows, Horizon())
         assert (judged.times.to_pylist(), [*judged.set_aside]) == ([None, AT, None], [0, 2])
         assert marks_of("avro:/at", config)(rows).to_pylist() == [None, AT, None]
         warning = f"the schema registry at {config.url} has no schema 999998: values that name it cannot be decoded"
