@@ -175,9 +175,9 @@ def test_windows_are_those_of_the_pure_operator_and_their_state_does_not_grow(sp
     assert len(windows) > 200
     assert len(late) > 5
     assert written_windows(spark, survived.windows) == (windows, late)
-    # Windows come and go, and state does not grow: parts of buckets, and the witness.
+    # Windows come and go, and state does not grow: of each bucket a header, timers and a page, and the witness.
     state = json.loads((survived.windows / "state.json").read_text())
-    assert max(state) <= min(BUCKETS, len(survived.times)) + 1
+    assert max(state) <= 3 * min(BUCKETS, len(survived.times)) + 1
 
 
 def written_windows(spark, out):

@@ -43,7 +43,8 @@ def enumerate_(kafka):
 
 
 def latest(enumerator, ends):
-    return TimeIndex(enumerator).latest({split: Extent(0, end) for split, end in ends.items()})
+    horizon = EventTimePolicy().horizon(int(enumerator.wall_clock() * 1000))
+    return TimeIndex(enumerator, horizon.at_ms).latest({split: Extent(0, end) for split, end in ends.items()})
 
 
 def new_topic(kafka, *partitions):
