@@ -14,7 +14,7 @@ from tidegate.alignment.bound import Bound
 from tidegate.alignment.cuts import Cutter
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress, SplitPlan
-from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import Standing
 from tidegate.alignment.states import SplitState, holders
 from tidegate.alignment.watermark import advanced, combine, split_watermark
@@ -74,7 +74,7 @@ def find_outcome(
         bound_ms=cut_bound_ms if reads_records else before.bound_ms,
         watermark_ms=watermark_ms,
         idle=frozenset(s for s, state in states.items() if state is SplitState.IDLE),
-        late=_late(standing, states, reached, watermark_ms),
+        late=_late(standing, states, splits, reached, watermark_ms),
         removed=frozenset(before.positions.keys() - positions.keys()),
         ended=_are_at_stops(positions, limits),
     )
@@ -149,6 +149,7 @@ def _before_held(watermark_ms: int | None, held_ms: Collection[int], disorder_ms
 def _late(
     standing: Standing,
     states: Mapping[SplitId, SplitState],
+    splits: Mapping[SplitId, SplitPlan],
     reached: Mapping[SplitId, int],
     watermark_ms: int | None,
 ) -> frozenset[SplitId]:
@@ -157,9 +158,14 @@ def _late(
     woken = {s for s in before.idle if states.get(s) is not SplitState.IDLE}
     suspects = before.late | standing.late | woken
     late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
-    # Rule 7: the progress of an unavailable split is unknown.
-    away = {s for s in before.late if s in standing.extents and not standing.extents[s].available}
-    return frozenset(late | away)
+    # Rules 4 and 7: the next record is unknown of a split that reaches its target now, or is unavailable.
+    known = (before.late | standing.late) & standing.extents.keys()
+    unknown = {s for s in known if splits[s].next_ms is None and _hides_next(standing.extents[s])}
+    return frozenset(late | unknown)
+
+
+def _hides_next(extent: Extent) -> bool:
+    return extent.more or not extent.available
 
 
 def _are_at_stops(positions: Positions, limits: Limits) -> bool:

@@ -120,7 +120,12 @@ class Splits:
         }
         extents = {s: self._up_to_target(s, extent, positions[s]) for s, extent in available.items()}
         # A split at the target of a bounded run is not idle if its extent has more to read.
-        idle = self._timers.observe(positions, available, before.idle, quiet_since_ms)
+        idle = self._timers.observe(
+            positions,
+            available,
+            before.idle - starts.keys(),
+            {s: since_ms for s, since_ms in quiet_since_ms.items() if s not in starts},
+        )
         standing = self.quiet_since_ms(positions, idle) if bounded else {}
         return FoundSplits(
             progress=replace(before, positions=positions),
@@ -224,6 +229,7 @@ class Splits:
                 f"a new checkpoint, or set failOnDataLoss to false to continue from position {diverged[split].position}"
             )
         self._reporter.diverged(diverged)
+        self._timers.forget(diverged)
         # A plan may fail after this, and the enumerator returns it only once.
         self._diverged.update({s: divergence.position for s, divergence in diverged.items()})
         self._diverged = {s: at for s, at in self._diverged.items() if s in positions}
@@ -258,8 +264,8 @@ class _IdleTimers:
     ) -> set[SplitId]:
         """Return the splits that are idle now.
 
-        idle_before, quiet_since_ms: in the last offset.  At a restart, a split to which nothing came is still idle, or
-            its timer goes on.
+        idle_before, quiet_since_ms: in the last offset, without splits that start anew.  At a restart, a split to which
+            nothing came is still idle, or its timer goes on.
         """
         now_s, known_s = self._clocks.monotonic(), self._since_s
         if known_s is None:
@@ -274,6 +280,10 @@ class _IdleTimers:
         waiting = (since_s for split, since_s in self._since_s.items() if split not in idle)
         self.due_s = min(waiting, default=float("inf")) + self._timeout_s
         return idle
+
+    def forget(self, splits: Collection[SplitId]) -> None:
+        """Let the timers of splits begin anew."""
+        self._since_s = self._since_s and {s: since_s for s, since_s in self._since_s.items() if s not in splits}
 
     def left_s(self, split: SplitId) -> float:
         """Return the time until a split becomes idle; infinite: it has records to read."""

@@ -148,6 +148,9 @@ class Judge:
         after = {key: value for key, value in end.items() if key != "starts"}
         left = {s: v._replace(position=end["positions"][s]) for s, v in views.items()}
         self.leaves_ms = self.low(after, after, left, now_ms)
+        if self.present.options.rows is not None and None not in (self.told_ms, self.leaves_ms):
+            # A split that is cut by its rows keeps its old head until the next plan, which finds a straggler behind it.
+            self.leaves_ms = max(self.leaves_ms, self.told_ms)
 
     def hears(self, other: Judge, start: dict) -> bool:
         """Return whether this query must take another one into account."""
@@ -293,7 +296,7 @@ class Judge:
             since_s = max(enumerator.said_grown[split], self.read_at_s.get(split, 0.0))
             # The timers of bounded runs go on by the wall clock, the only one that two runs share.
             is_sure = not self.present.clock.adjusted_s
-            is_new = is_sure and split not in {*start.get("idle", []), *end.get("starts", {})}
+            is_new = is_sure and (split not in start.get("idle", []) or split in end.get("starts", {}))
             assert not is_new or now_s - since_s >= self.present.options.idle_s - 0.002, f"{split} is idle too early"
 
     def judge_watermark(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
@@ -341,7 +344,9 @@ class Judge:
             v = views.get(split)
             if v is None or split in late or split in end.get("idle", []) or not options.aligned:
                 promise.backlog = False
-                promise.holding &= split in away and options.drift_ms is not None
+                # Before anything is read there is no bound at which an unavailable split could hold.
+                is_holding = split in away and options.drift_ms is not None
+                promise.holding &= is_holding and max(start.get("watermark", NEVER), start.get("bound", NEVER)) > NEVER
                 continue
             keeps = options.drift_ms is not None and bool(v.known)
             promise.backlog &= bool(v.unread)

@@ -233,8 +233,7 @@ class Present:
                 log.grown_at_s = clock.now_s
             case Recreate(split, records) if split in self.logs:
                 self.incarnations += 1
-                grown_at_s = clock.now_s if records else self.logs[split].grown_at_s
-                self.logs[split] = Log(self.incarnations, [*records], grown_at_s=grown_at_s)
+                self.logs[split] = Log(self.incarnations, [*records], grown_at_s=clock.now_s)
             case Trim(split, count) if split in self.logs:
                 log = self.logs[split]
                 log.begin = min(log.begin + count, log.end)

@@ -161,3 +161,16 @@ class TestRetention:
         run = coordinator(logs, fail_on_data_loss=False)
         run.bound_run()
         assert ("b", 2) in drain(run, last)[0]
+
+
+def test_a_late_split_that_reaches_its_target_is_still_late_by_the_record_behind_it():
+    logs = Logs(a=[100])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    logs.times["b"] = [1, 2, 200]
+    run = coordinator(logs)
+    run.bound_run()
+    first = run.latest_offset(last, Budget(rows=1))
+    assert (first["positions"]["b"], first["late"]) == (1, ["b"])
+    logs.times["b"] += [3]
+    end = run.latest_offset(first, Budget(rows=9))
+    assert (end["positions"]["b"], end.get("late")) == (3, ["b"])

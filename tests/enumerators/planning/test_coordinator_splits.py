@@ -296,6 +296,22 @@ class TestDivergence:
         logs.times, logs.diverged = {"a": [0, 1, 2, 3], "b": [0]}, {"a": 1}
         assert run.latest_offset(first)["positions"]["a"] == 4
 
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_its_idle_timer_begins_anew(self, restarts):
+        logs, clock = Replaced(a=[1], b=[1]), Clock()
+        run = coordinator(logs, clock, fail_on_data_loss=False, watermarks=IDLE_AFTER_5_S)
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(6)
+        last = run.latest_offset(last)
+        assert last["idle"] == ["a", "b"]
+        logs.times, logs.diverged = {"a": [], "b": [1]}, {"a": 0}
+        if restarts:
+            run = coordinator(logs, clock, fail_on_data_loss=False, watermarks=IDLE_AFTER_5_S)
+        last = run.latest_offset(last)
+        assert last["idle"] == ["b"]
+        clock.sleep(6)
+        assert run.latest_offset(last)["idle"] == ["a", "b"]
+
     def test_a_plan_that_fails_afterwards_loses_nothing(self):
         logs = Replaced(a=[1, 2, 3])
         run = coordinator(logs, fail_on_data_loss=False)
