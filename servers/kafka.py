@@ -28,6 +28,7 @@ JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
 LATEST = -1  # as an offset, in Kafka's protocol
 LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
 FOREVER = "-1"
+_LOOKS = 8  # at where a topic stands, so that each broker is asked with some certainty
 _ID_LENGTH = 22  # the length of Kafka's ids, in characters
 _META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"  # the files of a formatted storage
 ANY_DISTANCE_MS = str(2**63 - 1)
@@ -290,8 +291,10 @@ def _serves(admin: KafkaAdminClient, node: int) -> bool:
 
 def _stands_on(admin: KafkaAdminClient, topic: str, replicas: Sequence[int]) -> bool:
     """Return whether all partitions of a topic are on these nodes alone, and one of the nodes leads each."""
+    # The client asks any broker, and one of them may learn of it later than another.
     return all(
         partition["replica_nodes"] == list(replicas) and partition["leader_id"] in replicas
+        for _ in range(_LOOKS)
         for partition in admin.describe_topics([topic])[0]["partitions"]
     )
 
