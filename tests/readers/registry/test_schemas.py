@@ -136,7 +136,7 @@ def version_of(handler):
 
 def test_a_schema_and_all_that_it_refers_to_share_one_deadline():
     def answer(handler):
-        time.sleep(0.05)
+        time.sleep(0.05)  # the slowness itself, of each answer
         return 200, referring(version_of(handler) + 1) if version_of(handler) < 40 else {"schema": '"string"'}
 
     with stub(answer) as url, pytest.raises(DeadlineError, match="cannot ask the schema registry"):
