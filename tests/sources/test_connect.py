@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,7 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
     assert client.returncode == 0, client.stderr[-3000:]
     assert "Failed to remove the listener" not in client.stderr
     # PySpark's own client may release an answer in the background after it has closed the session.
+    assert {*re.findall(r"SparkConnect(\w+)Handler\.handle", client.stderr)} <= {"ReleaseExecute"}
     assert "SESSION_CLOSED" not in client.stderr or "SparkConnectReleaseExecuteHandler" in client.stderr
     report = json.loads(client.stdout)
     assert report["batch"] == 3500
