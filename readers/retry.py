@@ -38,7 +38,7 @@ class Deadline:
         *,
         pauses_s: tuple[float, float] = (FIRST_PAUSE_S, LONGEST_PAUSE_S),
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.operation = operation
         self._limit = seconds

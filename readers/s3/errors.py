@@ -38,6 +38,9 @@ _PASSING = {
     "Throttling",
     "ThrottlingException",
     "RequestLimitExceeded",
+    "RequestThrottled",
+    "KmsThrottled",
+    "KMS.ThrottlingException",
 }
 
 _LOGIN = "set accessKey and secretKey, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"

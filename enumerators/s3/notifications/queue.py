@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
-from tidegate.errors import OptionError, TransientError
-from tidegate.readers.retry import Deadline
+from tidegate.errors import OptionError
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.errors import s3_error
+from tidegate.readers.s3.request import ask_s3
 
 __all__ = ["LONGEST_HIDDEN_S", "Message", "NotificationQueue", "QueueState"]
 
@@ -29,7 +28,6 @@ _REGION = re.compile(
 )  # in the host of AWS, and of those that act as it
 _NO_QUEUE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "InvalidAddress"}
 _FULL = "OverLimit"
-_PASSING = {"RequestThrottled", "KmsThrottled", "KMS.ThrottlingException"}
 
 
 class Message(NamedTuple):
@@ -132,10 +130,9 @@ class NotificationQueue:
                 list(pool.map(lambda some: self._ask(request, operation, Entries=some), requests))
 
     def _ask(self, request: str, operation: str, **parameters: Any) -> Any:
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import ClientError
 
-        deadline = Deadline(f"{operation} {self._target}", self._config.patience_s, sleep=self._rest)
-        while True:
+        def ask() -> Any:
             try:
                 return getattr(self._config.queue_client(), request)(QueueUrl=self._url, **parameters)
             except ClientError as problem:
@@ -144,19 +141,10 @@ class NotificationQueue:
                     return {}
                 if code in _NO_QUEUE:
                     raise OptionError(f"queueUrl is {self._url!r}, and there is no such queue") from None
-                is_passing = code in _PASSING
-                error = (
-                    TransientError(f"it answered {code}") if is_passing else s3_error(problem, operation, self._target)
-                )
-            except (BotoCoreError, OSError) as problem:
-                error = s3_error(problem, operation, self._target)
-            if not isinstance(error, TransientError) or self._closed.is_set():
-                raise error
-            deadline.pause(error)
+                raise
+
+        return ask_s3(ask, operation, self._target, self._config.patience_s, self._closed)
 
     @property
     def _target(self) -> str:
         return f"the queue {self._url}" + ("" if self._config.region is None else f" in {self._config.region}")
-
-    def _rest(self, seconds: float) -> None:
-        self._closed.wait(seconds)

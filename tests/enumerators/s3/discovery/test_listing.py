@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import listing as object_listing
-from tidegate.enumerators.s3.discovery.listing import MOST_PAGES, MOST_THREADS, ListingRules, ObjectListing
+from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -290,15 +290,14 @@ def test_a_page_that_is_refused_ends_the_listing():
         list(pages)
 
 
-def test_a_bounded_number_of_pages_waits_and_closing_ends_the_threads():
+def test_the_next_page_of_a_folder_is_requested_ahead_and_no_more_of_them():
     endpoint = Simulated()
     pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
-    next(pages)
-    await_that(lambda: endpoint.asked > MOST_PAGES)
-    next(pages)
-    await_that(lambda: endpoint.asked > MOST_PAGES + 1)
-    assert endpoint.asked <= MOST_PAGES + 2 + MOST_THREADS
+    for taken in (1, 2, 3):
+        next(pages)
+        await_that(lambda taken=taken: endpoint.asked == taken + 1)
     pages.close()
+    assert endpoint.asked == 4
 
 
 def test_a_listing_that_nobody_begins_asks_for_nothing():
