@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidegate.sources.progress.source import utc_time
+from tidegate.enumerators.planning.source_progress import utc_time
 
 __all__ = ["clock_time", "count", "printable", "share", "span"]
 

@@ -21,10 +21,10 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder, applications
 from tidegate.enumerators.notes.progress import PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
+from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.enumerators.process_identity import runs
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
-from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["LiveSource", "live_sources", "live_table", "show_watch"]
 

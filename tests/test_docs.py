@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.sources.kafka.options_table import OF_SPARK, OURS, options_tables
 from tests.sources.options_table import placed
+from tests.sources.progress import fields_table
 from tests.sources.s3 import options_table as table_of_s3
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance.rules import all_rules
@@ -30,6 +31,7 @@ def test_the_tables_of_options_are_what_the_code_says():
     for subject, table in options_tables().items():
         assert placed(table, subject) in page, "scripts/options-table"
     assert placed(table_of_s3.options_table()) in (ROOT / "docs" / "options-s3.md").read_text(), "scripts/options-table"
+    assert placed(fields_table.fields_table(), fields_table.SUBJECT) in fields_table.PAGE.read_text()
     assert {*KafkaSource.valid_options()} >= OF_SPARK
     assert {f"kafka.{name}" for name in OURS} <= documented("options.md")
 

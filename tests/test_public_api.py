@@ -75,7 +75,7 @@ def test_every_error_is_a_tidegate_error():
     [
         ("import tidegate.cli", ["pyspark", "numba", "pandas", "kafka", "pydantic"]),
         ("from tidegate import register, KafkaSource", ["numba", "pandas", "boto3", "pyarrow.compute", "fastavro"]),
-        ("import tidegate.jobs.watch", ["pyspark", "numba", "pandas", "kafka", "pydantic"]),
+        ("import tidegate.jobs.watch", ["pyspark", "numba", "pandas", "kafka"]),
     ],
 )
 def test_nothing_is_imported_before_it_is_needed(statement, absent):

@@ -44,9 +44,9 @@ from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.enumerators.planning.pace import BatchPace
-from tidegate.enumerators.planning.published import Published
+from tidegate.enumerators.planning.reporter import ProgressReporter
 from tidegate.enumerators.planning.rest import Rest, Woken
-from tidegate.enumerators.planning.source_progress import ProgressReporter
+from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask, TimedRows
@@ -138,8 +138,8 @@ class SourceCoordinator:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
         self._membership = Membership(group, settings.watermarks.max_drift_ms, by_watermark=settings.drift_by_watermark)
         self._pace, self._clocks, self._feed = pace, clocks, feed
-        self._reporter = ProgressReporter(source)
-        self._published = Published(self._reporter, clocks)
+        self._log = RunLog(source)
+        self._reporter = ProgressReporter(self._log, clocks)
         self._bad_records: BadRecordTally | None = None
         if settings.counts_bad_records and feed is not None:
             self._bad_records = BadRecordTally(partial(feed.take_events, BAD_RECORDS))
@@ -207,7 +207,7 @@ class SourceCoordinator:
 
     def source_progress(self) -> Json | None:
         """Return the decisions of the last plan, for display; None before the first."""
-        return self._published.progress
+        return self._reporter.progress
 
     def close(self) -> None:
         """Close the enumerator; may be called twice."""
@@ -227,7 +227,7 @@ class SourceCoordinator:
                 index.recall(before.hollow.begins, before.progress.positions)
             splits = Splits(
                 enumerator,
-                self._reporter,
+                self._log,
                 self._clocks,
                 discovery_interval_s=settings.discovery_interval_s,
                 idle_timeout_s=settings.watermarks.idle_timeout.total_seconds(),
@@ -273,7 +273,7 @@ class SourceCoordinator:
         put_off = not first and self._is_put_off(planned, current, min_rows)
         # A batch that waits is planned many times, and reads nothing before the last one.
         reported = replace(planned, ranges={}, progress=current.progress, oldest_ms=None) if put_off else planned
-        self._publish(reported, current, opened, bad_records)
+        self._report(reported, current, opened, bad_records)
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
             if idle_in_s <= _LONGEST_WAIT_S:
@@ -281,7 +281,7 @@ class SourceCoordinator:
                 return None
             if self._is_bounded:
                 self._membership.finished()
-                self._reporter.ended(planned, current.readable)
+                self._log.ended(planned, current.readable)
             self._rest.begin(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
             return start
         self._rest.end()
@@ -315,12 +315,17 @@ class SourceCoordinator:
         opened.index.forget(current.diverged)
         return current
 
-    def _publish(self, planned: Plan, current: FoundSplits, opened: _Opened, bad_records: int) -> None:
-        said = self._said_of_watermark(opened)
-        if self._bad_records is not None:
-            said["badRecordsTotal"] = bad_records
-        held_by = self._membership.name_of(planned)
-        self._published.publish(planned, current, opened.enumerator, opened.index, held_by, said)
+    def _report(self, planned: Plan, current: FoundSplits, opened: _Opened, bad_records: int) -> None:
+        self._reporter.report(
+            planned,
+            current,
+            opened.enumerator,
+            opened.index,
+            self._membership.name_of(planned),
+            generated=None if opened.generated is None else opened.generated.progress(),
+            complete=self._completeness(opened.enumerator) if self._settings.by_completeness else None,
+            bad_records=None if self._bad_records is None else bad_records,
+        )
 
     def _offset_after(
         self, before: Offset, planned: Plan, starts: Positions, opened: _Opened, waits: int, bad_records: int
@@ -387,15 +392,6 @@ class SourceCoordinator:
         if not isinstance(enumerator, SupportsCompleteness):
             raise ContractError(f"the enumerator of {self._source!r} has no completeness()")
         return enumerator.completeness()
-
-    def _said_of_watermark(self, opened: _Opened) -> Json:
-        """Return for display where a watermark comes from that is not planned."""
-        if opened.generated is not None:
-            return {"generated": opened.generated.report()}
-        if self._settings.by_completeness:
-            complete = self._completeness(opened.enumerator)
-            return {"completeness": {"until": complete.until_ms, "next": complete.next_ms}}
-        return {}
 
     def _is_put_off(self, planned: Plan, current: FoundSplits, min_rows: int) -> bool:
         """Return whether a batch waits for more rows."""

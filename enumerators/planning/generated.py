@@ -18,6 +18,7 @@ from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.alignment.watermark import advanced
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.source_progress import GeneratedProgress, utc_time
 from tidegate.errors import DataLossError, ObjectGoneError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import SourceEvent
@@ -168,21 +169,21 @@ class GeneratedWatermarks:
         """Return the splits whose least watermark is the last combined watermark."""
         return self._active
 
-    def report(self) -> Json:
+    def progress(self) -> GeneratedProgress:
         """Return for display the watermarks of the first splits, and the split that holds back the source's."""
         holding = [(self._said[s].watermark_ms, s) for s in self._active & self._said.keys()]
         silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
         slowest = min(((at_ms, s) for at_ms, s in holding if at_ms is not None), default=(None, None))[1]
-        return {
-            "heldBy": silent[0] if silent else slowest,
-            "readHere": self._read_here,
-            "rows": self._rows.rows,
-            "lateRows": self._rows.late,
-            "bySplit": {
-                s: [self._said[s].watermark_ms, "active" if s in self._active else "idle"]
+        return GeneratedProgress(
+            held_by=silent[0] if silent else slowest,
+            read_here=self._read_here,
+            rows=self._rows.rows,
+            late_rows=self._rows.late,
+            by_split={
+                s: (utc_time(self._said[s].watermark_ms), "active" if s in self._active else "idle")
                 for s in sorted((self._active | self._idle) & self._said.keys())[:_DETAILED_SPLITS]
             },
-        }
+        )
 
     def snapshot(self, positions: Positions) -> Json:
         """Return the state that ``restore`` needs from the offset of a batch.

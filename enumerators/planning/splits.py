@@ -15,7 +15,7 @@ from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, Split
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
-from tidegate.enumerators.planning.source_progress import ProgressReporter
+from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.errors import DataLossError
 
 __all__ = ["FoundSplits", "Splits"]
@@ -63,14 +63,14 @@ class Splits:
     def __init__(
         self,
         enumerator: SplitEnumerator,
-        reporter: ProgressReporter,
+        log: RunLog,
         clocks: Clocks,
         *,
         discovery_interval_s: float,
         idle_timeout_s: float,
         fail_on_data_loss: bool,
     ) -> None:
-        self._enumerator, self._reporter, self._clock = enumerator, reporter, clocks.monotonic
+        self._enumerator, self._log, self._clock = enumerator, log, clocks.monotonic
         self._discovery_interval_s, self._fail_on_data_loss = discovery_interval_s, fail_on_data_loss
         self._timers = _IdleTimers(idle_timeout_s, clocks)
         self._splits: dict[SplitId, None] = {}  # an ordered set
@@ -184,7 +184,7 @@ class Splits:
             self._extents, self._away = self._enumerator.available_extents(self._splits)
         else:
             self._extents, self._away = self._enumerator.extents(self._splits), {}
-        self._reporter.unavailable(self._away)
+        self._log.unavailable(self._away)
         self.looked_at_s = now_s
 
     def _starts(self, new: Collection[SplitId], *, first: bool) -> dict[SplitId, int]:
@@ -192,9 +192,9 @@ class Splits:
             return {}
         starts = dict(self._enumerator.starts(new, first=first))
         if first:
-            self._reporter.begun(len(starts))
+            self._log.begun(len(starts))
         else:
-            self._reporter.new_splits([s for s in new if not self._extents[s].complete])
+            self._log.new_splits([s for s in new if not self._extents[s].complete])
         # A start may have been resolved a moment after the extents.
         self._extents = {
             s: extent if starts.get(s, extent.end) <= extent.end else replace(extent, end=starts[s])
@@ -228,7 +228,7 @@ class Splits:
                 f"split {split!r} was read up to position {positions[split]}, but {diverged[split].reason}; start with "
                 f"a new checkpoint, or set failOnDataLoss to false to continue from position {diverged[split].position}"
             )
-        self._reporter.diverged(diverged)
+        self._log.diverged(diverged)
         self._timers.forget(diverged)
         # A plan may fail after this, and the enumerator returns it only once.
         self._diverged.update({s: divergence.position for s, divergence in diverged.items()})

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.planning.source_progress import epoch_ms
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress.query import QueryProgress
-from tidegate.sources.progress.source import epoch_ms
 
 __all__ = ["BackfillStanding", "standing"]
 

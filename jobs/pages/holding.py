@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from math import inf
 
+from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.layout import figure, table_row
 from tidegate.jobs.pages.runs import SourceRun
-from tidegate.sources.progress.source import CompletenessProgress, GeneratedProgress
 
 __all__ = ["holding"]
 

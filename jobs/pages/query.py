@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.chart import chart
@@ -14,7 +15,6 @@ from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, s
 from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
-from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["COLUMNS", "KEPT", "query_page"]
 

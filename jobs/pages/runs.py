@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.sources.progress.query import QueryProgress
-from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["PlannedBatch", "SourceRun", "source_runs"]
 

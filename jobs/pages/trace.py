@@ -14,10 +14,10 @@ from datetime import datetime
 from statistics import median_low
 
 from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.planning.source_progress import SplitDetail, epoch_ms
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
 from tidegate.jobs.run_extent import Stretch
-from tidegate.sources.progress.source import SplitDetail, epoch_ms
 
 __all__ = ["Band", "Trace", "trace", "with_axis"]
 

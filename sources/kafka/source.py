@@ -19,7 +19,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestam
 from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
-from tidegate.enumerators.planning.source_progress import first_names
+from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader

@@ -1,1 +1,1 @@
-"""Progress of sources and queries, typed, and the listeners that get it from Spark."""
+"""Progress of queries, typed, and the listeners that get it from Spark."""

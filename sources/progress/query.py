@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
+from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError
 from tidegate.sources.progress.lifetime import add_listener
-from tidegate.sources.progress.source import SourceProgress, parse_utc, utc_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,6 +25,7 @@ if not Path(__file__).is_file():
 
 if TYPE_CHECKING:
     from tidegate.alignment.strategy import WatermarkStrategy
+    from tidegate.enumerators.planning.source_progress import SourceProgress
     from tidegate.errors import (
         BadRecordError,
         CheckpointError,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from tidegate.sources.columns.watermark import with_source_watermark
     from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.progress.query import on_progress, progress
-    from tidegate.sources.progress.source import SourceProgress
     from tidegate.sources.s3.source import S3Source
     from tidegate.sources.session.registration import register
     from tidegate.sources.session.settings import session_conf
@@ -91,7 +91,7 @@ _HOMES = {
     "KafkaSource": "tidegate.sources.kafka.source",
     "S3Source": "tidegate.sources.s3.source",
     "Source": "tidegate.sources.source",
-    "SourceProgress": "tidegate.sources.progress.source",
+    "SourceProgress": "tidegate.enumerators.planning.source_progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.sources.windows.builder",
     "from_avro": "tidegate.sources.columns.decoding",

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY, generate_latest
 import tidegate
 from tests.support.pages import ROOT, blocks
 from tests.support.progresses import NOON, report
-from tidegate.sources.progress.source import SourceProgress
+from tidegate.enumerators.planning.source_progress import SourceProgress
 
 PROMETHEUS, OPENTELEMETRY = (block for block in blocks("docs/metrics.md") if block.language == "python")
 COMMITTED = datetime.fromtimestamp(NOON / 1000, timezone.utc) + timedelta(hours=6)

@@ -88,7 +88,7 @@ def test_what_a_person_should_look_at_is_named():
         paused={f"orders-{n}": NOON - (n + 1) * HOUR for n in range(5)},
         lateRowsTotal=1_700,
         lateSplits=["orders-7"],
-        secondsToDeletion={"orders-8": 7_000, "orders-9": 340},
+        timeToDeletion={"orders-8": 7_000_000, "orders-9": 340_000},
     )
     text = shown(live_sources())
     for expected in (

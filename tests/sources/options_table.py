@@ -60,25 +60,25 @@ def in_options(text, names):
 
 def kind(annotation, option):
     """Return the type of an option and its unit, for people."""
-    parts = _parts(annotation)
+    inner = parts(annotation)
     unit = "bytes" if "Bytes" in option else "ms" if option.endswith("Ms") else ""
-    if timedelta in parts:
+    if timedelta in inner:
         return "duration", "given with it"
     if option.endswith("Timestamp"):
-        return ("JSON" if dict in map(get_origin, parts) else "number"), "ms since 1970"
-    if dict in map(get_origin, parts) or option == "assign":
+        return ("JSON" if dict in map(get_origin, inner) else "number"), "ms since 1970"
+    if dict in map(get_origin, inner) or option == "assign":
         return "JSON", ""
-    if bool in parts:
+    if bool in inner:
         return "boolean", ""
-    if any(get_origin(part) is Literal for part in parts):
+    if any(get_origin(part) is Literal for part in inner):
         return "one of a few", ""
-    return ("number", unit) if int in parts else ("text", "")
+    return ("number", unit) if int in inner else ("text", "")
 
 
-def _parts(annotation):
+def parts(annotation):
     """Return a type and all types within it; constraints and limits are no types."""
     inner = [part for part in get_args(annotation) if get_origin(annotation) is not Literal]
-    return [annotation, *(part for argument in inner for part in _parts(argument))]
+    return [annotation, *(part for argument in inner for part in parts(argument))]
 
 
 def shown(default):

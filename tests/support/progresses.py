@@ -11,7 +11,7 @@ HOUR = 60 * MINUTE
 
 
 def report(**fields):
-    """Return a report as enumerators/planning/source_progress.py writes it, of one split that has just begun."""
+    """Return the JSON of a SourceProgress, of one split that has just begun."""
     return {
         "watermark": NOON - MINUTE,
         "bound": NOON + HOUR,
@@ -33,7 +33,7 @@ def report(**fields):
         "lookups": 1,
         "peeks": 2,
         "inexactSplits": 0,
-        "secondsToDeletion": {},
+        "timeToDeletion": {},
         "bySplit": {"orders-0": ["reading", NOON + HOUR, 900]},
         "planner": "9f1c",
         "reads": "orders at kafka:9092",

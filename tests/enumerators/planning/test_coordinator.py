@@ -11,6 +11,7 @@ from tests.support.logs import DRIFT_10, WALL, Clock, Logs, all_records, coordin
 from tidegate.alignment.budget import Budget, Cost, split_rows
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import CheckpointError, ContractError
 from tidegate.readers.event_time.policy import EventTimePolicy
 
@@ -95,11 +96,18 @@ def test_the_broker_is_asked_anew_by_every_plan_but_ten_times_a_second_at_most_w
 
 
 def test_a_connectors_own_figures_are_in_the_report():
-    logs = Logs(a=[1])
+    logs = Logs(a=[1, 100])
     logs.metrics = lambda: {"approximateQueueSize": 7}
-    run = coordinator(logs)
+    logs.overshoot_ms = lambda ranges, bound_ms: bound_ms + len(ranges)
+    logs.positions_are_rows, logs.cost = False, lambda ranges: Cost(4, 400, 2) if ranges else Cost(0, 0, 0)
+    logs.own_progress = lambda positions, ends: {"low": "hidden", "a": [positions["a"], ends["a"]]}
+    run = coordinator(logs, watermarks=DRIFT_10)
     run.latest_offset(INITIAL_OFFSET)
-    assert run.source_progress()["metrics"] == {"approximateQueueSize": 7}
+    report = run.source_progress()
+    assert (report["metrics"], report["overshoot"], report["a"]) == ({"approximateQueueSize": 7}, 12, [1, 2])
+    said = SourceProgress.from_json(report)
+    assert (said.low, said.held_by, said.planned_rows) == (utc_time(1), "a", 4)
+    assert (said.num_files_outstanding, said.num_bytes_outstanding, said.rows_remaining) == (2, 400, 4)
 
 
 def test_a_snapshot_is_given_back_to_the_next_run():

@@ -28,7 +28,7 @@ def test_without_anything_complete_there_is_no_watermark():
     run = planner(MarkedLogs(a=[10, 20]))
     end = run.latest_offset(INITIAL_OFFSET)
     assert "watermark" not in end
-    assert run.source_progress()["completeness"] == {"until": None, "next": None}
+    assert run.source_progress()["completeness"] == {"until": None, "heldFrom": None}
 
 
 def test_what_is_complete_and_read_is_the_watermark_also_past_the_last_row():
@@ -37,7 +37,7 @@ def test_what_is_complete_and_read_is_the_watermark_also_past_the_last_row():
     end = run.latest_offset(INITIAL_OFFSET)
     logs.until_ms, logs.next_ms = 99, 100
     assert run.latest_offset(end)["watermark"] == 99
-    assert run.source_progress()["completeness"] == {"until": 99, "next": 100}
+    assert run.source_progress()["completeness"] == {"until": 99, "heldFrom": 100}
 
 
 def test_a_split_that_comes_late_holds_until_its_rows_that_are_in_time_are_read():

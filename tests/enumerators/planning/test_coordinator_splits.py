@@ -246,12 +246,12 @@ def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(ca
     logs, clock = Logs(a=range(1000), b=[0]), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10)
     _, last = drain(run, INITIAL_OFFSET)
-    assert (last["positions"]["a"], run.source_progress()["secondsToDeletion"]) == (10, {})
+    assert (last["positions"]["a"], run.source_progress()["timeToDeletion"]) == (10, {})
     clock.sleep(50)
     logs.begins = {"a": 5}
     run.latest_offset(last)
-    left = run.source_progress()["secondsToDeletion"]["a"]
-    assert 40 < left < 60
+    left = run.source_progress()["timeToDeletion"]["a"]
+    assert 40_000 < left < 60_000
     assert "memory will lose unread records of a in about 0 minutes to retention" in caplog.text
 
 

@@ -221,8 +221,8 @@ def test_rows_behind_the_source_s_watermark_are_counted_once_whoever_shows_them(
     generated.begin({"a": 0, "b": 0}, "ab")
     inbox.events = [splits.event(bounded, SplitRange("a", 0, 4), SplitWatermark(), promised_ms=19)] * 2
     generated.see({"a": 4, "b": 2}, "ab", 19)
-    said = generated.report()
-    assert (said["rows"], said["lateRows"], said["readHere"]) == (6, 3, 2)
+    said = generated.progress()
+    assert (said.rows, said.late_rows, said.read_here) == (6, 3, 2)
 
 
 def test_a_split_that_begins_twice_before_an_offset_holds_it_still_holds_the_watermark():
@@ -278,7 +278,7 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
     generated.begin({}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
     assert generated.snapshot({"a": 1}).keys() == {"by", "splits"}
-    assert generated.report()["bySplit"].keys() == {"a"}
+    assert generated.progress().by_split.keys() == {"a"}
 
 
 def test_rows_that_must_be_read_again_after_a_restart_are_not_freed():

@@ -3,13 +3,13 @@
 from tests.support.logs import Clock, Logs
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Extent
-from tidegate.enumerators.planning.source_progress import ProgressReporter
+from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.splits import Splits
 
 
 def splits_of(logs, clock=None, **settings):
     known = {"discovery_interval_s": 1, "idle_timeout_s": 5, "fail_on_data_loss": True, **settings}
-    return Splits(logs, ProgressReporter("memory"), (clock or Clock()).clocks, **known)
+    return Splits(logs, RunLog("memory"), (clock or Clock()).clocks, **known)
 
 
 def test_new_splits_come_with_their_starts_and_later_ones_are_added():

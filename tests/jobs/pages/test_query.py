@@ -251,7 +251,7 @@ def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sen
 
 def test_a_page_shows_the_first_splits_of_many_generators():
     by_split = {f"orders-{n:02}": [NOON + n, "active"] for n in range(50)}
-    said = {"heldBy": "orders-00", "readHere": 0, "bySplit": by_split}
+    said = {"heldBy": "orders-00", "readHere": 0, "rows": 0, "lateRows": 0, "bySplit": by_split}
     page = query_page([progress(0, source(report(generated=said)))], ALL)
     assert "<p>and 30 more</p>" in page
 
@@ -260,10 +260,10 @@ def test_a_page_shows_the_first_splits_of_many_generators():
     ("said", "sentence"),
     [
         (
-            {"until": None, "next": NOON},
+            {"until": None, "heldFrom": NOON},
             "No folder is complete yet; the folder of 2023-11-15 12:00:00 has objects, and",
         ),
-        ({"until": NOON - 1, "next": None}, "complete up to 2023-11-15 11:59:59; no folder with objects waits"),
+        ({"until": NOON - 1, "heldFrom": None}, "complete up to 2023-11-15 11:59:59; no folder with objects waits"),
     ],
 )
 def test_a_page_tells_which_folder_holds_the_watermark(said, sentence):

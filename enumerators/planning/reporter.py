@@ -1,0 +1,210 @@
+"""Reports the progress of the source after each plan; Spark shows it in the progress of the query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tidegate.alignment.budget import Cost, CostOf, split_rows
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Plan
+from tidegate.alignment.splits import SplitId, SplitRange
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.contract import (
+    Completeness,
+    Json,
+    SplitEnumerator,
+    SupportsMetrics,
+    SupportsOvershoot,
+    SupportsOwnProgress,
+)
+from tidegate.enumerators.planning.costs import cost_of_rows
+from tidegate.enumerators.planning.retention import RetentionEstimate
+from tidegate.enumerators.planning.run_log import RunLog
+from tidegate.enumerators.planning.source_progress import (
+    CompletenessProgress,
+    GeneratedProgress,
+    MostBehind,
+    SourceProgress,
+    SplitDetail,
+    utc_time,
+)
+from tidegate.enumerators.planning.splits import FoundSplits
+
+__all__ = ["ProgressReporter"]
+
+_DETAILED_SPLITS = 100
+_NAMED_SPLITS = 10
+_DELETED_SOON_S = 3600
+
+
+class ProgressReporter:
+    """Reports the plans of one run.
+
+    progress: the JSON of the last report, with the connector's own entries; None before the first.
+    """
+
+    def __init__(self, log: RunLog, clocks: Clocks) -> None:
+        self._log, self._clocks = log, clocks
+        self._retention = RetentionEstimate()
+        self._lookups = self._peeks = 0
+        self._paused_since: dict[SplitId, datetime] = {}
+        self._late_rows = 0
+        self._diverged: set[SplitId] = set()
+        self.progress: Json | None = None
+
+    def report(
+        self,
+        planned: Plan,
+        current: FoundSplits,
+        enumerator: SplitEnumerator,
+        index: TimeIndex,
+        held_by: str | None,
+        *,
+        generated: GeneratedProgress | None = None,
+        complete: Completeness | None = None,
+        bad_records: int | None = None,
+    ) -> None:
+        """Report a plan.  Called once per plan.
+
+        held_by: the split or the member that sets the bound, for display.
+        generated, complete: where a watermark comes from that is not planned.
+        bad_records: how many records the query has set aside; None: it sets none aside.
+        """
+        ends, positions = current.ends, planned.progress.positions
+        now, cost = utc_time(int(self._clocks.wall() * 1000)), cost_of_rows(enumerator)
+        left = {s: (at, end) for s, end in ends.items() if (at := positions.get(s, end)) < end}
+        remaining, outstanding = _remaining(left, cost)
+        fetch_lag = None if planned.oldest_ms is None else _since(planned.oldest_ms, now)
+        most_behind = _most_behind(planned, remaining, now)
+        late_rows = _late_rows(planned, cost)
+        self._late_rows += late_rows
+        late = {*planned.progress.late, *(s for s, said in planned.splits.items() if said.late)}
+        seconds_left = self._seconds_left(planned, current)
+        self._log.planned(_in_state(planned, SplitState.REMOVED), late, _soon(seconds_left))
+        self._diverged |= set(current.diverged)
+        progress = SourceProgress(
+            watermark=utc_time(planned.progress.watermark_ms),
+            bound=utc_time(planned.progress.bound_ms),
+            low=utc_time(planned.low_ms),
+            held_by=held_by,
+            group_bound=utc_time(planned.group_bound_ms),
+            splits=_by_state(planned),
+            spread=_spread(said.next_ms for said in planned.splits.values()),
+            planned_rows=cost(planned.ranges).rows,
+            rows_remaining=sum(remaining.values()),
+            num_files_outstanding=outstanding.files,
+            num_bytes_outstanding=outstanding.bytes,
+            event_time_lag=timedelta() if most_behind is None else most_behind.event_time_lag,
+            oldest_event_time=utc_time(planned.oldest_ms),
+            current_fetch_event_time_lag=fetch_lag,
+            most_behind=most_behind,
+            late_rows=late_rows,
+            late_rows_total=self._late_rows,
+            late_splits=_first(late),
+            paused=self._paused(planned, now),
+            lookups=index.lookups - self._lookups,
+            peeks=index.peeks - self._peeks,
+            inexact_splits=len([1 for said in planned.splits.values() if not said.exact]),
+            overshoot=_overshoot(enumerator, planned),
+            metrics=dict(sorted(enumerator.metrics().items())) if isinstance(enumerator, SupportsMetrics) else {},
+            time_to_deletion={s: timedelta(seconds=left_s) for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
+            unavailable_splits=_first(s for s, extent in current.extents.items() if not extent.available),
+            diverged_splits=_first(self._diverged),
+            bad_records_total=bad_records,
+            generated=generated,
+            completeness=_shown(complete),
+            by_split=_details(planned, remaining),
+        )
+        self._lookups, self._peeks = index.lookups, index.peeks
+        own = enumerator.own_progress(positions, ends) if isinstance(enumerator, SupportsOwnProgress) else {}
+        self.progress = {**own, **progress.to_json()}
+
+    def _seconds_left(self, planned: Plan, current: FoundSplits) -> dict[SplitId, int]:
+        """Return the whole seconds until unread records are deleted, the soonest first."""
+        available = {s: extent for s, extent in current.extents.items() if extent.available}
+        left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
+        return {s: round(left_s) for s, left_s in sorted(left.items(), key=lambda item: item[1])}
+
+    def _paused(self, planned: Plan, now: datetime) -> dict[SplitId, datetime]:
+        """Return since when splits are paused, the longest first."""
+        paused = _in_state(planned, SplitState.PAUSED)
+        self._paused_since = {s: self._paused_since.get(s, now) for s in paused}
+        return dict(sorted(self._paused_since.items(), key=lambda item: item[::-1])[:_NAMED_SPLITS])
+
+
+def _shown(complete: Completeness | None) -> CompletenessProgress | None:
+    if complete is None:
+        return None
+    return CompletenessProgress(until=utc_time(complete.until_ms), held_from=utc_time(complete.next_ms))
+
+
+def _since(time_ms: int, now: datetime) -> timedelta:
+    return max(timedelta(), now - utc_time(time_ms))
+
+
+def _first(splits: Iterable[SplitId]) -> tuple[SplitId, ...]:
+    return tuple(sorted(splits)[:_NAMED_SPLITS])
+
+
+def _soon(seconds_left: Mapping[SplitId, int]) -> dict[SplitId, int]:
+    return {s: left_s for s, left_s in seconds_left.items() if left_s < _DELETED_SOON_S}
+
+
+def _in_state(planned: Plan, state: SplitState) -> list[SplitId]:
+    return [s for s, said in planned.splits.items() if said.state is state]
+
+
+def _by_state(planned: Plan) -> dict[str, int]:
+    return dict(sorted(Counter(said.state.value for said in planned.splits.values()).items()))
+
+
+def _most_behind(planned: Plan, remaining: Mapping[SplitId, int], now: datetime) -> MostBehind | None:
+    unread = {s: planned.splits[s].next_ms for s in remaining}
+    at_ms, split = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=(0, None))
+    return None if split is None else MostBehind(split, remaining[split], _since(at_ms, now))
+
+
+def _details(planned: Plan, remaining: Mapping[SplitId, int]) -> dict[SplitId, SplitDetail]:
+    if len(planned.splits) > _DETAILED_SPLITS:
+        return {}
+    return {
+        s: SplitDetail(said.state.value, utc_time(said.next_ms), remaining.get(s, 0))
+        for s, said in sorted(planned.splits.items())
+    }
+
+
+def _late_rows(planned: Plan, cost: CostOf) -> int:
+    """Return how many rows of the batch are behind the watermark."""
+    return sum(
+        cost({s: replace(planned.ranges[s], end=planned.ranges[s].start + said.late_rows)}).rows
+        for s, said in planned.splits.items()
+        if said.late_rows and s in planned.ranges
+    )
+
+
+def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[dict[SplitId, int], Cost]:
+    """Return the rows of each split from a position to an end, and the cost of all."""
+    if cost is split_rows:  # there may be 10,000 splits, so this saves an object for each
+        rows = {s: end - at for s, (at, end) in left.items()}
+        return rows, Cost(sum(rows.values()))
+    ranges = {s: SplitRange(s, at, end) for s, (at, end) in left.items()}
+    return {s: cost({s: split_range}).rows for s, split_range in ranges.items()}, cost(ranges)
+
+
+def _spread(next_times_ms: Iterable[int | None]) -> tuple[datetime, datetime, datetime] | None:
+    """Return the next event times of the slowest split, the median and the fastest; None: none is known."""
+    times = sorted(at_ms for at_ms in next_times_ms if at_ms is not None)
+    if not times:
+        return None
+    return utc_time(times[0]), utc_time(times[(len(times) - 1) // 2]), utc_time(times[-1])
+
+
+def _overshoot(enumerator: SplitEnumerator, planned: Plan) -> timedelta:
+    bound_ms = planned.progress.bound_ms
+    if not isinstance(enumerator, SupportsOvershoot) or bound_ms is None:
+        return timedelta()
+    return timedelta(milliseconds=enumerator.overshoot_ms(planned.ranges, bound_ms))

@@ -1,0 +1,33 @@
+"""The table of the fields of a source's progress: names and units from the code, meanings from its docstring.
+
+``python -m tests.sources.progress.fields_table`` writes it into ``docs/operations.md``.
+"""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tests.sources.options_table import in_options, meanings, parts, table, write
+from tidegate import SourceProgress
+
+PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+HEAD = ("field", "unit", "meaning")
+SUBJECT = "progress"
+
+
+def fields_table():
+    fields = {name: field for name, field in SourceProgress.model_fields.items() if not field.exclude}
+    names, said = {name: field.alias for name, field in fields.items()}, meanings(SourceProgress)
+    rows = {}
+    for name, field in fields.items():
+        _, of_same = rows.setdefault(said[name], (_unit(field.annotation), []))
+        of_same.append(f"`{field.alias}`")
+    return table(HEAD, *((", ".join(of), unit, in_options(text, names)) for text, (unit, of) in rows.items()))
+
+
+def _unit(annotation):
+    inner = parts(annotation)
+    return "ms since 1970" if datetime in inner else "ms" if timedelta in inner else ""
+
+
+if __name__ == "__main__":
+    write(PAGE, fields_table(), SUBJECT)
