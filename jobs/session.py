@@ -67,8 +67,9 @@ def _start(
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
+
+    from tidegate.spark_private import launch_java
 
     conf = (
         SparkConf()
@@ -79,7 +80,7 @@ def _start(
     with log.open("ab") as stderr:
         try:
             with _signals_held_back():
-                gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+                gateway = launch_java(conf, {"stderr": stderr})
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkRuntimeError, Py4JJavaError) as error:
             raise ServerError(f"Spark did not start with the master {master!r}; {log} says why") from error

@@ -87,15 +87,15 @@ def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
 def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterable[bytes]) -> None:
     """Send batches as they are, which kafka-python's producer cannot do.
 
-    Only this function uses a private part of kafka-python: the connection manager of its admin client, which sends any
-    request to any node.  Batches are encoded on the manager's loop while the broker works on the last ones.
+    Batches are encoded on the manager's loop while the broker works on the last ones.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import for_code
-    from kafka.protocol.producer import ProduceRequest
+
+    from tidegate.kafka_private import ProduceRequest, connections_of
 
     with KafkaAdminClient(bootstrap_servers=bootstrap_servers) as admin:
-        manager = admin._manager  # noqa: SLF001
+        manager = connections_of(admin)
         leader = _leader(admin.describe_topics([topic]), partition)
 
         def request(batch: bytes) -> Any:

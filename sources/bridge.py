@@ -17,7 +17,6 @@ from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -64,6 +63,7 @@ from tidegate.sources.tasks import (
     shown_watermark_ms,
     watermark_columns,
 )
+from tidegate.spark_private import from_arrow_schema
 
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from pyspark import cloudpickle
-
 from tidegate.errors import InstallationError
+from tidegate.spark_private import cloudpickle
 from tidegate.version import __version__
 
 __all__ = ["pickled", "require_planner"]

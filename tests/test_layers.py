@@ -83,8 +83,10 @@ def violations(root):
 
 
 def may_use(package, used):
-    if used in {package, "errors", "frame", "version"}:
+    if used in {package, "errors", "frame", "kafka_private", "version"}:
         return True
+    if used == "spark_private":
+        return package not in NEVER_SPARK
     if package == "jobs":
         return True
     if package in SIDE_PACKAGES or used not in LAYERS:
@@ -109,6 +111,7 @@ def test_no_module_imports_upwards():
         ("sources", "from tidegate.servers import KafkaServer"),
         ("sources", "from tidegate import KafkaSource"),
         ("servers", "import tidegate.alignment.planner"),
+        ("readers", "from tidegate.spark_private import java_of"),
         ("readers", "from alignment.splits import Head"),
     ],
 )

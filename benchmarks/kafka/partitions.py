@@ -121,7 +121,8 @@ def _begin(partition: TopicPartition) -> int:
 def fill(servers: str, partitions: int) -> None:
     """Write the same record batches to all partitions."""
     from kafka import KafkaAdminClient
-    from kafka.protocol.producer import ProduceRequest
+
+    from tidegate.kafka_private import ProduceRequest, connections_of
 
     values = np.full((RECORDS, RECORD_BYTES), ord("."), np.uint8)
     half = RECORDS // 2
@@ -129,7 +130,7 @@ def fill(servers: str, partitions: int) -> None:
     topic = ProduceRequest.TopicProduceData
 
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
-        manager = admin._manager  # noqa: SLF001 - as write_history, for many partitions at once
+        manager = connections_of(admin)
 
         async def send() -> None:
             for batch in batches:

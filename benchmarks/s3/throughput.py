@@ -38,6 +38,7 @@ from pyspark.sql import functions as f
 from benchmarks.measuring.peers import alternate, print_table, s3a_jars, session, spread
 from benchmarks.s3.request_counter import RequestCounter
 from tidegate.servers import S3Server
+from tidegate.spark_private import java_of
 
 SPARK, TIDEGATE = "Spark", "tidegate"
 TIMED, COUNTED = "timed", "counted"  # buckets of the same objects: s3a knows an endpoint by the bucket
@@ -181,7 +182,7 @@ class CpuMeter:
     """The CPU time of a session's Java and of all processes that it started, in seconds."""
 
     def __init__(self, spark: SparkSession) -> None:
-        java: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only way to Java's process id
+        java = java_of(spark)
         self._root = int(java.java.lang.ProcessHandle.current().pid())
 
     def seconds(self) -> float:

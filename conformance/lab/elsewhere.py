@@ -13,13 +13,12 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
-from pyspark import cloudpickle
-
 from tidegate.alignment.splits import Positions
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.planning import LabClock, OpenRun, Run
 from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
+from tidegate.spark_private import cloudpickle
 
 __all__ = ["Elsewhere", "batch_of", "offset_after", "snapshot_of"]
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.processes import children, command
+from tidegate.spark_private import java_of
 
 __all__ = ["Held"]
 
@@ -40,7 +41,7 @@ class Held:
         """Return the present resources.  Raises SkippedError without /proc."""
         if not (_PROC / "net" / "tcp").exists():
             raise SkippedError("it looks at processes as Linux shows them, in /proc")
-        java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr] # noqa: SLF001
+        java = int(java_of(spark).java.lang.ProcessHandle.current().pid())
         families = children()
         below = list(_below([java], families))
         planners = [pid for pid in below if _PLANNER in command(pid)]

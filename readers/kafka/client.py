@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from tidegate.errors import BrokerTooOldError
+from tidegate.kafka_private import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition

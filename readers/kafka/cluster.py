@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from kafka import errors as kafka_errors
-from kafka.protocol.admin import DescribeQuorumRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 from tidegate.errors import ConnectorError, RefusedError, TransientError, UnavailableError, UnknownPartitionError
+from tidegate.kafka_private import CoordinatorType, DescribeQuorumRequest, FindCoordinatorRequest, MetadataRequest
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.nearby import NearbyReplicas
 from tidegate.readers.kafka.reconnects import FailedConnections

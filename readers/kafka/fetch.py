@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from kafka.protocol.consumer import FetchRequest
-
 from tidegate.errors import CorruptDataError
+from tidegate.kafka_private import FetchRequest
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
 from tidegate.errors import ConnectorError, TransientError
+from tidegate.kafka_private import OffsetCommitRequest, OffsetFetchRequest
 from tidegate.readers.kafka.cluster import KafkaCluster, failure_of
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.retry import Deadline

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.producer import ProduceRequest
 
 from tidegate.errors import ConnectorError
+from tidegate.kafka_private import ProduceRequest
 from tidegate.readers.kafka.cluster import KafkaCluster, LeaderCall
 from tidegate.readers.kafka.wire.connection import decode_response
 

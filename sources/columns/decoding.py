@@ -7,12 +7,11 @@ from typing import Any, get_args
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.pandas.types import from_arrow_type
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.registry.columns import Form, Mode, column_of_subject
 from tidegate.sources.registry_options import registry_config
+from tidegate.spark_private import arrow_udf, from_arrow_type
 
 __all__ = ["from_avro", "from_protobuf"]
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from tidegate.spark_private import java_context
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -52,7 +54,7 @@ def _remove_each(spark: SparkSession) -> None:
 @atexit.register
 def _remove_all() -> None:
     for spark in filter(_is_classic, [*_added]):
-        java = spark.sparkContext._jsc  # noqa: SLF001 - PySpark tells it nowhere else
+        java = java_context(spark)
         if java is not None:  # else it was stopped
             _remove(spark, java)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
 )
+
+from tidegate.spark_private import java_of_process
 
 __all__ = ["ProgressListener"]
 
@@ -42,8 +43,7 @@ class ProgressListener(StreamingQueryListener, ABC):
     def _jlistener(self) -> Any:
         # PySpark reads this to add and to remove the listener.
         if not hasattr(self, "_for_java"):
-            java: Any = SparkContext._jvm  # noqa: SLF001 - PySpark tells it nowhere else
-            self._for_java = java.PythonStreamingQueryListenerWrapper(_CalledByJava(self))
+            self._for_java = java_of_process().PythonStreamingQueryListenerWrapper(_CalledByJava(self))
         return self._for_java
 
 

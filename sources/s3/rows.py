@@ -6,7 +6,6 @@ from typing import Annotated, Any, TypeAlias
 
 import pyarrow as pa
 from pydantic import BeforeValidator, ConfigDict, model_validator
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
 
@@ -16,6 +15,7 @@ from tidegate.readers.event_time.range import EventTimeRange
 from tidegate.readers.formats.options import RecordOptions
 from tidegate.readers.objects.metadata import METADATA
 from tidegate.sources.s3.discovery import epoch_ms, parse_time
+from tidegate.spark_private import to_arrow_schema
 
 __all__ = ["S3RowOptions"]
 

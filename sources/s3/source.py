@@ -10,7 +10,6 @@ import pyarrow as pa
 from pydantic import PositiveInt, model_validator
 from pydantic.alias_generators import to_camel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
 
@@ -46,6 +45,7 @@ from tidegate.sources.s3.first_objects import FirstObjects
 from tidegate.sources.s3.format import KEPT_OPTIONS, S3FormatOptions
 from tidegate.sources.s3.rows import S3RowOptions
 from tidegate.sources.source import Source
+from tidegate.spark_private import to_arrow_schema
 
 __all__ = ["S3Source"]
 

@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from tidegate.spark_private import is_remote, java_context, java_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -46,8 +48,6 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     A client of Spark Connect can set only ``stopActiveRunOnRestart``.  The others are left out if SPARK_REMOTE is set,
     if PySpark is only a client, or if a remote session runs.
     """
-    from pyspark.sql.utils import is_remote
-
     if "SPARK_REMOTE" in os.environ or is_remote():
         return dict(_KEEP_THE_OLDER)
     if sys.platform == "win32":
@@ -66,7 +66,7 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
     names = () if sys.platform == "win32" else (_DAEMON, _UNIX_SOCKETS)
     missing = [name for name in names if spark.conf.get(name, None) is None]
     if is_local:
-        conf = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001 - PySpark gives copies only
+        conf = java_context(spark).sc().conf()  # PySpark gives copies only
         if _DAEMON in missing:
             conf.set(_DAEMON, _OUR_DAEMON)
         if _UNIX_SOCKETS in missing and len(os.fsencode(_socket_folder(spark))) <= _LONGEST_FOLDER:
@@ -82,5 +82,5 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
 
 def _socket_folder(spark: SparkSession) -> str:
     """Return the folder of Unix sockets of Spark's Java, and that of Python workers."""
-    java = spark.sparkContext._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - only Java knows
+    java = java_of(spark).System
     return str(spark.conf.get(_SOCKET_FOLDER, None) or java.getProperty("java.io.tmpdir"))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import gc
 from types import SimpleNamespace
-
-from pyspark import daemon
+from typing import Any
 
 from tidegate.readers.worker_end import quiet
 from tidegate.readers.worker_memory import TASKS, freeze
+from tidegate.spark_private import worker_daemon
 
 __all__ = ["collect"]
 
@@ -31,6 +31,7 @@ def collect() -> None:
 
 
 if __name__ == "__main__":
-    daemon.worker = quiet(daemon.worker)  # type: ignore[assignment]
-    daemon.gc = SimpleNamespace(collect=collect)  # type: ignore[assignment, attr-defined]
+    daemon: Any = worker_daemon()
+    daemon.worker = quiet(daemon.worker)
+    daemon.gc = SimpleNamespace(collect=collect)
     daemon.manager()

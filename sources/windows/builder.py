@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampType, VariantType
 
 from tidegate.errors import OptionError
@@ -18,6 +17,7 @@ from tidegate.sources.windows.choice import why_not_in_spark, why_operator
 from tidegate.sources.windows.expressions import check_expression
 from tidegate.sources.windows.names import check_columns, check_keys, check_result, column_name, column_names
 from tidegate.sources.windows.processor import row_column
+from tidegate.spark_private import is_classic
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
@@ -63,7 +63,7 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
 def _check_stream(rows: DataFrame) -> None:
     if not isinstance(rows, DataFrame):
         raise OptionError(f"windowed() takes a DataFrame, not {rows!r}")
-    if not isinstance(rows, ClassicDataFrame):
+    if not is_classic(rows):
         raise OptionError(
             f"windows are for a DataFrame of a classic session of Spark, not {type(rows).__module__}.DataFrame: "
             "Spark Connect shows no plan in which the sources could be found; build the session without remote()"

@@ -18,6 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, StringType, Stru
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows.description import as_written, is_written_whole, normalized, with_columns
+from tidegate.spark_private import analyzed_plan, java_of, java_session
 from tidegate.windows import SqlAggregates
 
 __all__ = ["Parts", "check_expression", "described_aggregates", "parts_of"]
@@ -59,7 +60,7 @@ def check_expression(rows: DataFrame, keys: Sequence[str], name: str, text: str)
         aggregated = rows.groupBy(*(f.col(f"`{key}`") for key in keys)).agg(f.expr(text))
     except AnalysisException as error:
         raise OptionError(f"Spark cannot take {name}={text!r}: {sentence_of(error)}") from None
-    analyzed = aggregated._jdf.queryExecution().analyzed()  # noqa: SLF001
+    analyzed = analyzed_plan(aggregated)
     if any(_has_aggregate_in_python(expression) for expression in _list(analyzed.expressions())):
         raise OptionError(
             f"{name}={text!r} has an aggregate that is a pandas function, which Spark cannot keep in a stream: "
@@ -128,7 +129,7 @@ class _TakenOut:
 
     def parsed(self, text: str) -> Any:
         """Return an expression in the form of Spark's parser."""
-        return self._spark._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
+        return java_session(self._spark).sessionState().sqlParser().parseExpression(text)
 
     def outer(self, text: str) -> str:
         """Return the expression with a column of its own for each aggregate."""
@@ -209,9 +210,8 @@ class _TakenOut:
         name = _function_name(node)
         if name is None or name in _KEPT:
             return name is not None
-        jvm: Any = self._spark._jvm  # noqa: SLF001
-        catalog = self._spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
-        identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+        catalog = java_session(self._spark).sessionState().catalog()
+        identifier = java_of(self._spark).org.apache.spark.sql.catalyst.FunctionIdentifier(name)
         if not catalog.functionExists(identifier):
             return False
         group = catalog.lookupFunctionInfo(identifier).getGroup()
@@ -222,7 +222,7 @@ class _TakenOut:
         if any(map(self._written_in, _list(node.children()))):
             return False  # an aggregate contains no other aggregate
         selected = self._rows.select(f.expr(as_written(node)))
-        return bool(selected._jdf.queryExecution().analyzed().nodeName() == "Aggregate")  # noqa: SLF001
+        return bool(analyzed_plan(selected).nodeName() == "Aggregate")
 
 
 def _sql(node: Any) -> str:

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
@@ -32,6 +31,7 @@ from tidegate.sources.windows.processor import (
     Wish,
     row_column,
 )
+from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 
 __all__ = [

@@ -13,8 +13,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from tidegate.spark_private import to_arrow_schema
 
 __all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "WITNESS", "by_bucket", "packed", "unpacked"]
 

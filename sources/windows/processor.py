@@ -30,6 +30,7 @@ from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpack
 from tidegate.sources.windows.pages import KeyEntry
 from tidegate.sources.windows.results import Given, check_output, checked
 from tidegate.sources.windows.state import Bucket, BucketState
+from tidegate.spark_private import DRIVER_WORKER
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings
@@ -53,7 +54,6 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS = "output", "results"
 LATE_DROPPED_ROWS = "__late_dropped"
 """The column of a row that is no result, but says how many late rows a bucket dropped."""
-_DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
 def row_column(output: str) -> str:
@@ -124,7 +124,7 @@ class WindowProcessor(StatefulProcessor):
         """
         self.__dict__.update(state)
         main = sys.modules["__main__"]
-        if getattr(main.__spec__, "name", None) == _DRIVER_WORKER:
+        if getattr(main.__spec__, "name", None) == DRIVER_WORKER:
             vars(main)["print"] = lambda *_: None
 
     def init(self, handle: StatefulProcessorHandle) -> None:

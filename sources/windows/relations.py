@@ -22,6 +22,7 @@ from tidegate.sources.columns.watermark import follow_window_watermark
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.tasks import WINDOW_WATERMARK
 from tidegate.sources.windows.names import check_source
+from tidegate.spark_private import analyzed_plan, java_of, java_session
 
 __all__ = [
     "EVENT_TIME",
@@ -51,7 +52,7 @@ With it Spark's joins by the ends of windows forget results that are over.
 
 def has_watermark(rows: DataFrame) -> bool:
     """Return whether a step of the stream already defines a watermark."""
-    return any(_kind(node) == _WATERMARK for node in _nodes(_plan(rows)))
+    return any(_kind(node) == _WATERMARK for node in _nodes(analyzed_plan(rows)))
 
 
 def holds_results_of_state(rows: DataFrame) -> bool:
@@ -60,7 +61,7 @@ def holds_results_of_state(rows: DataFrame) -> bool:
     Such steps are Spark's aggregations, joins of two streams, and all steps with state of the user's own, with windows
     or without.  transformWithState is one of them.
     """
-    return any(map(_gives_results_of_state, _nodes(_plan(rows))))
+    return any(map(_gives_results_of_state, _nodes(analyzed_plan(rows))))
 
 
 def _gives_results_of_state(node: Any) -> bool:
@@ -72,13 +73,13 @@ def _gives_results_of_state(node: Any) -> bool:
 
 def ends_watermark(rows: DataFrame) -> bool:
     """Return whether a transformWithState of the stream is in processing time: Spark has no watermark behind it."""
-    steps = [node for node in _nodes(_plan(rows)) if _kind(node).startswith(_TRANSFORM)]
+    steps = [node for node in _nodes(analyzed_plan(rows)) if _kind(node).startswith(_TRANSFORM)]
     return any(str(node.timeMode()) == "ProcessingTime" for node in steps)
 
 
 def ahead_ms(rows: DataFrame) -> int:
     """Return how far Spark's watermark is ahead of the sources', in ms, because of windows that Spark itself keeps."""
-    options = (dict(node.extraOptions()) for node in _nodes(_plan(rows)) if _kind(node) == _RELATION)
+    options = (dict(node.extraOptions()) for node in _nodes(analyzed_plan(rows)) if _kind(node) == _RELATION)
     return max(
         (ForWindows.of_text(given[ForWindows.option]).ahead_ms for given in options if ForWindows.option in given),
         default=0,
@@ -87,7 +88,7 @@ def ahead_ms(rows: DataFrame) -> int:
 
 def lets_columns_through(rows: DataFrame) -> bool:
     """Return whether each row of the stream is a row of one source, and so can carry a column of that source."""
-    return all(_kind(node) in _TRANSPARENT for node in _nodes(_plan(rows)))
+    return all(_kind(node) in _TRANSPARENT for node in _nodes(analyzed_plan(rows)))
 
 
 def checked(windows: DataFrame) -> DataFrame:
@@ -99,9 +100,9 @@ def checked(windows: DataFrame) -> DataFrame:
     spark = windows.sparkSession
     if str(spark.conf.get(_CHECK)).lower() == "false":
         return windows
-    append = spark._jvm.org.apache.spark.sql.streaming.OutputMode.Append()  # type: ignore[union-attr]  # noqa: SLF001
+    append = java_of(spark).org.apache.spark.sql.streaming.OutputMode.Append()
     try:
-        _catalyst(spark).analysis.UnsupportedOperationChecker.checkForStreaming(_plan(windows), append)
+        _catalyst(spark).analysis.UnsupportedOperationChecker.checkForStreaming(analyzed_plan(windows), append)
     except AnalysisException as error:
         raise OptionError(f"Spark cannot run these windows as a stream: {sentence_of(error)}") from None
     return windows
@@ -112,7 +113,7 @@ def used_columns(rows: DataFrame) -> set[str]:
 
     Spark itself prunes no columns of sources in Python: each row has all of them.
     """
-    optimized = rows.sparkSession._jsparkSession.sessionState().optimizer().execute(_plan(rows))  # noqa: SLF001
+    optimized = java_session(rows.sparkSession).sessionState().optimizer().execute(analyzed_plan(rows))
     return _used_below(optimized, None)
 
 
@@ -147,7 +148,7 @@ def telling_watermark(
 
     Raises OptionError if a source is not of tidegate, or has a column of that name.
     """
-    plan = _plan(rows)
+    plan = analyzed_plan(rows)
     sources = [node for node in _nodes(plan) if node.isStreaming() and not _list(node.children())]
     others = sorted({_name(source) for source in sources if not _is_of_tidegate(source)})
     if others or not sources:
@@ -212,7 +213,7 @@ def _telling_relation(spark: SparkSession, relation: Any, request: _Request) -> 
     marked = follow_window_watermark(loaded)
     expressions = _catalyst(spark).expressions
     none, nothing = _none(spark), _seq(spark, [])
-    now = {column.name(): column for column in _list(_plan(marked).output())}
+    now = {column.name(): column for column in _list(analyzed_plan(marked).output())}
     columns = [
         expressions.Alias(
             now[was.name()] if was.name() in read else expressions.Literal.default(was.dataType()),
@@ -228,28 +229,24 @@ def _telling_relation(spark: SparkSession, relation: Any, request: _Request) -> 
         columns.append(
             expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, request.carried, nothing, none, nothing)
         )
-    return _catalyst(spark).plans.logical.Project(_seq(spark, columns), _plan(marked))
-
-
-def _plan(rows: DataFrame) -> Any:
-    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - Catalyst has no Python API
+    return _catalyst(spark).plans.logical.Project(_seq(spark, columns), analyzed_plan(marked))
 
 
 def _data_frame(spark: SparkSession, plan: Any) -> DataFrame:
-    classic = spark._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]  # noqa: SLF001
-    return DataFrame(classic.Dataset.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001
+    classic = java_of(spark).org.apache.spark.sql.classic
+    return DataFrame(classic.Dataset.ofRows(java_session(spark), plan), spark)
 
 
 def _catalyst(spark: SparkSession) -> Any:
-    return spark._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]  # noqa: SLF001
+    return java_of(spark).org.apache.spark.sql.catalyst
 
 
 def _none(spark: SparkSession) -> Any:
-    return spark._jvm.scala.Option.empty()  # type: ignore[union-attr]  # noqa: SLF001
+    return java_of(spark).scala.Option.empty()
 
 
 def _seq(spark: SparkSession, items: list[Any]) -> Any:
-    return spark._jvm.PythonUtils.toSeq(items)  # type: ignore[union-attr]  # noqa: SLF001
+    return java_of(spark).PythonUtils.toSeq(items)
 
 
 def _list(seq: Any) -> list[Any]:

@@ -6,9 +6,6 @@ import pickle
 from collections.abc import Callable
 from typing import TypeVar
 
-from pyspark import cloudpickle
-from pyspark.sql.pandas.types import from_arrow_schema
-
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
@@ -16,6 +13,7 @@ from tidegate.conformance.lab.resources import Resources, acts
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.sources.source import Source
+from tidegate.spark_private import cloudpickle, from_arrow_schema
 
 _Made = TypeVar("_Made")
 _WARM_UP = 2

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
@@ -17,6 +16,7 @@ from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
+from tidegate.spark_private import cloudpickle
 
 
 @rule("READ-9")

@@ -10,6 +10,7 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.spark.driver import Delivered, another_driver, read_by_connect, read_on_cluster
 from tidegate.conformance.lab.spark.stream import folder
 from tidegate.conformance.rules import Tier, rule
+from tidegate.spark_private import check_connect
 
 
 def _written(lab: Lab) -> None:
@@ -33,7 +34,7 @@ def a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
 @rule("SPARK-11", tier=Tier.SPARK)
 def spark_connect_reads_it(lab: Lab) -> None:
     try:
-        from pyspark.sql.connect import session  # noqa: F401 - says what is not installed
+        check_connect()
     except (ImportError, PySparkException) as missing:
         raise SkippedError(f"Spark Connect is not installed: {missing}") from None
     _written(lab)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka.record.util import decode_varint
-
 from tidegate.alignment.horizon import Horizon
+from tidegate.kafka_private import decode_varint
 from tidegate.readers.event_time.units import LARGEST_MS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from kafka.record.util import encode_varint
+from tidegate.kafka_private import encode_varint
 
 __all__ = ["Headers", "append_record"]
 

@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
-
 from tidegate.errors import OptionError
+from tidegate.kafka_private import SaslMechanismGSSAPI
 from tidegate.readers.kafka.wire.tokens import TokenError
 
 __all__ = ["KerberosMechanism", "TicketError"]

@@ -12,15 +12,19 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka import __version__ as kafka_python_version
 from kafka import errors as kafka_errors
-from kafka.cluster import get_ip_port_afi
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.net.sasl.oauth import SaslMechanismOAuth
-from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.metadata import ApiVersionsRequest
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
-from kafka.version import __version__ as kafka_python_version
 
+from tidegate.kafka_private import (
+    ApiVersionsRequest,
+    BrokerVersionData,
+    SaslAuthenticateRequest,
+    SaslBytesRequest,
+    SaslHandshakeRequest,
+    SaslMechanismOAuth,
+    get_ip_port_afi,
+    get_sasl_mechanism,
+)
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, remaining_s
 from tidegate.readers.kafka.wire.kerberos import KerberosMechanism
 from tidegate.readers.kafka.wire.scram import ScramMechanism

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
+from tidegate.kafka_private import SaslMechanismScram, ScramClient
 
 __all__ = ["FEWEST_ITERATIONS", "ScramMechanism", "WeakLoginError"]
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from tidegate.errors import OptionError
+from tidegate.kafka_private import AbstractTokenProvider
 from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.kafka.wire.frames import remaining_s
 from tidegate.readers.kafka.wire.tls import tls_context

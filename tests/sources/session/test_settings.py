@@ -65,7 +65,8 @@ class Session:
         self.conf, self.of_context = settings, {}
         java = SimpleNamespace(System=SimpleNamespace(getProperty={"java.io.tmpdir": temporary}.get))
         context = SimpleNamespace(conf=lambda: SimpleNamespace(set=self.of_context.__setitem__))
-        self.sparkContext = SimpleNamespace(_jvm=java, _jsc=SimpleNamespace(sc=lambda: context))
+        self._jvm = java
+        self.sparkContext = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context))
 
 
 @pytest.mark.parametrize(

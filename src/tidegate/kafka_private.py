@@ -1,0 +1,61 @@
+"""All that tidegate uses of kafka-python's insides, which may move in any release.
+
+kafka-python documents its clients, ``kafka.admin``, ``kafka.errors`` and ``kafka.structs``.  All else is imported here
+only, and ``tests/test_private_names.py`` names it.  ``pyproject.toml`` admits only releases that were tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.cluster import get_ip_port_afi
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
+from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
+from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
+from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
+from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
+from kafka.record.util import decode_varint, encode_varint
+
+__all__ = [
+    "AbstractTokenProvider",
+    "ApiVersionsRequest",
+    "BrokerVersionData",
+    "CoordinatorType",
+    "DescribeQuorumRequest",
+    "FetchRequest",
+    "FindCoordinatorRequest",
+    "ListOffsetsRequest",
+    "MetadataRequest",
+    "OffsetCommitRequest",
+    "OffsetFetchRequest",
+    "OffsetForLeaderEpochRequest",
+    "ProduceRequest",
+    "SaslAuthenticateRequest",
+    "SaslBytesRequest",
+    "SaslHandshakeRequest",
+    "SaslMechanismGSSAPI",
+    "SaslMechanismOAuth",
+    "SaslMechanismScram",
+    "ScramClient",
+    "connections_of",
+    "decode_varint",
+    "encode_varint",
+    "get_ip_port_afi",
+    "get_sasl_mechanism",
+]
+
+
+def connections_of(admin: Any) -> Any:
+    """Return the connection manager of a KafkaAdminClient, which sends any request to any node."""
+    return admin._manager  # noqa: SLF001 - no client of kafka-python sends batches as they are

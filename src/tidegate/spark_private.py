@@ -1,0 +1,103 @@
+"""All that tidegate uses of PySpark beyond its documented API, which may move in any release.
+
+Everything of this kind is used here only, and ``tests/test_private_names.py`` names it.  ``pyproject.toml`` admits only
+releases that were tried.  Java's own classes (Catalyst) are used where they are needed, through :func:`java_of`.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.sql.pandas.functions import arrow_udf  # whose types PySpark shows only here
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "DRIVER_WORKER",
+    "analyzed_plan",
+    "arrow_udf",
+    "check_connect",
+    "cloudpickle",
+    "from_arrow_schema",
+    "from_arrow_type",
+    "is_classic",
+    "is_remote",
+    "java_context",
+    "java_of",
+    "java_of_process",
+    "java_session",
+    "launch_java",
+    "to_arrow_schema",
+    "worker_daemon",
+]
+
+DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
+"""The module that Spark runs on the driver for a stateful processor."""
+
+
+def java_of(spark: SparkSession) -> Any:
+    """Return Java's classes, of a classic session."""
+    return spark._jvm  # noqa: SLF001
+
+
+def java_of_process() -> Any:
+    """Return Java's classes, of this process; None: no Java runs."""
+    from pyspark import SparkContext  # which a client of Spark Connect has not
+
+    return SparkContext._jvm  # noqa: SLF001
+
+
+def java_context(spark: SparkSession) -> Any:
+    """Return Java's JavaSparkContext; None: it was stopped."""
+    return spark.sparkContext._jsc  # noqa: SLF001
+
+
+def java_session(spark: SparkSession) -> Any:
+    """Return Java's SparkSession."""
+    return spark._jsparkSession  # noqa: SLF001
+
+
+def analyzed_plan(rows: DataFrame) -> Any:
+    """Return Catalyst's analyzed plan of a DataFrame."""
+    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+
+def is_classic(rows: DataFrame) -> bool:
+    """Return whether a DataFrame is of a classic session, and not of Spark Connect."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return isinstance(rows, ClassicDataFrame)
+
+
+def check_connect() -> None:
+    """Raise ImportError or PySparkException, which says what is not installed, if Spark Connect cannot be used."""
+    from pyspark.sql.connect import session  # noqa: F401
+
+
+def is_remote() -> bool:
+    """Return whether a session of Spark Connect runs, or PySpark is only a client of it."""
+    from pyspark.sql import utils
+
+    return utils.is_remote()
+
+
+def launch_java(conf: SparkConf, popen: dict[str, Any]) -> Any:
+    """Start Java for a SparkContext, and return the gateway to it.
+
+    popen: arguments of ``subprocess.Popen``.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    return launch_gateway(conf, popen)  # type: ignore[no-untyped-call]
+
+
+def worker_daemon() -> ModuleType:
+    """Return the module that forks Python workers, with ``worker``, ``gc`` and ``manager``."""
+    from pyspark import daemon
+
+    return daemon

@@ -1,0 +1,148 @@
+"""The private names of kafka-python and PySpark that tidegate uses: in one module for each package, and all there."""
+
+import ast
+import inspect
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = ("alignment", "windows", "readers", "enumerators", "sources", "conformance", "jobs", "servers", "src")
+
+# The public modules of each package; the deep ones among them define classes that the documentation names.
+PUBLIC = {
+    "kafka": {"kafka", "kafka.admin", "kafka.errors", "kafka.structs"},
+    "pyspark": {
+        *("pyspark", "pyspark.errors", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions"),
+        *("pyspark.sql.streaming", "pyspark.sql.types"),
+        *(f"pyspark.sql.streaming.{name}" for name in ("datasource", "listener", "query", "readwriter")),
+        "pyspark.sql.streaming.stateful_processor",
+    },
+}
+PRIVATE_NAMES = {"pyspark.cloudpickle", "pyspark.daemon"}  # modules that are imported by name
+HOLDERS = {"kafka": "src/tidegate/kafka_private.py", "pyspark": "src/tidegate/spark_private.py"}
+
+# Each private name, with those of its attributes that are private, too.
+KAFKA = {
+    "kafka.admin.client.KafkaAdminClient": ("_manager",),
+    "kafka.cluster.get_ip_port_afi": (),
+    "kafka.net.sasl.get_sasl_mechanism": (),
+    "kafka.net.sasl.gssapi.SaslMechanismGSSAPI": (
+        *("_client_ctx", "_is_authenticated", "_is_done", "_next_token", "auth_id", "gssapi_name", "auth_bytes"),
+        *("is_authenticated", "is_done", "receive"),
+    ),
+    "kafka.net.sasl.oauth.AbstractTokenProvider": ("extensions", "token"),
+    "kafka.net.sasl.oauth.SaslMechanismOAuth": ("token_provider",),
+    "kafka.net.sasl.scram.SaslMechanismScram": ("_scram_client",),
+    "kafka.net.sasl.scram.ScramClient": ("auth_message", "create_salted_password", "first_message", "nonce", "user"),
+    "kafka.protocol.admin.DescribeQuorumRequest": (),
+    "kafka.protocol.broker_version_data.BrokerVersionData": ("api_version",),
+    "kafka.protocol.consumer.FetchRequest": (),
+    "kafka.protocol.consumer.ListOffsetsRequest": ("ListOffsetsTopic",),
+    "kafka.protocol.consumer.OffsetCommitRequest": ("OffsetCommitRequestTopic",),
+    "kafka.protocol.consumer.OffsetFetchRequest": ("OffsetFetchRequestTopic",),
+    "kafka.protocol.consumer.OffsetForLeaderEpochRequest": ("OffsetForLeaderTopic",),
+    "kafka.protocol.metadata.ApiVersionsRequest": ("API_KEY", "encode", "header", "max_version", "with_header"),
+    "kafka.protocol.metadata.CoordinatorType": (),
+    "kafka.protocol.metadata.FindCoordinatorRequest": (),
+    "kafka.protocol.metadata.MetadataRequest": (),
+    "kafka.protocol.producer.ProduceRequest": ("TopicProduceData",),
+    "kafka.protocol.sasl.SaslAuthenticateRequest": (),
+    "kafka.protocol.sasl.SaslBytesRequest": (),
+    "kafka.protocol.sasl.SaslHandshakeRequest": (),
+    "kafka.record.util.decode_varint": (),
+    "kafka.record.util.encode_varint": (),
+}
+PYSPARK = {
+    "pyspark.cloudpickle": ("CloudPickler", "dumps", "loads"),
+    "pyspark.core.context.SparkContext": ("_jsc", "_jvm"),
+    "pyspark.daemon": ("gc", "manager", "worker"),
+    "pyspark.java_gateway.launch_gateway": (),
+    "pyspark.sql.classic.dataframe.DataFrame": ("_jdf",),
+    "pyspark.sql.connect.session": (),
+    "pyspark.sql.pandas.functions.arrow_udf": (),
+    "pyspark.sql.pandas.types.from_arrow_schema": (),
+    "pyspark.sql.pandas.types.from_arrow_type": (),
+    "pyspark.sql.pandas.types.to_arrow_schema": (),
+    "pyspark.sql.session.SparkSession": ("_jsparkSession", "_jvm"),
+    "pyspark.sql.streaming.listener.StreamingQueryListener": ("_jlistener",),
+    "pyspark.sql.streaming.transform_with_state_driver_worker": (),
+    "pyspark.sql.utils.is_remote": (),
+}
+TABLES = {"kafka": KAFKA, "pyspark": PYSPARK}
+DISTRIBUTIONS = {"kafka": "kafka-python", "pyspark": "pyspark"}
+
+
+def moved(names):
+    """Return the names, with those of attributes, that are not there."""
+    for name, attributes in names.items():
+        try:
+            found = inspect.getattr_static(import_module(name.rpartition(".")[0]), name.rpartition(".")[2], None)
+            found = found or import_module(name)
+        except ImportError:
+            yield name
+            continue
+        text = inspect.getsource(found) if inspect.isclass(found) else ""
+        yield from (f"{name}.{a}" for a in attributes if not hasattr(found, a) and f"self.{a}" not in text)
+
+
+@pytest.mark.parametrize("package", ["kafka", "pyspark"])
+def test_every_private_name_is_where_it_was(package):
+    missing = list(moved(TABLES[package]))
+    release = f"{DISTRIBUTIONS[package]} {version(DISTRIBUTIONS[package])}"
+    assert not missing, f"{release} has moved {', '.join(missing)}: change {HOLDERS[package]}"
+
+
+def test_a_name_that_moved_is_found():
+    names = {"kafka.net.nowhere.X": (), "kafka.cluster.nothing": (), "kafka.cluster.ClusterMetadata": ("_nothing",)}
+    assert list(moved(names)) == [*list(names)[:2], "kafka.cluster.ClusterMetadata._nothing"]
+
+
+def private(text, package):
+    """Return each name of a module that is imported from a private part of a package, or read from inside it."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self":
+            inside = node.attr.startswith("_j") if package == "pyspark" else node.attr == "_manager"
+            if inside:
+                yield node.attr
+            continue
+        else:
+            continue
+        for name in names:
+            module = name if isinstance(node, ast.Import) else node.module
+            if name.startswith(f"{package}.") and (module not in PUBLIC[package] or name in PRIVATE_NAMES):
+                yield name
+
+
+@pytest.mark.parametrize("package", ["kafka", "pyspark"])
+def test_private_names_are_used_in_one_module_and_all_are_in_the_table(package):
+    found = {
+        str(path.relative_to(ROOT)): [*private(path.read_text(), package)]
+        for folder in (*PRODUCT, "benchmarks", "examples", "scripts")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(part.startswith(".") for part in path.parts)
+    }
+    used = {name for name in found.pop(HOLDERS[package]) if name.startswith(package)}
+    assert {path: names for path, names in found.items() if names} == {}
+    assert used <= {*TABLES[package]}
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("kafka", "from kafka.protocol.consumer import FetchRequest"),
+        ("kafka", "def f():\n    import kafka.cluster"),
+        ("kafka", "admin._manager.run(x)"),
+        ("pyspark", "from pyspark import cloudpickle"),
+        ("pyspark", "from pyspark.sql.utils import is_remote"),
+        ("pyspark", "spark.sparkContext._jsc.sc()"),
+    ],
+)
+def test_a_private_name_elsewhere_is_found(package, line):
+    assert len([*private(line, package)]) == 1
