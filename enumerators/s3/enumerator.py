@@ -167,10 +167,10 @@ class S3Enumerator(ManifestIndex):
                 "cleanSource is set while objects are to be read again: let a run without it read them first"
             )
         else:
-            self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
+            self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean)
         self._folder.remember({*self._committed, *self._named()})
         # Only when all is restored, because another attempt needs it.  What this run does not store must not come back.
-        kept = replace(stored, clean=None, rereads={}, listed_ms=None, folders=None)
+        kept = replace(stored, clean={}, rereads={}, listed_ms=None, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 

@@ -176,7 +176,7 @@ class SeenObjects:
 
     def snapshot(self) -> SeenSnapshot:
         """Return the names of the runs, and the times: what ``restored`` takes."""
-        return SeenSnapshot([run.name for run in self._runs], self._horizon_ms, self._newest_ms)
+        return {"runs": [run.name for run in self._runs], "horizon": self._horizon_ms, "newest": self._newest_ms}
 
     @classmethod
     def restored(cls, snapshot: SeenSnapshot, read: Callable[[str], bytes], max_age_ms: int | None) -> SeenObjects:
@@ -188,8 +188,8 @@ class SeenObjects:
         Raises CheckpointError when the data is damaged, or of another version of tidegate.
         """
         seen = cls(max_age_ms)
-        seen._horizon_ms, seen._newest_ms = snapshot.horizon_ms, snapshot.newest_ms
-        seen._runs = [SeenRun.parse(name, read(name)) for name in snapshot.runs]
+        seen._horizon_ms, seen._newest_ms = snapshot["horizon"], snapshot["newest"]
+        seen._runs = [SeenRun.parse(name, read(name)) for name in snapshot["runs"]]
         return seen
 
     def copy(self) -> SeenObjects:

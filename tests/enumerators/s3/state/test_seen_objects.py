@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tidegate.enumerators.s3.state import seen_objects
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.state.snapshot import SeenSnapshot
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import S3Object
 
@@ -33,7 +32,7 @@ def version(obj: S3Object):
 
 def stored_and_restored(seen, max_age_ms=None):
     files = {run.name: run.to_bytes() for run in seen.runs}
-    snapshot = SeenSnapshot.from_json(json.loads(json.dumps(seen.snapshot().to_json())))
+    snapshot = json.loads(json.dumps(seen.snapshot()))
     return SeenObjects.restored(snapshot, files.__getitem__, max_age_ms)
 
 
