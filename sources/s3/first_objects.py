@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.types as kinds
 
+from tidegate.enumerators.s3.discovery.samples import Samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.enumerators.s3.samples.check import (
-    check_columns,
-    check_path_times,
-    check_time_column,
-    columns_of_each,
-    lacking,
-    nothing_found,
-)
-from tidegate.enumerators.s3.samples.columns import infer_columns, with_partition_columns
-from tidegate.enumerators.s3.samples.objects import Samples
 from tidegate.enumerators.s3.times.paths import PathTimes
-from tidegate.errors import OptionError
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError, did_you_mean
+from tidegate.readers.arrow.conform import position_of, spark_schema
+from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.formats.factory import ColumnsBy
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
-from tidegate.readers.objects.values import ObjectFormat
+from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.sources.s3.event_times import S3EventTimes
 
 __all__ = ["FirstObjects"]
 
 _LOG = logging.getLogger("tidegate.planner")
+_PATTERN = frozenset("*?[{")
+_MOST_NAMES = 20  # in one sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +46,25 @@ class FirstObjects:
     times: S3EventTimes
     has_to_be_timed: bool
 
-    def columns(self, *, typed: bool, ignore_missing: bool, ignore_corrupt: bool) -> pa.Schema:
-        """Return the columns of the objects and of their folders; see infer_columns.
+    def columns(self, *, typed: bool, ignored: tuple[type[Exception], ...]) -> pa.Schema:
+        """Return the columns of the data, then those that folders name, which override the former as in Spark.
 
         typed: infer types for the columns of folders.
+        ignored: errors of samples that the query would also skip.
 
-        Raises OptionError if there is no object, or if no object has the event time.
+        Raises OptionError if there is no object, or if no object has the event time.  Raises the errors of
+        ``ObjectFormat.infer`` for a sample that cannot be read, and if no sample is left.
         """
         samples, rules = self.samples, self.rules
         if not samples.objects:
-            raise OptionError(f"{nothing_found(self.path, samples)}; give a schema if the first objects come later")
-        data = infer_columns(
-            self.object_format, samples.objects, ignore_missing=ignore_missing, ignore_corrupt=ignore_corrupt
-        )
+            raise OptionError(f"{self._nothing_found()}; give a schema if the first objects come later")
+        data = spark_schema(self._inferred(ignored))
         # With recursiveFileLookup, Spark infers no columns from folders either.
         named = [] if rules.recursive else [partition_texts(key, rules.prefix) for key in self._keys]
-        columns = with_partition_columns(data, partition_fields(named, typed=typed))
+        of_folders = partition_fields(named, typed=typed)
+        replaced = {position_of(field.name, data.names): field for field in of_folders}
+        new = [field for field in of_folders if position_of(field.name, data.names) is None]
+        columns = spark_schema(pa.schema([*(replaced.get(index, field) for index, field in enumerate(data)), *new]))
         self._check_event_time([columns])
         return columns
 
@@ -77,21 +76,63 @@ class FirstObjects:
         Raises OptionError if no object has the event time.
         """
         if not self.samples.objects:
-            _LOG.warning("%s", nothing_found(self.path, self.samples))
+            _LOG.warning("%s", self._nothing_found())
             return
         schemas: list[pa.Schema] = []
         if self.columns_by == "position":
             schemas = [given]
         elif self.columns_by == "name" and not self.times.wanted.is_bounded:
             # With a range of times, RowTimes.check has already checked the column.
-            wanted = self._names_of_data(given, added)
-            schemas = columns_of_each(
-                self.object_format,
-                self.samples.objects,
-                lambda schema: not lacking(wanted, schema) and self._has_time(schema),
-            )
-            check_columns(wanted, schemas, self.path)
+            schemas = self._with_columns(self._names_of_data(given, added))
         self._check_event_time(schemas)
+
+    def _nothing_found(self) -> str:
+        """Return a sentence which says that the path has no object with bytes, and why that may be."""
+        patterns = _PATTERN.intersection(self.path)
+        hint = "; a path takes no pattern: give the folder, and the pattern of names as pathGlobFilter"
+        left_out = "" if self.samples.left_out is None else f": {self.samples.left_out}"
+        return f"there is no object with bytes under {self.path}{left_out}{hint if patterns else ''}"
+
+    def _inferred(self, ignored: tuple[type[Exception], ...]) -> pa.Schema:
+        try:
+            return self.object_format.infer(self.samples.objects)
+        except ignored:
+            usable = [sample for sample in self.samples.objects if self._is_usable(sample, ignored)]
+            if not usable:
+                raise
+        return self.object_format.infer(usable)
+
+    def _is_usable(self, sample: S3Object, ignored: tuple[type[Exception], ...]) -> bool:
+        try:
+            self.object_format.infer([sample])
+        except ignored as error:
+            _LOG.warning("a sample is left out of the inferred columns: %s", error)
+            return False
+        return True
+
+    def _with_columns(self, wanted: Sequence[str]) -> list[pa.Schema]:
+        """Return the columns of samples until these have the wanted ones; warn of those that no sample has.
+
+        A sample that cannot be read has no columns here; the reader raises its error later.
+        """
+        schemas: list[pa.Schema] = []
+        missing = wanted
+        for sample in self.samples.objects:
+            try:
+                schemas.append(self.object_format.infer([sample]))
+            except (BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError):
+                continue
+            missing = [name for name in missing if position_of(name, schemas[-1].names) is None]
+            if not missing and self._has_time(schemas):
+                break
+        if missing and schemas:
+            _LOG.warning(
+                "the schema has columns that none of the first %d objects under %s has, so they are null: %s",
+                len(schemas),
+                self.path,
+                _listed(missing),
+            )
+        return schemas
 
     @property
     def _keys(self) -> list[str]:
@@ -108,11 +149,37 @@ class FirstObjects:
         return times is None or any(times.column_of(schema) is not None for schema in schemas)
 
     def _check_event_time(self, schemas: Sequence[pa.Schema]) -> None:
-        """Raise OptionError if none of the schemas of the objects has an event time."""
+        """Raise OptionError if none of the schemas of the objects, or none of the keys, has an event time."""
         if not self.has_to_be_timed:
             return
-        times, partition = self.times.by_column, self.times.by_partition
-        if times is not None and not (partition is not None and any(map(partition.names, self._keys))):
-            check_time_column(times, schemas)
-        if isinstance(self.times.origin, PathTimes):
-            check_path_times(self.times.origin, self.samples.objects)
+        times, partition, origin = self.times.by_column, self.times.by_partition, self.times.origin
+        is_in_folders = partition is not None and any(map(partition.names, self._keys))
+        if times is not None and schemas and not is_in_folders and not self._has_time(schemas):
+            raise _without_column(times, schemas)
+        objects = self.samples.objects
+        if isinstance(origin, PathTimes) and all(origin.range_of(sample.key) is None for sample in objects):
+            raise OptionError(
+                f"eventTime is 'path:{origin.template}', but none of the first {len(objects)} objects names such a "
+                f"time, such as {objects[0].key!r}"
+            )
+
+
+def _without_column(times: RowTimes, schemas: Sequence[pa.Schema]) -> OptionError:
+    names = list(dict.fromkeys(name for schema in schemas for name in _dotted(schema)))
+    return OptionError(
+        f"eventTime is 'column:{times.column}', but there is no column {times.column!r} among {_listed(names)}"
+        f"{did_you_mean(times.column, names)}"
+    )
+
+
+def _dotted(fields: Iterable[pa.Field], before: str = "") -> Iterable[str]:
+    """Yield the names of columns and of their fields, as eventTime takes them."""
+    for field in fields:
+        yield f"{before}{field.name}"
+        if kinds.is_struct(field.type):
+            yield from _dotted(field.type, f"{before}{field.name}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(map(repr, names[:_MOST_NAMES])) + more

@@ -20,13 +20,13 @@ from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
 from tidegate.enumerators.s3.discovery.listing import ObjectListing
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
+from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
-from tidegate.enumerators.s3.samples.objects import find_samples
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
@@ -287,12 +287,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         )
 
     def _inferred(self) -> pa.Schema:
+        ignored = (ObjectGoneError,) * self._ignores_missing + (CorruptDataError,) * self.ignore_corrupt_files
         try:
-            return self._first_objects().columns(
-                typed=self.partition_column_type_inference,
-                ignore_missing=self._ignores_missing,
-                ignore_corrupt=self.ignore_corrupt_files,
-            )
+            return self._first_objects().columns(typed=self.partition_column_type_inference, ignored=ignored)
         except CorruptDataError as error:
             if "file_format" in self.model_fields_set:
                 raise

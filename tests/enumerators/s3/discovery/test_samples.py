@@ -3,8 +3,8 @@
 from botocore.exceptions import ClientError
 
 from tests.support.objects.own_client import OwnClient
+from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.enumerators.s3.samples.objects import find_samples
 
 KEYS = [
     "in/a/1.json",

@@ -1,1 +1,0 @@
-"""Infers columns from the first objects, and checks options against them, before any object is read."""
