@@ -36,7 +36,7 @@ from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.java.properties import connection_config, planner_config, without_effect
-from tidegate.sources.kafka.java.without_effect import NO_GROUP
+from tidegate.sources.kafka.java.table import NO_GROUP
 from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom
 from tidegate.sources.kafka.positions import (
     Offsets,

@@ -11,9 +11,8 @@ from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tidegate.sources.kafka.java.login import check_login, either, take_login_module
-from tidegate.sources.kafka.java.table import PROPERTIES, Property
+from tidegate.sources.kafka.java.table import INSTEAD, PROPERTIES, Property, is_of, why_without_effect
 from tidegate.sources.kafka.java.values import VERSIONS
-from tidegate.sources.kafka.java.without_effect import INSTEAD, why_without_effect
 from tidegate.sources.kafka.servers import parse_servers
 
 __all__ = ["connection_config", "planner_config", "without_effect"]
@@ -57,7 +56,7 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
                 connecting[name.replace(".", "_")] = converted
         elif name == "bootstrap.servers":
             raise OptionError("the option 'kafka.bootstrap.servers' is given twice; it is no property of the client")
-        elif (instead := _instead(name)) is not None:
+        elif instead := next((why for key, why in INSTEAD.items() if is_of(name, key)), None):
             raise OptionError(f"the option 'kafka.{name}' is of Kafka's Java client; here, {instead}")
         elif why_without_effect(name) is None:
             raise OptionError(
@@ -92,12 +91,6 @@ def without_effect(properties: Mapping[str, Any]) -> list[str]:
     """Return the properties that are accepted and change nothing, each with the reason."""
     reasons = {name: why_without_effect(name) for name in properties}
     return [f"kafka.{name} ({reason})" for name, reason in reasons.items() if reason is not None]
-
-
-def _instead(name: str) -> str | None:
-    """Return the replacement for a property that is refused; None: it is not."""
-    named = (key for key in INSTEAD if name == key or (key[-1] == "." and name.startswith(key)))
-    return next((INSTEAD[key] for key in named), None)
 
 
 def known() -> list[str]:

@@ -11,7 +11,7 @@ from tidegate.enumerators.kafka.offsets import ByTimestamp
 from tidegate.errors import DeadlineError, OptionError
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.sources.kafka.java.without_effect import NO_GROUP
+from tidegate.sources.kafka.java.table import NO_GROUP
 
 BY_TIME, BY_OFFSET = '{"orders": {"0": 17}}', '{"orders": {"0": 3}}'
 ORDERS = TopicPartition("orders", 0)

@@ -13,7 +13,7 @@ from tidegate.servers.kafka import COORDINATE
 from tidegate.servers.maven import find_jars
 from tidegate.sources.kafka.java.jaas import LoginModule, parse_jaas
 from tidegate.sources.kafka.java.properties import known
-from tidegate.sources.kafka.java.without_effect import INSTEAD, why_without_effect
+from tidegate.sources.kafka.java.table import INSTEAD, why_without_effect
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PIECES = [
