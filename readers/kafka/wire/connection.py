@@ -59,7 +59,6 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
 _OTHER_LOGINS: dict[str, tuple[str, ...]] = {
     "OAUTHBEARER": ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
     "GSSAPI": ("sasl_jaas_config", "sasl_kerberos_service_name"),
-    "AWS_MSK_IAM": (),
 }
 
 _OF_LOGIN = ("sasl_from_jaas",)

@@ -12,9 +12,9 @@ __all__ = ["MECHANISMS", "PASSWORD_MECHANISMS", "callback_name", "check_login", 
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 PASSWORD_MECHANISMS = ("PLAIN", *SCRAM)
-MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM")
+MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI", "OAUTHBEARER")
 
-_KAFKAS_OWN = ("OAuthBearerLoginCallbackHandler", "IAMClientCallbackHandler")
+_KAFKAS_OWN = "OAuthBearerLoginCallbackHandler"
 
 
 def either(names: Sequence[str]) -> str:
@@ -89,21 +89,11 @@ def _of_tokens(module: LoginModule) -> dict[str, Any]:
     return {"sasl_oauth_options": dict(module.options)}
 
 
-def _of_aws(module: LoginModule) -> dict[str, Any]:
-    if module.options:
-        raise OptionError(
-            f"the option 'kafka.sasl.jaas.config' sets {min(module.options)} for {module.kind}: AWS's own places for "
-            "credentials are used, such as the variable AWS_PROFILE"
-        )
-    return {}
-
-
 _MODULES: dict[str, tuple[tuple[str, ...], Callable[[LoginModule], dict[str, Any]]]] = {
     "PlainLoginModule": (("PLAIN",), _of_password),
     "ScramLoginModule": (SCRAM, _of_password),
     "OAuthBearerLoginModule": (("OAUTHBEARER",), _of_tokens),
     "Krb5LoginModule": (("GSSAPI",), _of_kerberos),
-    "IAMLoginModule": (("AWS_MSK_IAM",), _of_aws),
 }
 
 
@@ -116,7 +106,7 @@ def callback_name(text: str) -> str | None:
 
     Raises ValueError for other classes of Java.
     """
-    if text.rpartition(".")[2] in _KAFKAS_OWN:
+    if text.rpartition(".")[2] == _KAFKAS_OWN:
         return None
     package, _, function = text.partition(":")
     if not function.isidentifier() or not all(part.isidentifier() for part in package.split(".")):
@@ -141,11 +131,6 @@ def check_login(connecting: Mapping[str, Any]) -> None:
         raise OptionError(
             f"the option 'kafka.sasl.mechanism' is {mechanism}, but {' and '.join(missing)} "
             f"{'are' if len(missing) > 1 else 'is'} missing"
-        )
-    if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
-        raise OptionError(
-            f"the option 'kafka.sasl.mechanism' is {mechanism}, but 'kafka.security.protocol' is {protocol}: "
-            "expected SASL_SSL"
         )
     if mechanism == "OAUTHBEARER":
         _check_tokens(connecting)

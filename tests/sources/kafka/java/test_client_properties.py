@@ -7,7 +7,7 @@ import pytest
 from tests.sources.kafka_options import SECRET
 from tidegate import KafkaSource, OptionError
 from tidegate.sources.kafka.java.properties import connection_config, without_effect
-from tidegate.sources.kafka.java.without_effect import NO_GROUP
+from tidegate.sources.kafka.java.table import NO_GROUP
 
 MODULES = "org.apache.kafka.common.security"
 IN_CLOUD = f"""
@@ -94,7 +94,6 @@ def test_a_file_that_is_missing_is_named():
             {"sasl_kerberos_keytab": "/k", "sasl_kerberos_principal": "me@REALM", "sasl_kerberos_service_name": "kfk"},
         ),
         (None, "Krb5LoginModule required useTicketCache=true;", {"sasl_mechanism": "GSSAPI"}),
-        ("AWS_MSK_IAM", "IAMLoginModule required;", {}),
         (
             "OAUTHBEARER",
             'oauthbearer.OAuthBearerLoginModule required clientId="me" clientSecret="s" scope="kafka";',
@@ -107,8 +106,6 @@ def test_every_login_module_is_understood(mechanism, module, understood):
     properties |= {} if mechanism is None else {"sasl.mechanism": mechanism}
     if mechanism == "OAUTHBEARER":
         properties["sasl.oauthbearer.token.endpoint.url"] = "https://tokens"
-    if mechanism == "AWS_MSK_IAM":
-        properties["sasl.client.callback.handler.class"] = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
     given = connection_config("here", properties).properties
     assert understood.items() <= given.items()
     assert given["sasl_mechanism"] == (mechanism or "GSSAPI")

@@ -140,7 +140,7 @@ def test_what_is_no_server_is_named(given, wrong):
 
 
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.plain.username": "me", "sasl.plain.password": SECRET}
-MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, OAUTHBEARER or AWS_MSK_IAM"
+MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,6 @@ MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, OAUTHBEARER or AWS_MS
         (
             {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512", "sasl.plain.password": ""},
             "'kafka.sasl.mechanism' is SCRAM-SHA-512, but 'kafka.sasl.plain.password' is missing",
-        ),
-        (
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "AWS_MSK_IAM"},
-            "'kafka.sasl.mechanism' is AWS_MSK_IAM, but 'kafka.security.protocol' is SASL_PLAINTEXT: expected SASL_SSL",
         ),
         ({"bootstrap.servers": "here:9092"}, "'kafka.bootstrap.servers' is given twice"),
         (
