@@ -71,7 +71,7 @@ def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
 
 def _drift_after(standing: Standing, low_ms: int | None, max_drift_ms: int) -> int | None:
     # Overdue splits hold back no other split, but must be read, within the drift.
-    held_ms = standing.in_time_ms if low_ms is None else low_ms
+    held_ms = standing.before.in_time_ms if low_ms is None else low_ms
     return None if held_ms is None else held_ms + max_drift_ms
 
 

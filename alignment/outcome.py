@@ -13,6 +13,7 @@ from tidegate.alignment.batch import Cuts
 from tidegate.alignment.bound import Bound
 from tidegate.alignment.cuts import Cutter
 from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.low import find_lows
 from tidegate.alignment.plan import Limits, Progress, SplitPlan
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import Standing
@@ -111,10 +112,10 @@ def _described(
 
 def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId, int]:
     """Return the number of positions of each overdue split in the batch before its first record in time."""
-    if not standing.overdue or standing.in_time_ms is None:
+    if not standing.overdue or standing.before.in_time_ms is None:
         return {}
     spans = {s: span for s, span in standing.spans.items() if s in standing.overdue}
-    in_time = Cutter(index, spans).cut(standing.in_time_ms)
+    in_time = Cutter(index, spans).cut(standing.before.in_time_ms)
     return {s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position) for s, span in spans.items()}
 
 
@@ -228,23 +229,16 @@ def _next_low(
     after: Progress,
     limits: Limits,
 ) -> int | None:
-    """Return the low of the next standing, if no records come in between."""
+    """Return what the group learns of the next standing, if no records come in between.
+
+    A split that is cut by position counts with its old head.
+    """
     if limits.drift_by_watermark:
         return standing.low_ms  # until generators have seen the batch
-    in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
-    times = []
-    # Rule 7: an unavailable split may resume right behind the watermark.
-    if in_time_ms is not None and any(not standing.extents[s].available for s in holding):
-        times.append(in_time_ms)
-    for split, at_ms in reached.items():
-        if splits[split].next_ms is not None:
-            if limits.holds(at_ms):
-                continue
-            if in_time_ms is None or split in standing.catching_up:
-                times.append(at_ms)
-            elif split not in after.late:
-                times.append(max(at_ms, in_time_ms))
-        elif split in holding:
-            times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
+    heads_ms = {s: at_ms for s, said in splits.items() if (at_ms := said.next_ms) is not None}
+    latest_ms = {s: at_ms for s, at_ms in reached.items() if s in holding and s not in heads_ms}
+    away = [s for s in holding if not standing.extents[s].available]
+    lows = find_lows(after, heads_ms, latest_ms, away, after.late, limits)
     # Behind late records, the next may be in time.
-    return min(times, default=in_time_ms if after.late else None)
+    is_behind = any(s not in heads_ms or not limits.holds(heads_ms[s]) for s in after.late)
+    return min(lows.values(), default=after.in_time_ms if is_behind else None)

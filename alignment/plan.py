@@ -40,6 +40,11 @@ class Progress:
     removed: frozenset[SplitId] = frozenset()
     ended: bool = False
 
+    @property
+    def in_time_ms(self) -> int | None:
+        """The first event time that is not late; waiting cannot save earlier records.  None: no time is late."""
+        return None if self.watermark_ms is None else self.watermark_ms + 1
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
 from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.low import find_lows
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
@@ -72,7 +73,7 @@ class Standing:
     @property
     def group_low_ms(self) -> int | None:
         """The lowest event time in this source for its group; behind late records, the next may be in time."""
-        return self.in_time_ms if self.low_ms is None and self.overdue - self.held else self.low_ms
+        return self.before.in_time_ms if self.low_ms is None and self.overdue - self.held else self.low_ms
 
     @property
     def admitted(self) -> frozenset[SplitId]:
@@ -83,11 +84,6 @@ class Standing:
     def ignored(self) -> frozenset[SplitId]:
         """The splits whose heads are kept out of low."""
         return (self.overdue - self.catching_up) | self.held
-
-    @property
-    def in_time_ms(self) -> int | None:
-        """The first event time that is not late; waiting cannot save earlier records.  None: no time is late."""
-        return None if self.before.watermark_ms is None else self.before.watermark_ms + 1
 
     def without(self, splits: Collection[SplitId]) -> Standing:
         """Return the standing of a batch that reads nothing from some splits."""
@@ -263,24 +259,11 @@ def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -
 
 def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
     """Return the standing with its low (rule 1)."""
-    ignored, in_time_ms = standing.ignored, standing.in_time_ms
-    times = {s: head_ms for s, head_ms in standing.heads_ms.items() if s not in ignored}
-    if in_time_ms is not None:
-        # Behind a record that breaks the out-of-orderness, the next ones are in time.
-        times.update(dict.fromkeys(standing.overdue - standing.late, in_time_ms))
-    if limits.max_drift_ms is not None:
-        waiting = [
-            s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP and s not in standing.beyond
-        ]
-        for split, latest_ms in standing.latest(index, waiting).items():
-            times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
-        # Rule 7: an unavailable split may resume right behind the watermark.
-        away_ms = in_time_ms
-        if away_ms is None and standing.before.bound_ms is not None:
-            away_ms = standing.before.bound_ms - limits.max_drift_ms
-        if away_ms is not None:
-            away = [s for s, extent in standing.extents.items() if not extent.available]
-            times.update({s: away_ms for s in away if standing.states[s] is SplitState.UNREAD})
+    waiting = [s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP and s not in standing.beyond]
+    latest_ms = {} if limits.max_drift_ms is None else standing.latest(index, waiting)
+    away = [s for s, extent in standing.extents.items() if not extent.available]
+    away = [s for s in away if standing.states[s] is SplitState.UNREAD]
+    times = find_lows(standing.before, standing.heads_ms, latest_ms, away, standing.late, limits)
     if not times:
         return standing
     slowest = min(times, key=times.__getitem__)

@@ -190,6 +190,8 @@ class World:
         self.states = {s: said.state for s, said in planned.splits.items() if s not in not_seen}
         self.progress = planned.progress
         self.added = set()
+        if self.sighted and self.group_low_ms is not None and self._bounds_by_drift:
+            self._judge_told(planned)
         self.plans.append(planned)
         return planned
 
@@ -202,6 +204,22 @@ class World:
         if low_ms is not None and drift_ms is not None and self.limits.aligned:
             group_bound = GroupBound(low_ms, low_ms + drift_ms, "another")
         return plan(standing, group_bound, index, self.limits)
+
+    def _judge_low(self, planned: Plan) -> None:
+        lows = [at_ms for at_ms in (min(self._lows(self.quiet), default=None), self.group_low_ms) if at_ms is not None]
+        assert planned.low_ms == min(lows, default=None), f"low is {planned.low_ms}, and not {lows}"
+
+    def _judge_told(self, planned: Plan) -> None:
+        """Judge what the group learns: the low of the next plan, if nothing comes in between."""
+        late = self._late()
+        waiting = [w[0].time_ms for s in late if (w := self.unread(s))]
+        is_behind = any(at_ms < self.limits.horizon_ms for at_ms in waiting)
+        in_time_ms = None if self.progress.watermark_ms is None else self.progress.watermark_ms + 1
+        low_ms = min(self._lows(self.progress.idle, late), default=in_time_ms if is_behind else None)
+        told_ms = planned.next_low_ms
+        # A split that is cut by position counts with its old head.
+        is_cut = self.limits.budget != UNLIMITED
+        assert told_ms == low_ms or is_cut, f"the group is told {told_ms}, and the next low is {low_ms}"
 
     def drain(self) -> int:
         """Plan until nothing changes; return the number of plans that changed something."""
@@ -237,9 +255,9 @@ class World:
         position = max(self.progress.positions[split], extent.begin)
         return position >= end and (end == stop or extent.complete)
 
-    def _is_quiet(self, split: str) -> bool:
+    def _is_quiet(self, split: str, quiet: Collection[str]) -> bool:
         is_settled = self.extent(split).settled
-        return split in self.quiet and is_settled and self.progress.positions[split] >= self.end_of(split)
+        return split in quiet and is_settled and self.progress.positions[split] >= self.end_of(split)
 
     def bound(self) -> int | None:
         """Return the time that no record of the next batch may reach; None: there is none."""
@@ -254,27 +272,36 @@ class World:
             return None
         waits = self.limits.late_splits == "catch-up"
         watermark_ms = -(10**18) if self.progress.watermark_ms is None else self.progress.watermark_ms
-        holds = [at_ms for split in self.logs if (at_ms := self._held_at(split, watermark_ms, drift_ms)) is not None]
-        low_ms = min(holds, default=watermark_ms + 1)
+        low_ms = min(self._lows(self.quiet), default=watermark_ms + 1)
         bounds = [low_ms + drift_ms]
         if self.progress.bound_ms is not None and not (waits and self.late):
             bounds.append(self.progress.bound_ms)
         own_ms = max(bounds)
         return own_ms if self.group_low_ms is None else min(own_ms, self.group_low_ms + drift_ms)
 
-    def _held_at(self, split: str, watermark_ms: int, drift_ms: int) -> int | None:
-        """Return the time at which a split holds the bound; None: it does not."""
+    @property
+    def _bounds_by_drift(self) -> bool:
+        return self.limits.aligned and self.limits.max_drift_ms is not None
+
+    def _lows(self, quiet: Collection[str], late: Collection[str] | None = None) -> list[int]:
+        """Return the times at which splits hold the bound."""
+        late = self.late if late is None else late
+        held = [self._held_at(split, quiet, late) for split in self.logs]
+        return [at_ms for at_ms in held if at_ms is not None]
+
+    def _held_at(self, split: str, quiet: Collection[str], late: Collection[str]) -> int | None:
+        watermark_ms = -(10**18) if self.progress.watermark_ms is None else self.progress.watermark_ms
         if waiting := self.unread(split):
             head_ms = waiting[0].time_ms
-            if head_ms >= self.limits.horizon_ms or (split in self.late and self.limits.late_splits == "admit"):
+            if head_ms >= self.limits.horizon_ms or (split in late and self.limits.late_splits == "admit"):
                 return None
-            return head_ms if split in self.late else max(head_ms, watermark_ms + 1)
-        if self._is_quiet(split) or self._finished(split):
+            return head_ms if split in late else max(head_ms, watermark_ms + 1)
+        if self._is_quiet(split, quiet) or self._finished(split):
             return None
         if split in self.away:
             bound_ms = self.progress.bound_ms
             if self.progress.watermark_ms is None:
-                return None if bound_ms is None else bound_ms - drift_ms
+                return None if bound_ms is None else bound_ms - self.limits.max_drift_ms
             return watermark_ms + 1
         known = self.source.latest({split: self.end_of(split)}, Horizon())[split]
         return None if known is None else max(known, watermark_ms + 1)
@@ -289,6 +316,8 @@ class World:
             self._judge_bound(planned, batch, bound_ms)
             if self.sighted:
                 self._judge_exact_bound(planned, batch, bound_ms)
+                if self._bounds_by_drift:
+                    self._judge_low(planned)
         self._judge_watermark(planned)
         self._judge_late(planned, batch)
         self._judge_states(planned, bound_ms)
@@ -400,7 +429,7 @@ class World:
             return self.limits.aligned
         still = self.limits.aligned and self.limits.max_drift_ms is not None
         delivered = self.source.latest({split: self.end_of(split)}, Horizon())[split] is not None
-        return still and delivered and not (self._is_quiet(split) or self._finished(split))
+        return still and delivered and not (self._is_quiet(split, self.quiet) or self._finished(split))
 
     def _judge_late(self, planned: Plan, batch: Mapping[str, list[Entry]]) -> None:
         watermark_ms = self.progress.watermark_ms
@@ -441,7 +470,7 @@ class World:
             return SplitState.PAUSED if held else SplitState.UNREAD
         if self._finished(split):
             return SplitState.FINISHED
-        if self._is_quiet(split):
+        if self._is_quiet(split, self.quiet):
             return SplitState.IDLE
         return SplitState.UNREAD if split in self.away else SplitState.CAUGHT_UP
 
