@@ -154,7 +154,7 @@ def find_standing(
     states.update(dict.fromkeys(progress.positions.keys() - extents.keys(), SplitState.REMOVED))
     # Rule 4: the next record of a split counts, whichever run reads it.
     at_targets = {s: ends[s] for s, extent in extents.items() if extent.more and states[s] is SplitState.CAUGHT_UP}
-    beyond = {s: head for s, head in index.heads(at_targets).items() if head is not None} if at_targets else {}
+    beyond = _before_stops(index.heads(at_targets), limits) if at_targets else {}
     standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
     standing = _with_late(replace(standing, held=held), limits, added)
@@ -224,6 +224,12 @@ def _ends(extents: Extents, limits: Limits) -> dict[SplitId, int]:
     ends = {s: extent.end for s, extent in extents.items()}
     ends.update({s: min(stop, ends[s]) for s, stop in limits.stops.items() if stop is not None and s in ends})
     return ends
+
+
+def _before_stops(heads: Mapping[SplitId, Head | None], limits: Limits) -> dict[SplitId, Head]:
+    stops = limits.stops
+    found = ((s, head) for s, head in heads.items() if head is not None)
+    return {s: head for s, head in found if (stop := stops.get(s)) is None or head.position < stop}
 
 
 def _at_end(extent: Extent, *, is_stop: bool, is_quiet: bool) -> SplitState:

@@ -192,17 +192,27 @@ class TestBudget:
         world = World({"a": log(1, 1, 2), "b": log(1)}, Limits(budget=Budget(bytes=50), cost=cost))
         assert [sum(r.end - r.start for r in world.plan().ranges.values()) for _ in range(4)] == [1, 1, 1, 1]
 
-    def test_a_late_split_beside_many_gets_the_share_of_one(self) -> None:
-        world = World({s: log(*range(1000, 1101), readable=False) for s in "abc"}, Limits())
+    @pytest.mark.parametrize(
+        ("leading", "late", "unread", "least", "most"),
+        [("abc", 1, 900, 10, 13), ("a", 9, 900, 18, 24), ("abc", 1, 2, 2, 2)],
+        ids=["one beside many gets the share of one", "many leave half", "what a short one leaves is used"],
+    )
+    def test_late_splits_get_a_fair_share_of_the_budget(
+        self, leading: str, late: int, unread: int, least: int, most: int
+    ) -> None:
+        world = World({s: log(*range(1000, 1101), readable=False) for s in leading}, Limits())
         for count in (1, 100):
             for split_log in world.logs.values():
                 split_log.append(count)
             if count == 1:
                 world.plan()
-        world.discover("late", log(*range(900)))
+        for i in range(late):
+            world.discover(f"late{i}", log(*range(unread)))
         world.limits = Limits(budget=Budget(rows=40))
-        world.plan()
-        assert 10 <= len(world.read("late")) <= 13
+        planned = world.plan()
+        rows = {s: r.end - r.start for s, r in planned.ranges.items()}
+        assert least <= sum(count for s, count in rows.items() if s not in leading) <= most
+        assert sum(rows.values()) >= 37  # the budget is used, up to records of one time
 
     def test_the_scarcest_unit_decides(self) -> None:
         def cost(ranges: Mapping[str, SplitRange]) -> Cost:
@@ -242,6 +252,14 @@ class TestEnds:
         assert (planned.low_ms, planned.progress.positions["long"]) == (low_ms, position)
         assert planned.progress.watermark_ms == watermark_ms
         assert planned.splits["short"].state is SplitState.CAUGHT_UP
+
+    def test_a_record_past_a_configured_end_is_nobodys_next_record(self) -> None:
+        short = Log([Entry(0, 0), Entry(2, 50)], end=3)
+        index = TimeIndex(KafkaLike({"short": short, "long": log(0, 100, 200)}))
+        extents = {"short": Extent(0, 1, more=True), "long": Extent(0, 3)}
+        before, limits = Progress({"short": 1, "long": 1}, watermark_ms=7), Limits(max_drift_ms=10, stops={"short": 2})
+        standing = find_standing(before, extents, (), index, limits)
+        assert (standing.low_ms, standing.held_by) == (8, "short")
 
     def test_a_split_at_its_configured_end_leaves_bound_and_watermark(self) -> None:
         world = World({"a": log(0, 1, 2), "b": log(0, 100)}, Limits(max_drift_ms=10, stops={"a": 2, "b": None}))

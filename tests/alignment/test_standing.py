@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.alignment.model import KafkaLike, Log, log
+from tidegate.alignment.budget import Budget
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.low import find_lows
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
@@ -45,6 +47,36 @@ def test_without_a_low_the_group_learns_the_watermark_if_a_record_in_time_may_fo
     standing = Standing(Progress({}, watermark_ms=60), {}, {}, {}, {}, {}, {}, low_ms=low_ms)
     standing = replace(standing, overdue=frozenset({overdue} - {""}), held=frozenset({held} - {""}))
     assert standing.group_low_ms == told_ms
+
+
+@pytest.mark.parametrize(
+    ("waits_for_late", "watermark_ms", "lows"),
+    [
+        (False, 60, {"straggler": 61, "in time": 90, "caught up": 61, "at 95": 95, "away": 61}),
+        (True, 60, {"late": 20, "straggler": 61, "in time": 90, "caught up": 61, "at 95": 95, "away": 61}),
+        (False, None, {"straggler": 50, "in time": 90, "caught up": 40, "at 95": 95, "away": 70}),
+    ],
+)
+def test_each_split_holds_where_it_may_still_have_rows_in_time(
+    waits_for_late: bool, watermark_ms: int | None, lows: dict[str, int]
+) -> None:
+    limits = Limits(max_drift_ms=10, horizon_ms=1000, late_splits="catch-up" if waits_for_late else "admit")
+    before = Progress({}, bound_ms=80, watermark_ms=watermark_ms)
+    heads_ms = {"late": 20, "straggler": 50, "in time": 90, "held": 1000}
+    late = ["late"] if watermark_ms is not None else []
+    found = find_lows(before, heads_ms, {"caught up": 40, "at 95": 95}, ["away"], late, limits)
+    assert {s: at_ms for s, at_ms in found.items() if s != "late" or late} == lows
+
+
+@pytest.mark.parametrize(("horizon_ms", "told_ms"), [(1000, 61), (30, None)])
+def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_wait_for_the_clock(
+    horizon_ms: int, told_ms: int | None
+) -> None:
+    index = TimeIndex(KafkaLike({"late": log(0, 1, 40, 50)}))
+    before = Progress({"late": 1}, watermark_ms=60, late=frozenset({"late"}))
+    limits = replace(DRIFT_10, horizon_ms=horizon_ms, budget=Budget(rows=1))
+    standing = find_standing(before, {"late": Extent(0, 4)}, (), index, limits)
+    assert plan(standing, GroupBound(), index, limits).next_low_ms == told_ms
 
 
 def test_without_alignment_there_is_no_low() -> None:
