@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidegate.readers.formats.bad_records import ChunkRecords
 from tidegate.readers.formats.csv.columns import column_name, column_position, odd_width
+from tidegate.readers.formats.csv.quotes import ODD_QUOTES
 from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
 from tidegate.readers.formats.csv.values import converter_of
 from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
@@ -50,14 +51,14 @@ class CsvBatches:
         rows = len(csv_records)
         count = min(1 + (rows * self._row_bytes + len(csv_records.text)) // BATCH_BYTES, rows)
         for number in range(count):
-            for texts in csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count):
-                batch = self._batch(csv_records, texts)
-                if batch.num_rows:
-                    yield from within_bounds(batch)
+            texts = csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count)
+            batch = self._batch(csv_records, texts)
+            if batch.num_rows:
+                yield from within_bounds(batch)
 
     def _batch(self, csv_records: CsvRecords, texts: CsvTexts) -> pa.RecordBatch:
         rows = len(texts.widths)
-        reasons, rescued = self._odd_widths(csv_records, texts)
+        reasons, rescued = self._odd_records(csv_records, texts)
         arrays = []
         for field, place, convert in zip(self._fields, self._places, self._converters, strict=True):
             if place is None:
@@ -81,25 +82,30 @@ class CsvBatches:
         for row in sorted({*reasons, *rescued}):
             batch_records.good(row - after)
             number = texts.first + row
-            reason = reasons.get(row)
             kept[row] = batch_records.take(
-                csv_records.place(number), csv_records.raw(number), reason, rescued=rescued.get(row)
+                csv_records.place(number),
+                csv_records.raw(number),
+                reasons.get(row),
+                rescued=rescued.get(row),
+                malformed=bool(texts.odd[row]),
             )
             after = row + 1
         batch_records.good(rows - after)
         return self._records.batch(values if kept.all() else values.filter(pa.array(kept)), batch_records)
 
-    def _odd_widths(self, csv_records: CsvRecords, texts: CsvTexts) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
-        """Return the reason and the surplus values of each record that has more or fewer values than there are names.
+    def _odd_records(
+        self, csv_records: CsvRecords, texts: CsvTexts
+    ) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
+        """Return the reason and the surplus values of each record with odd quotes, or not as many values as names.
 
         Both are by row.
         """
-        reasons: dict[int, str] = {}
+        reasons = dict.fromkeys(np.flatnonzero(texts.odd).tolist(), ODD_QUOTES)
         rescued: dict[int, dict[str, str]] = {}
         if self._names is None:
             return reasons, rescued
         width = len(self._names)
-        for row in np.flatnonzero(texts.widths != width).tolist():
+        for row in np.flatnonzero((texts.widths != width) & ~texts.odd).tolist():
             reasons[row] = odd_width(width, texts.widths[row])
             if self._records.rescues and texts.widths[row] > width:
                 values = enumerate(csv_records.values(texts.first + row))

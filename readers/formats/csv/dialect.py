@@ -23,7 +23,6 @@ class CsvDialect:
     header: the first line of each object holds the names of its columns.
     multi_line: quoted values may hold line ends; then an object is one chunk.
     null_value: the text that stands for null, besides an empty value.
-    ignore_leading_white_space, ignore_trailing_white_space: leave out blanks around values that are not quoted.
     encoding: the encoding of the text, by check_encoding.
     """
 
@@ -34,8 +33,6 @@ class CsvDialect:
     header: bool = False
     multi_line: bool = False
     null_value: str = ""
-    ignore_leading_white_space: bool = False
-    ignore_trailing_white_space: bool = False
     encoding: str = UTF_8
 
 

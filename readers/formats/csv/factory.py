@@ -44,8 +44,6 @@ class CsvOptions(RecordOptions, EncodingOptions):
     infer_schema: infer types, too; otherwise all inferred columns are strings.
     multi_line: quoted values may hold line ends.
     null_value: a text that means null, besides an empty value.
-    ignore_leading_white_space: leave out blanks before values that are not quoted.
-    ignore_trailing_white_space: leave out blanks after values that are not quoted.
     """
 
     sep: Character = ","
@@ -57,8 +55,6 @@ class CsvOptions(RecordOptions, EncodingOptions):
     infer_schema: bool = False
     multi_line: bool = False
     null_value: str = ""
-    ignore_leading_white_space: bool = False
-    ignore_trailing_white_space: bool = False
 
     @model_validator(mode="after")
     def _consistent_csv(self) -> Self:
@@ -70,6 +66,8 @@ class CsvOptions(RecordOptions, EncodingOptions):
             raise ValueError(
                 f"encoding is {self.encoding!r}, but multiLine takes UTF-8 and encodings of one byte a character"
             )
+        if self.multi_line and self.comment:
+            raise ValueError(f"comment is {self.comment!r}, but with multiLine no comments are left out")
         return self
 
     @property
@@ -83,8 +81,6 @@ class CsvOptions(RecordOptions, EncodingOptions):
             header=self.header,
             multi_line=self.multi_line,
             null_value=self.null_value,
-            ignore_leading_white_space=self.ignore_leading_white_space,
-            ignore_trailing_white_space=self.ignore_trailing_white_space,
             encoding=self.encoding,
         )
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
@@ -18,8 +16,8 @@ from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, refused
 from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names, odd_width
 from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
+from tidegate.readers.formats.csv.quotes import ODD_QUOTES
 from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
-from tidegate.readers.formats.csv.tokens import CsvTokenizer
 from tidegate.readers.formats.csv.values import converter_of, inferred_type
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
@@ -104,8 +102,8 @@ class CsvFormat(ObjectFormat):
                 header.names if header else tuple(map(column_name, range(len(csv_records.values(0)) if rows else 0)))
             )
             yield from ((name, pa.nulls(0, pa.string())) for name in names)
-            for texts in csv_records.texts(range(len(names)), 0, rows) if rows else ():
-                yield from zip(names, texts.columns, strict=True)
+            if rows:
+                yield from zip(names, csv_records.texts(range(len(names)), 0, rows).columns, strict=True)
             if csv_records.block.offset + len(csv_records.block.data) >= SAMPLE_BYTES:
                 break  # a compressed object is streamed beyond the sample
 
@@ -165,14 +163,13 @@ class CsvFormat(ObjectFormat):
 
         header: required unless the range begins with the object.
         """
-        tokenizer = _tokenizer(self.dialect)
         blocks = (
-            multi_line_blocks(item.name, item.pieces(block_bytes), tokenizer)
+            multi_line_blocks(item.name, item.pieces(block_bytes), self.dialect)
             if self.dialect.multi_line
             else map(single_line_block, item.blocks(start, end, block_bytes))
         )
         for block in blocks:
-            csv_records = CsvRecords.of(block, tokenizer)
+            csv_records = CsvRecords.of(item.name, block, self.dialect)
             if self.dialect.header and len(csv_records):
                 if header is None and start == 0:
                     header = _Header(csv_records.place(0), header_names(csv_records.values(0), self.dialect.null_value))
@@ -196,10 +193,9 @@ class CsvFormat(ObjectFormat):
         position = column_position(column, names)
         if position is None:
             return SeenLines(size, pa.nulls(len(csv_records), pa.int64()))
-        parts = [*csv_records.texts([position], 0, len(csv_records))]
-        texts = pa.concat_arrays([part.columns[0] for part in parts])
-        widths = np.concatenate([part.widths for part in parts])
-        odd = np.zeros(len(texts), bool) if names is None else widths != len(names)
+        seen = csv_records.texts([position], 0, len(csv_records))
+        texts = seen.columns[0]
+        odd = seen.odd if names is None else seen.odd | (seen.widths != len(names))
         bad = odd
         if self.read_times is None:
             times = self._times(name, texts, column)
@@ -212,7 +208,8 @@ class CsvFormat(ObjectFormat):
         if self.bad_records.fails:
             first = int(bad.argmax())
             kind = self.read_times and self.read_times.type
-            sentence = odd_width(len(names or ()), widths[first]) if odd[first] else f"has no {kind} in {column!r}"
+            sentence = odd_width(len(names or ()), seen.widths[first]) if odd[first] else f"has no {kind} in {column!r}"
+            sentence = ODD_QUOTES if seen.odd[first] else sentence
             noun = "record" if self.dialect.multi_line else "line"
             raise refused(f"{name}: the {noun} at byte {csv_records.place(first)} {sentence}")
         return SeenLines(size, times.filter(pa.array(~bad)), int(bad.sum()))
@@ -229,9 +226,3 @@ class CsvFormat(ObjectFormat):
                     "count: s, ms or us"
                 ) from None
             return text_times(texts, "iso8601")
-
-
-@functools.lru_cache(maxsize=8)
-def _tokenizer(dialect: CsvDialect) -> CsvTokenizer:
-    """Return the tokenizer of a dialect; a new one takes longer to make than a small object to read."""
-    return CsvTokenizer(dialect)

@@ -1,38 +1,35 @@
 r"""Splits a block of CSV into records, and the records into columns of texts.
 
-pyarrow.csv reads plain blocks at once (see csv.tokens).  Other blocks, and those with records of different widths, are
-split record by record, by Spark's rules.
-
-Existing parsers do not suffice.  pyarrow.csv 26 refuses a record with fewer values than columns, and has no option for
-comments.  Python's csv module has none either, and returns Python objects.  Neither reports the offset of a record,
-which errors and chunks need.
+pyarrow.csv reads the values.  It neither reports the offset of a record, which errors and chunks need, nor leaves out
+comments, nor reads records of different widths at once.  So the records are found here.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.formats.csv.tokens import CsvTokenizer, Positions, Tokens, blank_lines
+from tidegate.readers.formats.csv.dialect import CsvDialect
+from tidegate.readers.formats.csv.quotes import ODD_QUOTES, Positions, quotes_of
 from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
 from tidegate.readers.plain_text import unified, utf8
 
 __all__ = ["CsvBlock", "CsvRecords", "CsvTexts", "multi_line_blocks", "single_line_block"]
 
-CAREFUL_BYTES = 64 << 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BLANKS = "".join(map(chr, range(33)))
+_BLANKS = bytes(range(33))
 
 
 class CsvBlock(NamedTuple):
@@ -61,7 +58,7 @@ def single_line_block(block: LineBlock) -> CsvBlock:
     return CsvBlock(*block, _ANY_END)
 
 
-def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenizer) -> Iterator[CsvBlock]:
+def multi_line_blocks(name: str, pieces: Iterable[bytes], dialect: CsvDialect) -> Iterator[CsvBlock]:
     """Yield all records of a text that arrives in pieces, about a piece at a time; values may hold line ends.
 
     The first line end in the text decides what ends all lines (uniVocity: LineSeparatorDetector).
@@ -75,7 +72,7 @@ def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenize
             offset, data = len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :]
         line_ends = line_ends or _line_ends_of(data)
         block = CsvBlock(offset, data, line_ends or _FEED)
-        length = _whole_records(block, tokenizer)
+        length = _whole_records(block, dialect)
         if length:
             yield block._replace(data=data[:length])
         offset, rest = offset + length, data[length:]
@@ -91,10 +88,11 @@ def _line_ends_of(data: bytes) -> bytes | None:
     return first and {b"\n": _FEED, b"\r\n": _RETURN_FEED, b"\r": _ANY_END}[first.group()]
 
 
-def _whole_records(block: CsvBlock, tokenizer: CsvTokenizer) -> int:
+def _whole_records(block: CsvBlock, dialect: CsvDialect) -> int:
     """Return how many bytes at the start of the data are whole records, whatever follows."""
     text = block.text
-    ended = tokenizer.whole_records(text)
+    feeds = quotes_of(dialect).record_ends(text)
+    ended = int(feeds[-1]) + 1 if len(feeds) else 0
     if len(text) == len(block.data):
         return ended
     # The text and the data have the same number of line ends up to there.
@@ -109,11 +107,30 @@ class CsvTexts(NamedTuple):
     first: the index in the block of the first record.
     columns: the text of each record in a column; null: the record has no value there, or the text that stands for null.
     widths: the number of values of each record.
+    odd: whether each record has quotes of another dialect; then it has no values.
     """
 
     first: int
     columns: list[pa.StringArray]
     widths: Positions
+    odd: npt.NDArray[np.bool_]
+
+
+class _Part(NamedTuple):
+    """The values of some records, by their numbers."""
+
+    numbers: Positions
+    widths: Positions
+    columns: list[pa.StringArray]
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Part]) -> _Part:
+        numbers, widths = (np.concatenate(arrays) for arrays in zip(*(part[:2] for part in parts), strict=True))
+        order = np.argsort(numbers)
+        columns = zip(*(part.columns for part in parts), strict=True)
+        return cls(
+            numbers[order], widths[order], [pa.concat_arrays(column).take(pa.array(order)) for column in columns]
+        )
 
 
 @dataclass(frozen=True)
@@ -122,40 +139,30 @@ class CsvRecords:
 
     text: the block in UTF-8, with ``\n`` as line ends.
     starts, ends: the offsets of the records in the text, in bytes; ends exclusive.
-    tokens: the values of the records, if finding the records gave them; None: it did not.
     """
 
+    name: str
     block: CsvBlock
-    tokenizer: CsvTokenizer
+    dialect: CsvDialect
     text: bytes
     starts: Positions
     ends: Positions
-    tokens: Sequence[Tokens] | None = None
 
     @classmethod
-    def of(cls, block: CsvBlock, tokenizer: CsvTokenizer) -> CsvRecords:
-        """Return the records of a block."""
-        text = utf8(block.text, tokenizer.dialect.encoding)
-        if not tokenizer.dialect.multi_line:
-            return cls(block, tokenizer, text, *_lines(text, tokenizer.dialect.comment.encode()))
-        spans = tokenizer.plain_records(text)
-        if spans is not None:
-            return cls(block, tokenizer, text, *spans)
-        split = [*tokenizer.records(text.decode("latin-1"))]
-        starts, ends = (np.array([record[number] for record in split], np.int64) for number in (0, 1))
-        return cls(block, tokenizer, text, starts, ends, [record[2] for record in split])
+    def of(cls, name: str, block: CsvBlock, dialect: CsvDialect) -> CsvRecords:
+        """Return the records of a block of the object with this name."""
+        text = utf8(block.text, dialect.encoding)
+        feeds = quotes_of(dialect).record_ends(text) if dialect.multi_line else _feeds_of(text)
+        starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
+        out = starts == ends if dialect.multi_line else _unread_lines(text, starts, ends, dialect.comment.encode())
+        return cls(name, block, dialect, text, starts[~out], ends[~out])
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def without_first(self) -> CsvRecords:
         """Return the records without the first one."""
-        tokens = None if self.tokens is None else self.tokens[1:]
-        return CsvRecords(self.block, self.tokenizer, self.text, self.starts[1:], self.ends[1:], tokens)
-
-    def values(self, number: int) -> list[str | None]:
-        """Return the values of one record."""
-        return [token and token.encode("latin-1").decode() for token in self._tokens(number)]
+        return replace(self, starts=self.starts[1:], ends=self.ends[1:])
 
     def place(self, number: int) -> int:
         """Return the offset of a record in the decompressed object."""
@@ -166,105 +173,121 @@ class CsvRecords:
         start, end = self._raw_span(number)
         return self.block.data[start:end]
 
-    def texts(self, positions: Sequence[int], first: int, last: int) -> Iterator[CsvTexts]:
-        """Yield the values at some positions of the records from ``first`` to ``last``, exclusive, in order."""
-        quick = None if self.tokens is not None else self._quick(positions, first, last)
-        size = int(self.ends[last - 1] - self.starts[first])
-        if quick is not None:
-            yield quick
-        elif self.tokens is None and size > CAREFUL_BYTES and last - first > 1:
-            # One odd record must not slow down all the others.
-            count = min(1 + size // CAREFUL_BYTES, last - first)
-            cuts = [first + (last - first) * number // count for number in range(count + 1)]
-            for begin, end in pairwise(cuts):
-                yield self._quick(positions, begin, end) or self._careful(positions, begin, end)
-        else:
-            yield self._careful(positions, first, last)
+    def values(self, number: int) -> list[str | None]:
+        """Return the values of one record; raises CorruptDataError for quotes of another dialect."""
+        line = self._for_arrow(number)
+        if line is None:
+            raise self._odd_quotes(number)
+        return [column[0].as_py() for column in self._table(line + b"\n", None).columns]
 
-    def _quick(self, positions: Sequence[int], first: int, last: int) -> CsvTexts | None:
-        """Return the values as pyarrow.csv reads them; None: Spark might read other values."""
+    def texts(self, positions: Sequence[int], first: int, last: int) -> CsvTexts:
+        """Return the values at some positions of the records from ``first`` to ``last``, exclusive, in order.
+
+        Raises CorruptDataError for quotes of another dialect if values may hold line ends: the records after them are
+        not known then.
+        """
+        numbers = np.arange(first, last)
+        data = self._joined(first, last)
+        odd = np.zeros(len(numbers), bool)
+        if not quotes_of(self.dialect).are_plain(data):
+            lines = [*map(self._for_arrow, range(first, last))]
+            odd = np.array([line is None for line in lines])
+            if self.dialect.multi_line and odd.any():
+                raise self._odd_quotes(first + int(odd.argmax()))
+            data = b"".join([line + b"\n" for line in lines if line is not None])
+        parts = [*self._parts(data, numbers[~odd], positions)]
+        if odd.any():
+            parts.append(_Part(numbers[odd], numbers[odd] * 0, [pa.nulls(odd.sum(), pa.string())] * len(positions)))
+        whole = parts[0] if len(parts) == 1 else _Part.joined(parts)
+        return CsvTexts(first, [self._nulled(column) for column in whole.columns], whole.widths, odd)
+
+    def _joined(self, first: int, last: int) -> bytes:
+        """Return some records, each with a line end: without one, Arrow reads an empty value as a quoted one."""
         starts, ends = self.starts[first:last], self.ends[first:last]
-        # At the end of the text, Arrow reads an empty value as a quoted one.  So a line end must follow.
         if (starts[1:] == ends[:-1] + 1).all():
             data = self.text[starts[0] : ends[-1] + 1]
-            if ends[-1] == len(self.text):
-                data += b"\n"
-        else:
-            data = b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
-        # Arrow leaves out a byte order mark, but here the mark is a part of a value.
-        if not self.tokenizer.is_plain(data) or data.startswith(_BYTE_ORDER_MARK):
-            return None
-        width = len(self._tokens(first))
-        read = {str(position) for position in positions if position < width} or {"0"}
-        dialect = self.tokenizer.dialect
-        try:
-            table = arrow_csv.read_csv(
-                pa.BufferReader(data),
-                read_options=arrow_csv.ReadOptions(
-                    use_threads=False, block_size=len(data) + 1, column_names=[str(number) for number in range(width)]
-                ),
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter=dialect.sep,
-                    quote_char=dialect.quote or False,
-                    double_quote=dialect.escape == dialect.quote,
-                    newlines_in_values=dialect.multi_line,
-                ),
-                convert_options=arrow_csv.ConvertOptions(
-                    include_columns=[*read],
-                    column_types=dict.fromkeys(read, pa.string()),
-                    check_utf8=False,
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=dialect.null_value == "",
-                ),
-            )
-        except pa.ArrowInvalid:  # records have different numbers of values
-            return None
-        rows = last - first
-        if table.num_rows != rows:  # Arrow took a line end for a part of a value
-            return None
-        columns = [
-            self._cleared(table[str(position)].combine_chunks()) if position < width else pa.nulls(rows, pa.string())
-            for position in positions
-        ]
-        return CsvTexts(first, columns, np.full(rows, width))
+            return data if ends[-1] < len(self.text) else data + b"\n"
+        return b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
 
-    def _careful(self, positions: Sequence[int], first: int, last: int) -> CsvTexts:
-        records = [self._tokens(number) for number in range(first, last)]
-        columns = [
-            pa.array([_value(tokens, position) for tokens in records], pa.binary()).view(pa.string())
-            for position in positions
-        ]
-        return CsvTexts(first, [self._nulled(column) for column in columns], np.array([*map(len, records)], np.int64))
+    def _parts(self, data: bytes, numbers: Positions, positions: Sequence[int]) -> Iterator[_Part]:
+        """Yield the values of records, those with the same number of values together.
 
-    def _cleared(self, texts: pa.StringArray) -> pa.StringArray:
-        """Return values without the blanks around them.
-
-        No value is quoted here: the tokenizer calls no text with quotes plain if blanks are left out.
+        data: the records as Arrow reads them.
         """
-        dialect = self.tokenizer.dialect
-        if dialect.ignore_leading_white_space:
-            texts = pc.utf8_ltrim(texts, _BLANKS)
-        if dialect.ignore_trailing_white_space:
-            texts = pc.utf8_rtrim(texts, _BLANKS)
-        if dialect.ignore_leading_white_space or dialect.ignore_trailing_white_space:
-            texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-        return self._nulled(texts) if dialect.null_value else texts
+        if not len(numbers):
+            return
+        others: dict[int, list[int]] = {}
+
+        def skip(row: arrow_csv.InvalidRow) -> str:
+            others.setdefault(row.actual_columns, []).append(row.number - 1)
+            return "skip"
+
+        table = self._table(data, positions, skip)
+        alike = np.delete(numbers, [*chain.from_iterable(others.values())])
+        if table.num_rows != len(alike):
+            place = self.place(int(numbers[0]))
+            raise CorruptDataError(
+                f"{self.name}: {len(alike)} records from byte {place} on are read as {table.num_rows}"
+            )
+        widths = np.full(len(alike), len(self.values(alike[0])))
+        yield _Part(alike, widths, [table[f"f{position}"].combine_chunks() for position in positions])
+        for rows in others.values():
+            lines = [self._for_arrow(number) for number in numbers[rows]]
+            yield from self._parts(
+                b"".join([line + b"\n" for line in lines if line is not None]), numbers[rows], positions
+            )
+
+    def _table(
+        self, data: bytes, positions: Sequence[int] | None, skip: Callable[[arrow_csv.InvalidRow], str] | None = None
+    ) -> pa.Table:
+        """Return the columns of some records at some positions, named "f0", "f1" and so on; None: all columns.
+
+        skip: is called for records that have another number of values than the first one.
+        """
+        places = range(data.count(self.dialect.sep.encode()) + 1) if positions is None else positions or [0]
+        names = [f"f{place}" for place in places]
+        if data.startswith(_BYTE_ORDER_MARK):
+            data = b"\n" + data  # Arrow leaves out a byte order mark, but here the mark is a part of a value
+        dialect = self.dialect
+        return arrow_csv.read_csv(
+            pa.BufferReader(data),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, autogenerate_column_names=True
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=dialect.sep,
+                quote_char=dialect.quote or False,
+                double_quote=True,
+                newlines_in_values=dialect.multi_line,
+                invalid_row_handler=skip,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=[] if positions is None else names,
+                include_missing_columns=True,
+                column_types=dict.fromkeys(names, pa.string()),
+                check_utf8=False,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=dialect.null_value == "",
+            ),
+        )
+
+    def _for_arrow(self, number: int) -> bytes | None:
+        return quotes_of(self.dialect).for_arrow(self.text[self.starts[number] : self.ends[number]])
+
+    def _odd_quotes(self, number: int) -> CorruptDataError:
+        noun = "record" if self.dialect.multi_line else "line"
+        return CorruptDataError(f"{self.name}: the {noun} at byte {self.place(number)} {ODD_QUOTES}")
 
     def _nulled(self, texts: pa.StringArray) -> pa.StringArray:
         """Return values with null for the text that stands for it."""
-        return pc.if_else(pc.equal(texts, self.tokenizer.dialect.null_value), pa.scalar(None, pa.string()), texts)
-
-    def _tokens(self, number: int) -> Tokens:
-        if self.tokens is not None:
-            return self.tokens[number]
-        line = self.text[self.starts[number] : self.ends[number]].decode("latin-1")
-        return self.tokenizer.record(line, 0)[0]
+        null_value = self.dialect.null_value
+        return pc.if_else(pc.equal(texts, null_value), pa.scalar(None, pa.string()), texts) if null_value else texts
 
     @cached_property
     def _raw_lines(self) -> tuple[Positions, Positions, Positions]:
         """Return the line feeds in the text, and the start and the end of each line end in the data."""
-        feeds = np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord("\n"))
+        feeds = _feeds_of(self.text)
         spans = [match.span() for match in re.finditer(self.block.line_ends, self.block.data)]
         begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
         return feeds, begins, ends
@@ -283,16 +306,14 @@ class CsvRecords:
         )
 
 
-def _value(tokens: Tokens, position: int) -> bytes | None:
-    token = tokens[position] if position < len(tokens) else None
-    return None if token is None else token.encode("latin-1")
+def _feeds_of(text: bytes) -> Positions:
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
 
 
-def _lines(text: bytes, comment: bytes) -> tuple[Positions, Positions]:
-    """Return the starts and the ends of lines, without comments and blank lines (Spark: filterCommentAndEmpty)."""
-    feeds = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
-    starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
-    out = blank_lines(text, starts, ends)
-    if comment:
-        out |= np.frombuffer(text + b"\n", np.uint8)[starts] == comment[0]
-    return starts[~out], ends[~out]
+def _unread_lines(text: bytes, starts: Positions, ends: Positions, comment: bytes) -> npt.NDArray[np.bool_]:
+    """Return which lines are comments or hold only blanks (Spark: filterCommentAndEmpty; Java: String.trim)."""
+    first = np.frombuffer(text + b"\n", np.uint8)[starts]
+    unread: npt.NDArray[np.bool_] = first <= _BLANKS[-1]
+    for line in np.flatnonzero(unread):
+        unread[line] = not text[starts[line] : ends[line]].strip(_BLANKS)
+    return unread | (first == comment[0]) if comment else unread

@@ -43,7 +43,7 @@ OBJECTS = {
     "short.csv": f"1,{NOON}\n2\n",
     "misfit.csv": f"1,{NOON}\n2,soon\n",
     "too-large-for-its-column.csv": f"1,{NOON}\n2,99999999999999999999\n",
-    "lines.csv": f'1,{NOON}\n2,"no\n',
+    "lines.csv": f'1,{NOON}\n2,"n\no"\n',
     "short.csv.gz": gzip.compress(f"1,{NOON}\n2\n".encode()),
     "null.parquet": written(lambda sink: pq.write_table(TABLE, sink)),
     "null.orc": written(lambda sink: orc.write_table(TABLE, sink)),

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, timed, values
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
 from tidegate.errors import BadRecordError, CorruptDataError
-from tidegate.readers.formats.bad_records import FAIL
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.dialect import CsvDialect
 from tidegate.readers.formats.csv.format import CsvFormat
-from tidegate.readers.formats.csv.tokens import CsvTokenizer
+from tidegate.readers.formats.csv.quotes import CsvQuotes
 from tidegate.readers.formats.row_groups import BATCH_BYTES
 
 lines_within = st.text(st.sampled_from('ab,"\n ü'), max_size=6)
@@ -68,7 +68,7 @@ def test_quoted_values_may_hold_line_ends(given_text, block_bytes, careful):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
         if careful:
-            patched.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+            patched.setattr(CsvQuotes, "are_plain", lambda *_: False)
         rows = read(plain, texts("abcd"[:width]), multi_line=True, **RFC)
         assert [row for row in rows if row != (None,) or width > 1] == expected
         if b"\r\n" in text and plain.count(b"\n") == text.count(b"\r\n"):
@@ -100,23 +100,18 @@ def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkey
             "escape": st.sampled_from(['"', "\\"]),
             "null_value": st.sampled_from(["", "a"]),
             "comment": st.sampled_from(["", "#"]),
-            "multi_line": st.booleans(),
-            "ignore_leading_white_space": st.booleans(),
-            "ignore_trailing_white_space": st.booleans(),
+            "quote": st.sampled_from(['"', ""]),
         }
     ),
 )
 @example('a"b,",a"b,b"', RFC)
 @example('"a\\\\b"', {})
 @example('a,""', {"null_value": "a"})
-@example('#"\na', {"comment": "#", "multi_line": True})
-@example('#"\na\n#"', {"comment": "#", "multi_line": True})
-@example("a\nb\r\nb", {"multi_line": True})
 def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
     schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
     columns = GivenColumns(("a", "b", "c"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+        patched.setattr(CsvQuotes, "are_plain", lambda *_: False)
         rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
     for block_bytes in (csv_format.BLOCK_BYTES, 3):
         with pytest.MonkeyPatch.context() as patched:
@@ -130,7 +125,7 @@ def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(
     options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c")), "null_value": null_value}
     short = [bytes(letters) for length in range(1, 5) for letters in itertools.product(b'a",\n', repeat=length)]
     at_once = [read(text, schema, **options) for text in short]
-    monkeypatch.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+    monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
     for text, rows in zip(short, at_once, strict=True):
         assert read(text, schema, **options) == rows, text
 
@@ -141,11 +136,8 @@ def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
     out = io.StringIO()
     csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=line_end).writerows(rows)
     lines = out.getvalue().splitlines(keepends=True)
-    lines.insert(min(odd, len(lines)), f'"a" b,x{line_end}')
-    rows.insert(min(odd, len(rows)), ['"a" b', "x"])
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(csv_records, "CAREFUL_BYTES", 16)
-        assert read("".join(lines).encode(), texts("ab"), **RFC) == null_for_empty(rows)
+    text = "".join([*lines[:odd], f'"a" b,x{line_end}', f"1,2,3{line_end}", *lines[odd:]]).encode()
+    assert read(text, texts("ab"), bad_records=BadRecordPolicy("DROPMALFORMED"), **RFC) == null_for_empty(rows)
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.readers.formats.csv.texts import KEPT, read, texts
 from tests.readers.formats.refusals import TO_CONTINUE
-from tidegate.errors import BadRecordError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv.columns import GivenColumns
@@ -38,13 +38,12 @@ from tidegate.readers.formats.csv.values import converter_of
 def test_a_value_that_does_not_fit_is_named_by_its_place_and_never_shown(kind, text, line_end):
     schema = pa.schema([("é", pa.string()), ("v", kind)])
     content = f"é,{line_end} {line_end}b,{text}{line_end}".encode()
-    place = content.index(b"b,")
-    sentence = re.escape(f" at byte {place} has no {kind} in 'v'")
+    sentence = re.escape(f" at byte {content.index(b'b,')} has no {kind} in 'v'")
     for chunk_bytes in (1, 100):
         with pytest.raises(BadRecordError, match=f"^x.csv: the line{sentence}{TO_CONTINUE}$"):
             read(content, schema, chunk_bytes=chunk_bytes)
     with pytest.raises(BadRecordError, match=f"^x.csv: the record{sentence}{TO_CONTINUE}$"):
-        read(content, schema, multi_line=True, ignore_leading_white_space=True)
+        read(content.replace(b" ", b","), schema, multi_line=True)
 
 
 @pytest.mark.parametrize(
@@ -77,17 +76,19 @@ def test_a_null_where_the_schema_allows_none_is_refused():
 
 
 LINES = [
-    '"a""b",c', '"a\\"b",d', '"a\\\\",e', '"a\\\\b",k', '"a\\b",f', 'a\\"b,g', '"a"x,h', '"open,i', '"a" ,j',
-    "NA,", '"NA",""', 'a"b,",x"y,z"',
-    "  a , b  ", ' "q" , "r"', "#c,d", "only", "a,b,c", ",", '"",', "   ", "", "\\,\\", 'x,"y\tz"', "ü,\xa0", '"',
+    '"a\\b",f', 'a\\"b,g', "NA,", '"NA",""', "  a , b  ", ' "q" , "r"x', "#c,d", "only", "a,b,c", ",", '"",', "   ",
+    "", "\\,\\", 'x,"y\tz"',
+    "ü,\xa0", '"a,"," b "',
 ]  # fmt: skip
+ESCAPED = ['"a\\"b",d', '"a\\\\",e', '"a\\\\b",k', '"\\"\\\\",\\\\']
+DOUBLED = ['"a""b",c', '"""",""""""']
+ODD = ['a"b,",x"y,z"', '"a"x,h', '"open,i', '"a" ,j', '"', '"a"b,"c"']
 DIALECTS = [
-    {},
-    {"escape": '"'},
-    {"quote": ""},
-    {"null_value": "NA"},
-    {"comment": "#", "ignore_leading_white_space": True},
-    {"ignore_leading_white_space": True, "ignore_trailing_white_space": True},
+    ({}, ESCAPED, DOUBLED),
+    ({"escape": '"'}, DOUBLED, ESCAPED[:1]),
+    ({"quote": ""}, [*DOUBLED, *ODD], []),
+    ({"null_value": "NA"}, ESCAPED, DOUBLED),
+    ({"comment": "#"}, ESCAPED, DOUBLED),
 ]
 VALUES = {
     "int": ["1", "+1", "-2147483648", "2147483648", " 1", "0x1", "1.0", "1e1", "-"],
@@ -124,9 +125,9 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
         ]
 
     camel = lambda name: "".join(part.title() if at else part for at, part in enumerate(name.split("_")))  # noqa: E731
-    for dialect in DIALECTS:
-        options = {camel(name): str(value).lower() if value is True else value for name, value in dialect.items()}
-        for text in ("\n".join(LINES), 'a,NA\n"NA",'):
+    for dialect, *more in DIALECTS:
+        options = {camel(name): value for name, value in dialect.items()}
+        for text in ("\n".join([*LINES, *more[0]]), 'a,NA\n"NA",'):
             assert ours(text, texts("ab"), **dialect) == theirs(text, "a string, b string", **options), dialect
     kinds = dict(zip(VALUES, [pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2), pa.bool_(), pa.date32(),
                               pa.timestamp("us", "UTC"), pa.binary()], strict=True))  # fmt: skip
@@ -138,6 +139,26 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
     names = "abcdefgh"[:width]
     spark_schema = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
     assert ours(text, pa.schema([*zip(names, kinds.values(), strict=True)])) == theirs(text, spark_schema)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "odd"), [(dialect, [*ODD, *odd]) for dialect, _, odd in DIALECTS if "quote" not in dialect]
+)
+def test_quotes_of_another_dialect_are_refused(dialect, odd):
+    sentence = re.escape(
+        " has quotes that are not of this dialect (quote and escape); format text and Spark's from_csv"
+    )
+    for line in odd:
+        text = f"1,2\n{line}\n3,4\n".encode()
+        kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
+        rows = read(text, kept, bad_records=KEPT, columns=GivenColumns(("a", "b")), **dialect)
+        assert rows == [("1", "2", None), (None, None, line), ("3", "4", None)], line
+        with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4{sentence}"):
+            read(text, texts("ab"), **dialect)
+        # Where the next record begins is not known then.
+        multi_line = {name: value for name, value in dialect.items() if name != "comment"}
+        with pytest.raises(CorruptDataError, match=f"^x.csv: the record at byte 4{sentence}"):
+            read(text, texts("ab"), multi_line=True, bad_records=BadRecordPolicy("DROPMALFORMED"), **multi_line)
 
 
 BAD = b'1,a\n2\nx,b\n3,c,"d"\n4,e\n'
