@@ -30,16 +30,19 @@ from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.generators.contract import GeneratorSupplier
+from tidegate.alignment.plan import Limits
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.progress import ProgressNote
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.assigner import TaskSizes
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.generated import ReaderFeed, no_events, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
@@ -199,18 +202,19 @@ def coordinator_of(
         source.connector,
         source.enumerator,
         CoordinatorSettings(
-            watermarks=source.watermarks,
-            aligned=source.alignment != "none",
-            drift_by_watermark=source.alignment == "watermark",
-            fail_on_data_loss=source.fail_on_data_loss,
-            late_splits=source.late_splits,
+            source.watermarks,
+            Limits(
+                aligned=source.alignment != "none",
+                drift_by_watermark=source.alignment == "watermark",
+                by_completeness=source.has_completeness,
+                fail_on_data_loss=source.fail_on_data_loss,
+                late_splits=source.late_splits,
+            ),
+            TaskSizes(source.min_partitions, source.max_positions_per_task),
             event_times=source.event_time_policy,
             discovery_interval_s=source.discovery_interval.total_seconds(),
-            min_tasks=source.min_partitions,
-            max_positions_per_task=source.max_positions_per_task,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
             counts_bad_records=source.sets_bad_records_aside,
-            by_completeness=source.has_completeness,
             options_digest=f"{crc32(repr(source).encode()):08x}",  # as repr() shows them, without secrets
             windows=description,
         ),

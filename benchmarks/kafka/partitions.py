@@ -28,8 +28,9 @@ from benchmarks.measuring.peers import print_table
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.servers import KafkaServer

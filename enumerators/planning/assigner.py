@@ -9,17 +9,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tidegate.alignment.budget import CostOf, split_rows
 from tidegate.alignment.splits import SplitRange
 
-__all__ = ["assign"]
+__all__ = ["TaskSizes", "assign"]
 
 # A Spark task with a Python reader takes some 15 ms besides its rows: as much as 30,000 rows (benchmarks/README.md).
 _WAVES = 3  # with several tasks per core, uneven tasks level out
 _LARGE_TASK = 500_000  # rows
 _SMALL_TASK = 10_000  # rows; fewer are not worth another core
 _BYTES_OF_A_ROW = 100  # larger rows count as several
+
+
+class TaskSizes(NamedTuple):
+    """The sizes of tasks that a user asks for; see ``assign``."""
+
+    min_tasks: int | None = None
+    max_positions: int | None = None
 
 
 def assign(

@@ -114,9 +114,14 @@ class Offset:
     quiet_since_ms: Mapping[SplitId, int] = field(default_factory=dict)
     horizon_ms: int | None = None
 
+    @property
+    def is_first(self) -> bool:
+        """Whether the query begins with it."""
+        return not self.source
+
     def to_json(self) -> Json:
         """Return the offset JSON, canonical: equal offsets give equal texts."""
-        if not self.source:
+        if self.is_first:
             return dict(INITIAL_OFFSET)
         progress = self.progress
         is_packed = len(progress.positions) > _MOST_READABLE

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tidegate.alignment.budget import Cost, CostOf, split_rows
-from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Plan
-from tidegate.alignment.splits import SplitId, SplitRange
+from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import (
@@ -21,12 +20,10 @@ from tidegate.enumerators.contract import (
     SupportsOvershoot,
     SupportsOwnProgress,
 )
-from tidegate.enumerators.planning.costs import cost_of_rows
-from tidegate.enumerators.planning.retention import RetentionEstimate
+from tidegate.enumerators.planning.opened import OpenedSource
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.source_progress import (
     CompletenessProgress,
-    GeneratedProgress,
     MostBehind,
     SourceProgress,
     SplitDetail,
@@ -39,6 +36,9 @@ __all__ = ["ProgressReporter"]
 _DETAILED_SPLITS = 100
 _NAMED_SPLITS = 10
 _DELETED_SOON_S = 3600
+_RECENT_S = 600.0  # how far the retention estimate looks back
+_SPACING_S = 60.0
+_LEAST_S = 1.0
 
 
 class ProgressReporter:
@@ -49,7 +49,7 @@ class ProgressReporter:
 
     def __init__(self, log: RunLog, clocks: Clocks) -> None:
         self._log, self._clocks = log, clocks
-        self._retention = RetentionEstimate()
+        self._retention = _RetentionEstimate()
         self._lookups = self._peeks = 0
         self._paused_since: dict[SplitId, datetime] = {}
         self._late_rows = 0
@@ -60,22 +60,16 @@ class ProgressReporter:
         self,
         planned: Plan,
         current: FoundSplits,
-        enumerator: SplitEnumerator,
-        index: TimeIndex,
+        opened: OpenedSource,
         held_by: str | None,
-        *,
-        generated: GeneratedProgress | None = None,
-        complete: Completeness | None = None,
-        bad_records: int | None = None,
     ) -> None:
         """Report a plan.  Called once per plan.
 
         held_by: the split or the member that sets the bound, for display.
-        generated, complete: where a watermark comes from that is not planned.
-        bad_records: how many records the query has set aside; None: it sets none aside.
         """
+        enumerator, index, cost = opened.enumerator, opened.index, opened.cost_of_rows
         ends, positions = current.ends, planned.progress.positions
-        now, cost = utc_time(int(self._clocks.wall() * 1000)), cost_of_rows(enumerator)
+        now = utc_time(int(self._clocks.wall() * 1000))
         left = {s: (at, end) for s, end in ends.items() if (at := positions.get(s, end)) < end}
         remaining, outstanding = _remaining(left, cost)
         fetch_lag = None if planned.oldest_ms is None else _since(planned.oldest_ms, now)
@@ -114,9 +108,9 @@ class ProgressReporter:
             time_to_deletion={s: timedelta(seconds=left_s) for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
             unavailable_splits=_first(s for s, extent in current.extents.items() if not extent.available),
             diverged_splits=_first(self._diverged),
-            bad_records_total=bad_records,
-            generated=generated,
-            completeness=_shown(complete),
+            bad_records_total=None if opened.bad_records is None else opened.bad_records.total,
+            generated=None if opened.generated is None else opened.generated.progress(),
+            completeness=_shown(opened.completeness()),
             by_split=_details(planned, remaining),
         )
         self._lookups, self._peeks = index.lookups, index.peeks
@@ -134,6 +128,38 @@ class ProgressReporter:
         paused = _in_state(planned, SplitState.PAUSED)
         self._paused_since = {s: self._paused_since.get(s, now) for s in paused}
         return dict(sorted(self._paused_since.items(), key=lambda item: item[::-1])[:_NAMED_SPLITS])
+
+
+class _RetentionEstimate:
+    """Estimates when the begin of each split will pass its position, from how the begin moved recently.
+
+    Alignment pauses splits, and their unread records may be deleted meanwhile.
+
+    Recently means the last ten minutes: deletion may begin late in a run, and then continues in jumps.
+    """
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[float, Positions]] = deque()
+
+    def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
+        """Return the time until unread records are deleted, for splits with recently deleted records.
+
+        now_s: the time of any monotonic clock.  Called once per plan.
+        """
+        looks = self._looks
+        if not looks or now_s - looks[-1][0] >= _SPACING_S:
+            looks.append((now_s, {s: extent.begin for s, extent in extents.items()}))
+        while now_s - looks[0][0] > _RECENT_S:
+            looks.popleft()
+        first = looks[0][1]
+        moved = [s for s, extent in extents.items() if first.get(s) != extent.begin <= positions[s] < extent.end]
+        left = {}
+        for split in moved:
+            begin = extents[split].begin
+            since_s, begins = next((look for look in looks if split in look[1]), (now_s, first))
+            if now_s - since_s >= _LEAST_S and begins[split] < begin:
+                left[split] = (positions[split] - begin) * (now_s - since_s) / (begin - begins[split])
+        return left
 
 
 def _shown(complete: Completeness | None) -> CompletenessProgress | None:

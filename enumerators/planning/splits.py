@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from types import MappingProxyType
 
 from tidegate.alignment.plan import Limits, Plan, Progress
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.errors import DataLossError
 
@@ -84,59 +84,53 @@ class Splits:
 
     def find(
         self,
-        before: Progress,
+        before: Offset,
         *,
-        first: bool,
         bounded: bool,
         look: bool = True,
-        quiet_since_ms: Mapping[SplitId, int] = MappingProxyType({}),
     ) -> FoundSplits:
         """Return the splits that exist now.  Called before every plan.
 
-        first: the query begins.
+        before: the last offset.
         bounded: the run ends at the extents of its first call (rule 4).
         look: ask the enumerator; False: nothing has changed since the last call.
-        quiet_since_ms: what ``quiet_since_ms`` returned for the offset of ``before``.
 
         Raises DataLossError when unread records are gone, unless that is accepted (rule 7).
         """
+        progress, first = before.progress, before.is_first
         if look:
             self._refresh(all_needed=first or bounded)
         if bounded and self._targets is None:
             self._targets = {s: extent.end for s, extent in self._extents.items()}
-        remembered = self._remembered(before.positions)
+        remembered = self._remembered(progress.positions)
         if look:
             self._find_divergences(remembered)
         # A split without an extent waits: its start would be stored without a position.
-        new = [s for s in self._splits if s in self._extents and s not in before.positions]
+        new = [s for s in self._splits if s in self._extents and s not in progress.positions]
         starts = {**self._diverged, **self._starts(new, first=first)}
         positions = {**remembered, **starts}
         available = {s: extent for s, extent in self._extents.items() if s in positions}
         # Rule 7: an unavailable split is not read.
         available |= {
-            s: Extent(positions[s], positions[s], settled=s in before.idle, available=False)
+            s: Extent(positions[s], positions[s], settled=s in progress.idle, available=False)
             for s in self._away
             if s in positions
         }
         extents = {s: self._up_to_target(s, extent, positions[s]) for s, extent in available.items()}
         # A split at the target of a bounded run is not idle if its extent has more to read.
-        idle = self._timers.observe(
-            positions,
-            available,
-            before.idle - starts.keys(),
-            {s: since_ms for s, since_ms in quiet_since_ms.items() if s not in starts},
-        )
-        standing = self.quiet_since_ms(positions, idle) if bounded else {}
+        quiet_since_ms = {s: since_ms for s, since_ms in before.quiet_since_ms.items() if s not in starts}
+        idle = self._timers.observe(positions, available, progress.idle - starts.keys(), quiet_since_ms)
+        quiet = self.quiet_since_ms(positions, idle).keys()
         return FoundSplits(
-            progress=replace(before, positions=positions),
+            progress=replace(progress, positions=positions),
             starts=starts,
             extents=extents,
             ends=self._ends(extents),
             idle=idle,
             added=() if first else [*new, *self._diverged],
             diverged=frozenset(self._diverged),
-            has_forgotten=before.positions.keys() > remembered.keys(),
-            has_new_timers=standing.keys() > quiet_since_ms.keys() & standing.keys(),
+            has_forgotten=progress.positions.keys() > remembered.keys(),
+            has_new_timers=quiet > before.quiet_since_ms.keys() & quiet,
         )
 
     @property
@@ -156,8 +150,10 @@ class Splits:
     def quiet_since_ms(self, positions: Positions, idle: Collection[SplitId]) -> dict[SplitId, int]:
         """Return since when each split has stood at its end, by the wall clock, for the timers of the next run.
 
-        positions, idle: after the plan.  Idle splits are left out: they stay idle.
+        positions, idle: after the plan.  Idle splits are left out: they stay idle.  Empty if the run is not bounded.
         """
+        if self._targets is None:
+            return {}
         extents = {s: extent for s, extent in self._extents.items() if s in positions and s not in idle}
         return self._timers.since_ms(positions, extents)
 

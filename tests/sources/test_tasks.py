@@ -6,7 +6,9 @@ import sys
 from contextlib import closing
 
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.alignment.plan import Limits
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.sources.tasks import PREVIOUS_WATERMARK, SOURCE_WATERMARK, TaskPartition
 
 WORKER = """
@@ -30,7 +32,7 @@ def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka)
         include_previous_watermark=True,
         watermark_rows=True,
     )
-    settings = CoordinatorSettings(source.watermarks, aligned=False)
+    settings = CoordinatorSettings(source.watermarks, Limits(aligned=False))
     with closing(SourceCoordinator("kafka", source.enumerator, settings, cores=1)) as run:
         tasks, state = run.everything()
     moved = {SOURCE_WATERMARK: NOON, PREVIOUS_WATERMARK: None}

@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.assigner import TaskSizes
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.generated import ReaderFeed, no_events
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.readers.contract import TimedBatch
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
@@ -97,7 +100,10 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None,
             yield TimedBatch(number, pa.record_batch([times], ["at"]), times)
 
     clock = clock or Clock()
-    known = {"watermarks": WatermarkStrategy(), **settings}
+    limits = {name: settings.pop(name) for name in [*settings] if name in Limits.__slots__}
+    sizes = {name: settings.pop(name) for name in [*settings] if name in TaskSizes._fields}
+    of_user = {"watermarks": WatermarkStrategy(), **settings}
+    known = {"limits": Limits(**limits), "tasks": TaskSizes(**sizes), **of_user}
     return SourceCoordinator(
         "memory",
         open_enumerator,

@@ -31,8 +31,10 @@ from tests.support.kafka.split_proxy import SplitProxy
 from tests.support.waiting import await_that
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.alignment.plan import Limits
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.servers import KafkaServer
 
 PARTITIONS = 6
@@ -109,7 +111,7 @@ class Reading(threading.Thread):
         self._planned = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, **fields)
         far = {} if proxy is None else {"kafka": {"proxy.url": proxy.url, "request.timeout.ms": "2000"}}
         self._read = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, **fields, **far)
-        self._settings = CoordinatorSettings(strategy, aligned=aligned)
+        self._settings = CoordinatorSettings(strategy, Limits(aligned=aligned))
         self._over = threading.Event()
         self.rows, self.error, self.longest_s = [], None, 0.0
 

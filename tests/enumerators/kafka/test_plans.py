@@ -8,8 +8,9 @@ import pytest
 
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.servers import write_history
 
 NOON, HOUR = 1_700_049_600_000, 3_600_000

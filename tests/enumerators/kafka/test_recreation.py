@@ -11,9 +11,11 @@ from kafka.errors import KafkaError
 
 from tests.support.waiting import PATIENCE_S, await_that
 from tidegate import KafkaSource
+from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitRange
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka import cluster as cluster_module
@@ -78,7 +80,7 @@ class Run:
         )
         settings = CoordinatorSettings(
             self.source.watermarks,
-            fail_on_data_loss=self.source.fail_on_data_loss,
+            Limits(fail_on_data_loss=self.source.fail_on_data_loss),
             discovery_interval_s=discovery_interval_s,
         )
         self._coordinator = SourceCoordinator("kafka", self.source.enumerator, settings, cores=2)

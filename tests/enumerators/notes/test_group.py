@@ -9,8 +9,9 @@ from tests.support.logs import Clock, Logs, coordinator, read
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import OptionError
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")

@@ -1,8 +1,8 @@
 """Bad records are counted once, however often executors report them."""
 
 from tests.support.logs import Logs, coordinator, drain
-from tidegate.enumerators.planning.bad_records import BadRecordTally
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
+from tidegate.enumerators.planning.opened import BadRecordTally
 from tidegate.readers.events.event import BAD_RECORDS, SourceEvent
 
 
@@ -24,7 +24,7 @@ class Told:
 
 def test_a_task_that_is_repeated_counts_once():
     told = Told()
-    tally = BadRecordTally(lambda: told(BAD_RECORDS))
+    tally = BadRecordTally(0, lambda: told(BAD_RECORDS))
     told.events = [bad("a", 0, 5, 2), bad("a", 5, 9, 1), bad("a", 0, 5, 2), bad("b", 0, 3, 4)]
     tally.count({"a": 9, "b": 3})
     assert tally.total == 7
@@ -35,7 +35,7 @@ def test_a_task_that_is_repeated_counts_once():
 
 def test_a_split_that_begins_anew_counts_from_its_beginning():
     told = Told()
-    tally = BadRecordTally(lambda: told(BAD_RECORDS))
+    tally = BadRecordTally(0, lambda: told(BAD_RECORDS))
     tally.count({"a": 9})
     tally.begin(["a"])
     told.events = [bad("a", 0, 2, 2)]

@@ -11,8 +11,9 @@ from tests.support.logs import Clock
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.standing import MOST_MANIFESTS
 from tidegate.enumerators.s3.state.lease import Lease

@@ -7,9 +7,11 @@ from tests.enumerators.s3.objects import Store
 from tests.support.logs import WALL, Clock
 from tests.support.queues import REGION, s3_body
 from tidegate.alignment.budget import UNLIMITED
+from tidegate.alignment.plan import Limits
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
@@ -65,7 +67,7 @@ class Query:
             return self.source
 
         known = CoordinatorSettings(
-            WatermarkStrategy(), discovery_interval_s=DISCOVERY_S, by_completeness=self.markers is not None
+            WatermarkStrategy(), Limits(by_completeness=self.markers is not None), discovery_interval_s=DISCOVERY_S
         )
         self.run = SourceCoordinator("s3", open_enumerator, known, cores=2, clocks=self.clock.clocks)
         if bounded:

@@ -6,8 +6,9 @@ from contextlib import closing
 from datetime import timedelta
 
 from tidegate import S3Source, WatermarkStrategy
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 
 
 class Query:

@@ -10,8 +10,9 @@ from tests.support.buckets import json_lines
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import CheckpointError
 
 COLUMNS = pa.schema([("id", pa.int64()), ("at", pa.int64())])

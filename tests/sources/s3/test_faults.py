@@ -15,8 +15,9 @@ import pytest
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DeadlineError
 from tidegate.readers.s3.config import FIRST_CONTACT_S
 

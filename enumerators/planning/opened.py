@@ -1,0 +1,222 @@
+"""An opened source: its enumerator, and the parts that continue from the offset with which a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from functools import partial
+
+from tidegate.alignment.budget import Budget, CostOf, split_rows
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.plan import Limits, Plan
+from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.alignment.standing import Standing, find_standing, with_generated
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.contract import (
+    Completeness,
+    SplitEnumerator,
+    SupportsClock,
+    SupportsCommit,
+    SupportsCompleteness,
+    SupportsCost,
+    SupportsDetails,
+)
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReaderFeed, needed_from
+from tidegate.enumerators.planning.offset import Hollow, Offset
+from tidegate.enumerators.planning.run_log import RunLog
+from tidegate.enumerators.planning.settings import CoordinatorSettings
+from tidegate.enumerators.planning.splits import FoundSplits, Splits
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask, TimedRows
+from tidegate.readers.events.event import BAD_RECORDS, WATERMARK, SourceEvent
+
+__all__ = ["BadRecordTally", "OpenedSource"]
+
+_LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
+
+
+class OpenedSource:
+    """The parts of one run.
+
+    before: the offset with which the run begins.
+    feed: the events of watermark generators and about bad records; None: there are neither.
+    splits, index, generated, bad_records: continue from it; None: the source has none.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        enumerator: SplitEnumerator,
+        before: Offset,
+        settings: CoordinatorSettings,
+        *,
+        log: RunLog,
+        clocks: Clocks,
+        feed: ReaderFeed | None,
+    ) -> None:
+        if not isinstance(enumerator, SupportsPeek):
+            raise ContractError(f"the enumerator of {source!r} has no peek() and latest()")
+        self._source, self.enumerator, self._settings, self._clocks = source, enumerator, settings, clocks
+        self._read_at_ms = before.horizon_ms
+        self.index = TimeIndex(enumerator)
+        if before.hollow.options_digest == settings.options_digest:
+            self.index.recall(before.hollow.begins, before.progress.positions)
+        self.splits = Splits(
+            enumerator,
+            log,
+            clocks,
+            discovery_interval_s=settings.discovery_interval_s,
+            idle_timeout_s=settings.watermarks.idle_timeout.total_seconds(),
+            fail_on_data_loss=settings.limits.fail_on_data_loss,
+        )
+        self.bad_records: BadRecordTally | None = None
+        if settings.counts_bad_records and feed is not None:
+            self.bad_records = BadRecordTally(before.bad_records, partial(feed.take_events, BAD_RECORDS))
+        self.generated: GeneratedWatermarks | None = None
+        if settings.watermarks.generator is not None and feed is not None:
+            read, take_events = partial(self._read, feed), partial(feed.take_events, WATERMARK)
+            self.generated = GeneratedWatermarks(settings.watermarks.generator, read, take_events)
+            self.generated.restore(before.generators, before.progress)
+
+    def find_splits(self, before: Offset, batch: int, *, bounded: bool, look: bool) -> FoundSplits:
+        """Return the splits that exist now, after generators and the tally have seen the rows of the batch before.
+
+        batch: the number of the batch whose tasks were planned last, in this run.
+        """
+        enumerator, positions = self.enumerator, before.progress.positions
+        self._read_at_ms = before.horizon_ms
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(needed_from(before.generators, positions))
+        current = self.splits.find(before, bounded=bounded, look=look)
+        if self.generated is not None:
+            still_held = {s: at for s, at in positions.items() if s not in current.starts}
+            readable = {s for s, extent in current.extents.items() if extent.available}
+            self.generated.see(still_held, readable, before.progress.watermark_ms)
+            self.generated.begin(current.starts, current.progress.positions, batch)
+        if self.bad_records is not None:
+            self.bad_records.count(positions)
+            self.bad_records.begin(current.starts)
+        self.index.forget(current.diverged)
+        return current
+
+    def limits(self, budget: Budget) -> Limits:
+        """Return the limits of a batch.  This is the only look at the clock for the batch."""
+        watermarks = self._settings.watermarks
+        return replace(
+            self._settings.limits,
+            max_drift_ms=watermarks.max_drift_ms,
+            out_of_orderness_ms=watermarks.out_of_orderness_ms,
+            generated=watermarks.generator is not None,
+            budget=budget,
+            stops=self.splits.stops,
+            horizon_ms=self.horizon_ms(),
+            holds_future=self._settings.event_times.future == "hold",
+            cost=self._cost_within(budget),
+        )
+
+    @property
+    def cost_of_rows(self) -> CostOf:
+        """The function that counts rows, by the connector or by positions; it may leave out other units."""
+        if isinstance(self.enumerator, SupportsCost) and not self.enumerator.positions_are_rows:
+            return self.enumerator.cost
+        return split_rows
+
+    def _cost_within(self, budget: Budget) -> CostOf:
+        """Return the function that counts the units that a budget limits."""
+        if budget == Budget(rows=budget.rows):
+            return self.cost_of_rows
+        if not isinstance(self.enumerator, SupportsCost):
+            raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
+        return self.enumerator.cost
+
+    def standing(self, current: FoundSplits, limits: Limits) -> Standing:
+        """Return the standing of the splits, with what generators or markers say about the watermark."""
+        standing = find_standing(
+            current.progress, current.extents, current.idle, self.index, limits, added=current.added
+        )
+        if (generated := self.generated) is not None:
+            # Rule 2: a split that waits for the clock holds back no others.
+            generated_ms = generated.combine({**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)})
+            standing = with_generated(standing, generated_ms, generated.by_split(), generated.holding(), limits)
+        complete = self.completeness()
+        return standing if complete is None else replace(standing, complete_ms=complete.until_ms)
+
+    def completeness(self) -> Completeness | None:
+        """Return how far the records are complete; None: the watermark does not follow that."""
+        if not self._settings.limits.by_completeness:
+            return None
+        if not isinstance(self.enumerator, SupportsCompleteness):
+            raise ContractError(f"the enumerator of {self._source!r} has no completeness()")
+        return self.enumerator.completeness()
+
+    def offset_after(self, before: Offset, planned: Plan, current: FoundSplits, limits: Limits) -> Offset:
+        """Return the offset of a plan, without what the alignment group adds."""
+        progress, settings = planned.progress, self._settings
+        return Offset(
+            self._source,
+            progress,
+            current.starts,
+            self.enumerator.snapshot(),
+            hollow=Hollow(self.index.stretches_before(progress.positions, _LONG_STRETCH), settings.options_digest),
+            generators=None if self.generated is None else self.generated.snapshot(progress.positions),
+            bad_records=self.bad_record_count(before),
+            # The state stays in the checkpoint, even if Spark refuses the query of this run.
+            windows=before.windows if settings.windows is None else dict(settings.windows),
+            quiet_since_ms=self.splits.quiet_since_ms(progress.positions, progress.idle),
+            # Rule 8: a clock alone makes no other offset.
+            horizon_ms=limits.horizon_ms if planned.ranges else before.horizon_ms,
+        )
+
+    def bad_record_count(self, before: Offset) -> int:
+        """Return how many bad records the query has set aside, up to the batch before."""
+        return before.bad_records if self.bad_records is None else self.bad_records.total
+
+    def horizon_ms(self) -> int:
+        """Return where the future begins now."""
+        clock = self.enumerator.wall_clock if isinstance(self.enumerator, SupportsClock) else self._clocks.wall
+        return self._settings.event_times.horizon(int(clock() * 1000)).at_ms
+
+    def task(self, ranges: Iterable[SplitRange], horizon_ms: int) -> ReadTask:
+        """Return the task of some ranges, with the details that their reader needs."""
+        wanted = tuple(ranges)
+        details = map(self.enumerator.details, wanted) if isinstance(self.enumerator, SupportsDetails) else ()
+        return ReadTask(wanted, tuple(details), Horizon(horizon_ms))
+
+    def _read(self, feed: ReaderFeed, wanted: SplitRange) -> TimedRows:
+        task = self.task([wanted], self._read_at_ms or self.horizon_ms())
+        return feed.read_timed(task, self.enumerator.snapshot())
+
+
+class BadRecordTally:
+    """The bad records of a query, from its first batch on.
+
+    An event may come twice, from a repeated task, or never: then its records are not counted.
+
+    total: how many there were up to the offset with which the run begins.
+    take_events: returns the events about bad records since its last call.
+    """
+
+    def __init__(self, total: int, take_events: Callable[[], Collection[SourceEvent]]) -> None:
+        self._take_events = take_events
+        self._counted_to: dict[SplitId, int] = {}
+        self.total = total
+
+    def count(self, positions: Positions) -> None:
+        """Count what events said about the last batch.  Called before every plan.
+
+        positions: the positions of all splits after that batch.
+        """
+        numbers = {
+            (event.split_id, event.start): int(event.said["number"])
+            for event in self._take_events()
+            if event.start >= self._counted_to.get(event.split_id, 0)
+        }
+        self.total += sum(numbers.values())
+        self._counted_to = dict(positions)
+
+    def begin(self, splits: Collection[SplitId]) -> None:
+        """Take in splits that are new, or hold other records than before."""
+        for split in splits:
+            self._counted_to.pop(split, None)

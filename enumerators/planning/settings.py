@@ -1,0 +1,37 @@
+"""The settings of a source for its coordinator, grouped by who decides them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.alignment.plan import Limits
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.planning.assigner import TaskSizes
+from tidegate.readers.event_time.policy import EventTimePolicy
+
+__all__ = ["CoordinatorSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """The settings of a source; see the options of the same names.
+
+    watermarks: the strategy, which users may also give as one object.
+    limits: those limits of a batch that the source decides; the strategy and each batch decide the others.
+    tasks: how large tasks are.
+    event_times: the policy that says where the future begins, and whether records wait there.
+    counts_bad_records: readers set bad records aside, and report how many.
+    options_digest: changes with any option: records that were left out may count now.
+    windows: the description of the windows that Spark's aggregation keeps; None: Spark keeps none.
+    """
+
+    watermarks: WatermarkStrategy
+    limits: Limits = field(default_factory=Limits)
+    tasks: TaskSizes = field(default_factory=TaskSizes)
+    event_times: EventTimePolicy = field(default_factory=EventTimePolicy)
+    discovery_interval_s: float = 30.0
+    max_trigger_delay_s: float = 900.0
+    counts_bad_records: bool = False
+    options_digest: str = ""
+    windows: Mapping[str, str] | None = None
