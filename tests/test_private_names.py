@@ -50,7 +50,6 @@ KAFKA = {
     "kafka.protocol.metadata.MetadataRequest": (),
     "kafka.protocol.producer.ProduceRequest": ("TopicProduceData",),
     "kafka.protocol.sasl.SaslAuthenticateRequest": (),
-    "kafka.protocol.sasl.SaslBytesRequest": (),
     "kafka.protocol.sasl.SaslHandshakeRequest": (),
     "kafka.record.util.decode_varint": (),
     "kafka.record.util.encode_varint": (),

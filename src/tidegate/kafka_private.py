@@ -24,7 +24,7 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import ProduceRequest
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.record.util import decode_varint, encode_varint
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "OffsetForLeaderEpochRequest",
     "ProduceRequest",
     "SaslAuthenticateRequest",
-    "SaslBytesRequest",
     "SaslHandshakeRequest",
     "SaslMechanismGSSAPI",
     "SaslMechanismOAuth",

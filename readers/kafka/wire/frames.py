@@ -39,16 +39,14 @@ class FrameSocket:
         self._socket.settimeout(remaining_s(deadline))
         self._socket.sendall(frame)
 
-    def receive(self, deadline: float, *, smallest: int = LENGTH.size) -> memoryview:
+    def receive(self, deadline: float) -> memoryview:
         """Return the next frame without its length; the bytes are valid until the next call.
-
-        smallest: the minimum number of bytes; every response has a correlation id, but a bare token may be empty.
 
         Raises FrameTooLargeError, and OSError for any other failure: TimeoutError when the deadline has passed.
         """
         self._fill(self._buffer[: LENGTH.size], deadline, "")
         (size,) = LENGTH.unpack_from(self._buffer)
-        if size < smallest:
+        if size < LENGTH.size:  # every response has a correlation id
             raise ConnectionAbortedError(f"it sent a frame of {size} bytes")
         if size > self._largest:
             raise FrameTooLargeError(f"it announced a frame of {size} bytes, but at most {self._largest} are taken")

@@ -1,7 +1,11 @@
 """Opens a socket to a broker: TLS, versions and the login.
 
-kafka-python provides the SASL mechanisms and the messages.  Its event loop is not used, because it drops a refusal that
-arrives together with the close, and writes logins to its log.
+kafka-python provides the SASL mechanisms and the messages.  Its own connections (``kafka.net``, as of 3.0) do not keep
+our promises:
+
+- A refusal that arrives together with the close is lost, so the same login is sent again.
+- Its log shows logins and tokens.
+- The first of several addresses of a name may take all the time.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from tidegate.kafka_private import (
     ApiVersionsRequest,
     BrokerVersionData,
     SaslAuthenticateRequest,
-    SaslBytesRequest,
     SaslHandshakeRequest,
     SaslMechanismOAuth,
     get_ip_port_afi,
@@ -137,16 +140,13 @@ class _Asking:
     def __call__(self, request: Any, deadline: float) -> Any:
         self._last_id += 1
         request.with_header(correlation_id=self._last_id, client_id=self._client_id)
-        frame = self.exchange(request.encode(framed=True, header=True), deadline)
+        # A broker that closes the connection may have sent the reason before.
+        with suppress(ConnectionError, ssl.SSLEOFError):
+            self.frames.send(request.encode(framed=True, header=True), deadline)
+        frame = self.frames.receive(deadline)
         if CORRELATION.unpack_from(frame)[0] != self._last_id:
             raise NotKafkaError("it answered something that was not asked")
         return decode_response(request, frame)
-
-    def exchange(self, sent: bytes, deadline: float, **expected: int) -> memoryview:
-        # A broker that closes the connection may have sent the reason before.
-        with suppress(ConnectionError, ssl.SSLEOFError):
-            self.frames.send(sent, deadline)
-        return self.frames.receive(deadline, **expected)
 
 
 def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
@@ -171,9 +171,7 @@ def _authenticate(
 ) -> float | None:
     """Log in, and return the seconds that it lasts; None: no limit."""
     name = properties["sasl_mechanism"]
-    greeting = SaslHandshakeRequest(mechanism=name)
-    greeting.API_VERSION = versions.api_version(greeting, max_version=1)
-    offered = ask(greeting, soon)
+    offered = ask(_greeting(name, versions), soon)
     if offered.error_code not in _LOGIN_OFFERED:
         raise kafka_errors.for_code(offered.error_code)("it asks for no login")
     if name not in offered.mechanisms:
@@ -182,22 +180,13 @@ def _authenticate(
     mechanism = _mechanism(name, host, properties, deadline)
     lifetime_ms = 0
     while not mechanism.is_done():
-        token = mechanism.auth_bytes()
-        if greeting.API_VERSION == 0:  # a broker before 1.0: the bytes without a frame, and a close as a refusal
-            try:
-                answered = bytes(ask.exchange(SaslBytesRequest(token).encode(), deadline, smallest=0))
-            except ConnectionError as error:
-                raise kafka_errors.SaslAuthenticationFailedError("it closed the connection") from error
-        else:
-            answer = ask(_authenticating(token, versions), deadline)
-            if answer.error_code != kafka_errors.NoError.errno:
-                if name == "OAUTHBEARER":
-                    mechanism.token_provider.forget()
-                raise kafka_errors.SaslAuthenticationFailedError(answer.error_message)
-            answered, lifetime_ms = answer.auth_bytes, getattr(answer, "session_lifetime_ms", 0)
-        if greeting.API_VERSION == 0 and mechanism.is_done():
-            break  # of GSSAPI, there is no last word then
-        mechanism.receive(answered)
+        answer = ask(_authenticating(mechanism.auth_bytes(), versions), deadline)
+        if answer.error_code != kafka_errors.NoError.errno:
+            if name == "OAUTHBEARER":
+                mechanism.token_provider.forget()
+            raise kafka_errors.SaslAuthenticationFailedError(answer.error_message)
+        lifetime_ms = getattr(answer, "session_lifetime_ms", 0)
+        mechanism.receive(answer.auth_bytes)
     if not mechanism.is_authenticated():
         raise kafka_errors.SaslAuthenticationFailedError(f"{name} did not come to an end")
     return lifetime_ms / 1000 if lifetime_ms else None
@@ -221,6 +210,13 @@ _SASL_DEFAULTS: dict[str, Any] = {
 }
 
 
+def _greeting(mechanism: str, versions: BrokerVersionData) -> Any:
+    request = SaslHandshakeRequest(mechanism=mechanism)
+    # Brokers before Kafka 1.0 have only version 0, in which logins have no frames.
+    request.API_VERSION = versions.api_version(request, min_version=1)
+    return request
+
+
 def _authenticating(token: bytes, versions: BrokerVersionData) -> Any:
     request = SaslAuthenticateRequest(token)
     request.API_VERSION = versions.api_version(request)
@@ -240,9 +236,7 @@ def _look(address: str, properties: Mapping[str, Any], context: ssl.SSLContext |
         ask = _Asking(frames, properties.get("client_id", "tidegate"))
         try:
             versions = _versions(ask, deadline)
-            greeting = SaslHandshakeRequest(mechanism="PLAIN")
-            greeting.API_VERSION = versions.api_version(greeting, max_version=1)
-            offered = ask(greeting, deadline)
+            offered = ask(_greeting("PLAIN", versions), deadline)
         except Exception:
             if context is not None:
                 return Listener(tls)

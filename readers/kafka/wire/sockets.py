@@ -1,7 +1,11 @@
 """Opens TCP connections to brokers, directly or through a proxy.
 
-The proxies are HTTP's CONNECT (RFC 9110) and SOCKS 5 (RFC 1928, RFC 1929).  kafka-python has both, but reports every
-refusal as a refused connection.  Then it is unknown which login must not be repeated.
+The proxies are HTTP's CONNECT (RFC 9110) and SOCKS 5 (RFC 1928, RFC 1929).  kafka-python's own (``kafka.net``, as of
+3.0) do not keep our promises:
+
+- Every refusal is a refused connection.  Then it is unknown which login must not be sent again.
+- A login is sent with its percent-encoding, and an IPv6 address without brackets.
+- While SOCKS waits for an answer, it takes a whole core, and an answer with a name breaks off.
 """
 
 from __future__ import annotations
