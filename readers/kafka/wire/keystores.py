@@ -15,14 +15,15 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["KeyStore", "StoreError", "as_pem", "read_store"]
+__all__ = ["KeyMaterial", "StoreError", "as_pem", "read_store"]
 
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
-_DER_SEQUENCE, _DER_OCTETS, _DER_OBJECT_ID = 0x30, 0x04, 0x06
+_DER_SEQUENCE = b"\x30"
 _KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
+_JKS_VERSION = 2  # since Java 1.2
 _PEM_LINE = 64
 _DIGEST_SIZE = hashlib.sha1(usedforsecurity=False).digest_size
-_SUNS_KEY_PROTECTOR = bytes.fromhex("2b060104012a02110101")
+_SUNS_KEY_PROTECTOR = bytes.fromhex("300e060a2b060104012a021101010500")  # the algorithm's identifier in DER
 # No two parts match the same characters, so this takes linear time.
 _BLOCK = re.compile(
     r"-----BEGIN (?P<label>[A-Z0-9]+(?: [A-Z0-9]+)*)-----(?P<body>[A-Za-z0-9/+=\s]*)-----END (?P=label)-----"
@@ -41,7 +42,7 @@ class StoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyStore:
+class KeyMaterial:
     """The content of a store, in PEM.
 
     key: the private key, perhaps encrypted; empty: there is none.
@@ -56,7 +57,7 @@ class KeyStore:
 
 def read_store(
     content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool = False
-) -> KeyStore:
+) -> KeyMaterial:
     """Return the content of a store; its first bytes show its type.
 
     password: the password of the store; without it, a JKS store is read unchecked, as in Java.
@@ -72,7 +73,7 @@ def read_store(
         raise StoreError("which is a JCEKS store; keytool -importkeystore -deststoretype PKCS12 converts it")
     if b"-----BEGIN" in content:
         return _pem(content.decode("utf-8", "replace"))
-    if content[:1] == bytes([_DER_SEQUENCE]):
+    if content[:1] == _DER_SEQUENCE:
         return _pkcs12(content, password)
     raise StoreError("which is no JKS, PKCS12 or PEM store")
 
@@ -98,17 +99,17 @@ def _certificates(ders: list[bytes]) -> bytes:
     return b"".join(_block("CERTIFICATE", der) for der in ders)
 
 
-def _pem(text: str) -> KeyStore:
+def _pem(text: str) -> KeyMaterial:
     """Return keys and certificates; both kinds of store hold certificates."""
     blocks = [(match["label"], match[0]) for match in _BLOCK.finditer(text)]
     keys = [as_pem(block) for label, block in blocks if label.endswith("PRIVATE KEY")]
     if not keys and "PRIVATE KEY" in text:  # in OpenSSL's old encryption, with headers
         keys = [text.encode()]
     certificates = b"".join(as_pem(block) for label, block in blocks if label.endswith("CERTIFICATE"))
-    return KeyStore(keys[0] if keys else b"", certificates, certificates)
+    return KeyMaterial(keys[0] if keys else b"", certificates, certificates)
 
 
-def _pkcs12(content: bytes, password: str | None) -> KeyStore:
+def _pkcs12(content: bytes, password: str | None) -> KeyMaterial:
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
@@ -126,7 +127,7 @@ def _pkcs12(content: bytes, password: str | None) -> KeyStore:
     others = [entry.certificate for entry in store.additional_certs]
     everything = [*([] if store.cert is None else [store.cert.certificate]), *others]
     if store.key is None or store.cert is None:
-        return KeyStore(trusted=_certificates([certificate.public_bytes(der) for certificate in everything]))
+        return KeyMaterial(trusted=_certificates([certificate.public_bytes(der) for certificate in everything]))
     key = store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     line = [store.cert.certificate]
     # Such a store has no order, but a broker expects each certificate before that of its issuer.
@@ -136,7 +137,7 @@ def _pkcs12(content: bytes, password: str | None) -> KeyStore:
         line.append(above)
         everything.remove(above)  # it is there a second time if it is also trusted
     chain, trusted = (_certificates([one.public_bytes(der) for one in group]) for group in (line, everything))
-    return KeyStore(key, chain, trusted)
+    return KeyMaterial(key, chain, trusted)
 
 
 def _is_issued_by(certificate: Any, authority: Any) -> bool:
@@ -150,43 +151,44 @@ def _is_issued_by(certificate: Any, authority: Any) -> bool:
     return True
 
 
-def _jks(content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool) -> KeyStore:
+def _jks(content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool) -> KeyMaterial:
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     if password is not None:
         wanted = hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
         if not hmac.compare_digest(wanted, digest):
             raise StoreError("which does not open with its password, or is damaged")
     try:
-        key, ders, trusted = _jks_entries(_Reader(body))
-    except (struct.error, IndexError, UnicodeDecodeError):
+        key, ders, trusted = _jks_entries(_Fields(body))
+    except struct.error:
         raise StoreError("which is a damaged JKS store") from None
     if key is None or only_trusted:
-        return KeyStore(trusted=_certificates(trusted))
+        return KeyMaterial(trusted=_certificates(trusted))
     opening = key_password if key_password is not None else password
-    return KeyStore(_block("PRIVATE KEY", _unlocked(key, opening)), _certificates(ders), _certificates(trusted))
+    return KeyMaterial(_block("PRIVATE KEY", _unlocked(key, opening)), _certificates(ders), _certificates(trusted))
 
 
-def _jks_entries(reader: _Reader) -> tuple[bytes | None, list[bytes], list[bytes]]:
+def _jks_entries(fields: _Fields) -> tuple[bytes | None, list[bytes], list[bytes]]:
     """Return the first key, the certificates of its chain, and the trusted certificates."""
-    _, version, entries = reader.take(">III")
+    _, version, entries = fields.take(">III")
+    if version != _JKS_VERSION:
+        raise StoreError(f"which is a JKS store of the unknown version {version}")
     key: bytes | None = None
     ders: list[bytes] = []
     trusted: list[bytes] = []
 
     def certificate() -> bytes:
-        if version > 1:
-            reader.bytes(">H")  # its type
-        return reader.bytes(">I")
+        fields.bytes(">H")  # its type
+        return fields.bytes(">I")
 
     for _ in range(entries):
-        (kind,) = reader.take(">I")
-        reader.bytes(">H")  # the alias
-        reader.take(">Q")  # the date
+        (kind,) = fields.take(">I")
+        fields.bytes(">H")  # the alias
+        fields.take(">Q")  # the date
         if kind == _TRUSTED_ENTRY:
             trusted.append(certificate())
         elif kind == _KEY_ENTRY:
-            locked = reader.bytes(">I")
-            line = [certificate() for _ in range(reader.take(">I")[0])]
+            locked = fields.bytes(">I")
+            line = [certificate() for _ in range(fields.take(">I")[0])]
             trusted += line[:1]
             if key is None:
                 key, ders = locked, line
@@ -199,14 +201,11 @@ def _unlocked(locked: bytes, password: str | None) -> bytes:
     """Return a private key (PKCS 8) that was encrypted in Sun's own way, with a stream of SHA-1 digests."""
     if password is None:
         raise StoreError("whose key is encrypted", is_of_key=True)
-    try:
-        algorithm, secret = _der_parts(_der_parts(locked)[0][1])[:2]
-        method = _der_parts(algorithm[1])[0]
-    except (IndexError, ValueError):
-        raise StoreError("whose key is damaged") from None
-    if method != (_DER_OBJECT_ID, _SUNS_KEY_PROTECTOR):
-        raise StoreError("whose key is encrypted in an unknown way")
-    data, letters = secret[1], password.encode("utf-16-be")
+    _, found, secret = locked.partition(_SUNS_KEY_PROTECTOR)
+    if not found or len(secret) <= 2 * _DIGEST_SIZE:
+        raise StoreError("whose key is damaged, or encrypted in an unknown way")
+    more = secret[1] & 0x7F if secret[1] & 0x80 else 0  # bytes of a long length; the check below is for all of them
+    data, letters = secret[2 + more :], password.encode("utf-16-be")
     digest, body, check = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
     stream = bytearray()
     while len(stream) < len(body):
@@ -218,33 +217,16 @@ def _unlocked(locked: bytes, password: str | None) -> bytes:
     return key
 
 
-def _der_parts(der: bytes) -> list[tuple[int, bytes]]:
-    """Return tag and content of each value in a DER encoding."""
-    parts: list[tuple[int, bytes]] = []
-    at = 0
-    while at < len(der):
-        tag, size, at = der[at], der[at + 1], at + 2
-        if size & 0x80:
-            more = size & 0x7F
-            size, at = int.from_bytes(der[at : at + more], "big"), at + more
-        parts.append((tag, der[at : at + size]))
-        at += size
-    return parts
-
-
-class _Reader:
+class _Fields:
     def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._at = 0
+        self._left = memoryview(content)
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        values = struct.unpack_from(layout, self._content, self._at)
-        self._at += struct.calcsize(layout)
+        values = struct.unpack_from(layout, self._left)
+        self._left = self._left[struct.calcsize(layout) :]
         return values
 
     def bytes(self, size_layout: str) -> bytes:
         (size,) = self.take(size_layout)
-        if self._at + size > len(self._content):
-            raise IndexError(size)
-        self._at += size
-        return self._content[self._at - size : self._at]
+        (content,) = self.take(f"{size}s")
+        return bytes(content)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.ciphers import choose_ciphers
-from tidegate.readers.kafka.wire.keystores import KeyStore, StoreError, as_pem, read_store
+from tidegate.readers.kafka.wire.keystores import KeyMaterial, StoreError, as_pem, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -103,12 +103,12 @@ def _trust_store(context: ssl.SSLContext, properties: Mapping[str, Any]) -> bool
     return True
 
 
-def _own_key(properties: Mapping[str, Any]) -> KeyStore | None:
+def _own_key(properties: Mapping[str, Any]) -> KeyMaterial | None:
     """Return our private key and its certificates; None: there is no key store."""
     chain = properties.get("ssl_keystore_certificate_chain")
     if chain is not None:
         key, line = (_inline(f"ssl.keystore.{name}", properties) for name in ("key", "certificate.chain"))
-        return KeyStore(key, line)
+        return KeyMaterial(key, line)
     store = _store("keystore", properties)
     if store is None:
         return None
@@ -118,11 +118,11 @@ def _own_key(properties: Mapping[str, Any]) -> KeyStore | None:
     return content
 
 
-def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyStore] | None:
+def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyMaterial] | None:
     """Return the store of a kind with the option that names it and its file; None: there is none."""
     if f"ssl_{kind}_certificates" in properties:
         option = f"ssl.{kind}.certificates"
-        return option, _INLINE, KeyStore(trusted=_inline(option, properties))
+        return option, _INLINE, KeyMaterial(trusted=_inline(option, properties))
     file = properties.get(f"ssl_{kind}_location")
     if file is None:
         return None
@@ -147,7 +147,7 @@ def _inline(option: str, properties: Mapping[str, Any]) -> bytes:
     return pem
 
 
-def _show_own_key(context: ssl.SSLContext, own: KeyStore, properties: Mapping[str, Any]) -> None:
+def _show_own_key(context: ssl.SSLContext, own: KeyMaterial, properties: Mapping[str, Any]) -> None:
     """Load a key from memory."""
     option = "ssl.keystore.location" if "ssl_keystore_location" in properties else "ssl.keystore.key"
     file = properties.get("ssl_keystore_location", _INLINE)

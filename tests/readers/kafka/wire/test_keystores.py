@@ -196,11 +196,6 @@ def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(
         read_store(stores.keys["PKCS12"].read_bytes(), STORE_PASSWORD, None)
 
 
-def test_pem_in_a_properties_file_may_have_lost_its_line_breaks(stores: Stores) -> None:
-    text = stores.authority.certificate.read_text()
-    assert as_pem(text.replace("\n", " ")) == as_pem(text) == text.encode()
-
-
 def settings(**properties: object) -> dict[str, str]:
     return {"security_protocol": "SSL", **{f"ssl_{name}": str(value) for name, value in properties.items()}}
 
