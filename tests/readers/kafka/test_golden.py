@@ -10,9 +10,6 @@ import pytest
 from kafka.record import default_records
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
-from tidegate.alignment.splits import SplitRange
-from tidegate.readers.contract import ReadTask
-from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.servers.batches import CODECS
 
@@ -84,18 +81,6 @@ def test_values_may_exceed_every_limit(lab: Lab) -> None:
     assert [batch.num_rows for batch in batches] == [1] * len(sizes)
 
 
-def test_arrow_batches_are_bounded_in_bytes_and_filled(lab: Lab) -> None:
-    topic = lab.new_topic()
-    for _ in range(40):
-        lab.append(topic, encode([Record(value=b"v" * 100, headers=[("h", b"1")])] * 50))
-    bound = 20_000
-    batches = [*lab.batches(topic, 0, 2000, include_headers=True, max_batch_bytes=bound)]
-    sizes = [batch.nbytes for batch in batches]
-    assert sum(batch.num_rows for batch in batches) == 2000
-    assert max(sizes) <= bound
-    assert min(sizes[:-1]) > bound * 0.9
-
-
 def test_the_schema_is_what_pyspark_expects() -> None:
     from pyspark.sql import types
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -122,12 +107,3 @@ def test_every_batch_has_the_schema(lab: Lab) -> None:
     for include_headers in (False, True):
         (batch,) = lab.batches(topic, 0, len(CORNERS), include_headers=include_headers)
         assert batch.schema == arrow_schema(include_headers=include_headers)
-
-
-def test_ranges_of_several_splits_come_one_after_the_other(lab: Lab) -> None:
-    topic = lab.new_topic(partitions=3)
-    for partition in range(3):
-        lab.append(topic, encode([Record(value=b"%d" % partition)] * 5), partition=partition)
-    ranges = (SplitRange(f"{topic}-2", 1, 3), SplitRange(f"{topic}-0", 2, 2), SplitRange(f"{topic}-1", 0, 5))
-    records = rows(KafkaSplitReader(lab.config()).read(ReadTask(ranges)))
-    assert [(row["partition"], row["offset"]) for row in records] == [(2, 1), (2, 2), *((1, n) for n in range(5))]

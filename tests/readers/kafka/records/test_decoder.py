@@ -158,15 +158,6 @@ def test_a_time_that_spark_cannot_hold_is_told_as_such(times_ms: list[int]) -> N
             ask()
 
 
-def test_the_first_record_from_a_position_on() -> None:
-    batch = split(encode([Record(100 + offset) for offset in range(10)], "gzip"))
-    assert first_record(batch, -5) == (0, 100)
-    assert first_record(batch, 7) == (7, 107)
-    assert first_record(batch, 10) is None
-    assert first_record(replace(batch, append_time_ms=5), 7) == (7, 5)
-    assert first_record(replace(batch, last_offset=20), 15) is None
-
-
 @given(st.lists(records, min_size=1, max_size=4), st.integers(0, 4), st.integers(-(2**40), 2**42), st.booleans())
 def test_the_first_record_is_what_the_loop_finds(
     written: list[Record], position: int, limit_ms: int, stamped: bool

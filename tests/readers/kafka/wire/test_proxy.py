@@ -243,18 +243,6 @@ def test_a_proxy_that_does_not_reach_the_broker_now_is_asked_again(scheme: str, 
         assert len(proxy.clients) > 1
 
 
-def test_a_proxy_that_is_away_for_a_moment_costs_nothing_but_time(lab: Lab) -> None:
-    topic, failures = lab.new_topic(), [b"502 Bad Gateway", b"504 Gateway Timeout"]
-
-    def recovering(client: socket.socket) -> tuple[str, int] | None:
-        return http_status(failures.pop(), client) if failures else connect_proxy(client)
-
-    with serving(recovering) as proxy:
-        config = lab.config(properties={"proxy_url": f"http://me:{SECRET_IN_URL}@{proxy.address}"}, deadline_s=20)
-        with KafkaClient(config) as client:
-            assert client.partitions([topic]) == {topic: (0,)}
-
-
 def test_a_proxy_that_cannot_be_reached_is_distinguished_from_a_broker_that_cannot() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]

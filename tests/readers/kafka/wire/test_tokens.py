@@ -14,9 +14,8 @@ from kafka.errors import SaslAuthenticationFailedError
 
 from tests.support.drip import dripping
 from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
-from tidegate.errors import OptionError, RefusedError
-from tidegate.readers.kafka.wire import connection, login, tokens
-from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire import login, tokens
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
 from tidegate.sources.kafka.java.properties import connection_config
 
@@ -240,14 +239,6 @@ def test_the_endpoint_has_the_tls_of_the_login_module(tmp_path: Path) -> None:
         provider(missing).token()
 
 
-def test_an_endpoint_that_is_away_may_come_back(signer: TokenSigner) -> None:
-    with TokenEndpoint(signer) as gone:
-        url = gone.url
-    with pytest.raises(TokenError, match=r"^the token endpoint (cannot be reached|does not answer): ") as raised:
-        provider(from_endpoint(url)).token()
-    assert raised.value.may_heal
-
-
 def test_a_token_may_be_in_a_file_which_is_read_each_time_unless_it_tells_its_end(
     tmp_path: Path, signer: TokenSigner
 ) -> None:
@@ -283,10 +274,3 @@ def test_a_function_gets_the_options_of_the_login_module() -> None:
 def test_a_function_that_is_of_no_use_is_named(name: str, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence):
         provider(properties(sasl__login__callback__handler__class=name)).token()
-
-
-def test_the_option_of_a_function_that_gives_no_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = properties(sasl__login__callback__handler__class=f"{__name__}:nothing")
-    monkeypatch.setattr(connection, "log_in", lambda *_: provider(settings).token())
-    with pytest.raises(RefusedError, match=r"; look at kafka.sasl.login.callback.handler.class and kafka.sasl.jaas"):
-        BrokerConnection("here:9092", settings, 1)

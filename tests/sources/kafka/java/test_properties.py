@@ -207,16 +207,6 @@ def test_a_whole_fetch_response_is_always_taken_unless_said_otherwise():
     assert connection_config("here", limits).properties[largest] == 300_000_000
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_login_by_password_is_understood(mechanism):
-    assert connection_config("here:9092", {**LOGIN, "sasl.mechanism": mechanism}).properties == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "me",
-        "sasl_plain_password": SECRET,
-    }
-
-
 @pytest.mark.parametrize("value", ["0", "-1", "1e6", "x", str(2**40 + 1), str(2**63 - 1), "9" * 5000])
 def test_what_may_be_decompressed_has_a_limit(value):
     sentence = r"malformed: expected a whole number of bytes above 0, up to 1099511627776$"
