@@ -27,12 +27,13 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.sources.source import Source
 
-__all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
+__all__ = ["BEGIN_MS", "IN_THE_YEAR_2200_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
 
 _Found = TypeVar("_Found")
 BEGIN_MS = 1_767_225_600_000
 """2026-01-01 in UTC: the begin of event times in scenarios."""
 SECOND_MS = 1_000
+IN_THE_YEAR_2200_MS = 7_258_118_400 * SECOND_MS
 PATIENCE_S = 20.0
 _POLL_S = 0.01  # seconds between two looks at another system, which does not report its changes
 
@@ -198,6 +199,10 @@ class Lab:
             split.append_each(*event_times_ms)
         return split
 
+    def two_splits(self, *event_times_ms: int) -> list[Split]:
+        """Make two splits with rows at the same times, or one where there cannot be two."""
+        return [self.split(*event_times_ms) for _ in range(2 if self.can(Ability.MANY_SPLITS) else 1)]
+
     def writer(self) -> Writer:
         """Make a new split outside of any scenario."""
         return _made(Writer, f"{name_of(self.harness)}.create_split()", self.harness.create_split())
@@ -227,6 +232,11 @@ class Lab:
         if positions is not None and isinstance(enumerator, SupportsCommit):
             enumerator.commit(positions)
         return enumerator
+
+    def opened(self, **options: str) -> tuple[Source, SplitEnumerator]:
+        """Return a source of the rows written here, and a new enumerator of it."""
+        source = self.source(**options)
+        return source, self.enumerator(source)
 
     def elsewhere(self) -> Elsewhere:
         """Start another process, which is killed with the lab if it still runs."""

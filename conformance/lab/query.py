@@ -52,12 +52,6 @@ class Batch:
         value: int | None = self.end.get("watermark")
         return value
 
-    @property
-    def bound_ms(self) -> int | None:
-        """The bound at which it was cut."""
-        value: int | None = self.end.get("bound")
-        return value
-
 
 @dataclass
 class Query:
@@ -205,9 +199,7 @@ class Query:
         """Raise ConformanceError unless two readings of a batch gave the same rows, each split in the same order."""
         # Tasks may come in another order.  Within a split, see missing().
         by = _split_of if self.lab.can(Ability.ROW_POSITIONS) else None
-        wrong = ordered_difference(what, sorted(first.keys, key=by), sorted(second.keys, key=by))
-        if wrong is not None:
-            raise self.lab.fail(wrong)
+        self.lab.refuse(ordered_difference(what, sorted(first.keys, key=by), sorted(second.keys, key=by)))
 
     def _keys_of(self, task: ReadTask, end: Json) -> list[str]:
         return self.lab.keys(self.source.reader(end.get("enumerator")).read(task))

@@ -19,7 +19,7 @@ from tidegate.jobs.conformance.harness_named import harness_named
 
 __all__ = ["check_conformance", "list_rules"]
 
-_EXEMPTION = "RULE=REASON, such as READ-2='ranges are whole files'"
+_EXEMPTION = "RULE=REASON, such as READ-3='ranges are whole files'"
 
 
 _STYLES: Mapping[Status, str] = {

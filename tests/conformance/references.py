@@ -183,7 +183,7 @@ WITHOUT_INDEX = {
 }
 
 REFERENCES = {
-    **dict.fromkeys(("LIFE-15", "LIFE-16", "LIFE-17", "LIFE-18"), sinful(enumerator=WholeEnumerator)),
+    **dict.fromkeys(("LIFE-15", "LIFE-16", "LIFE-17"), sinful(enumerator=WholeEnumerator)),
     "READ-30": aside(),
-    **dict.fromkeys(("TIME-27", "TIME-28", "TIME-29", "TIME-30"), sinful(reader=TimedReader)),
+    **dict.fromkeys(("TIME-27", "TIME-28"), sinful(reader=TimedReader)),
 }

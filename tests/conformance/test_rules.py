@@ -11,7 +11,7 @@ from tidegate.errors import OptionError
 
 def test_rules_are_sorted_by_area_and_number():
     ids = [registered.id for registered in all_rules()]
-    assert ids.index("READ-2") < ids.index("READ-10") < ids.index("ALIGN-1")
+    assert ids.index("READ-3") < ids.index("READ-11") < ids.index("ALIGN-1")
     areas = [registered.area for registered in all_rules()]
     assert list(dict.fromkeys(areas)) == [area for area in AREAS if area in areas]
 

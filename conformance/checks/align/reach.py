@@ -1,15 +1,14 @@
-"""ALIGN: how far a batch reads, with any splits, budget and time index."""
+"""ALIGN: how far a batch reads, with any splits, budget, time index and rows from the future."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.blind import Blind
-from tidegate.conformance.lab.judging import backward, late, past_the_bound, pauses, split_of, starved
-from tidegate.conformance.lab.lab import SECOND_MS, Lab, after
+from tidegate.conformance.lab.judging import late, past_the_bound, pauses, split_of
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.sources.source import Source
@@ -27,18 +26,6 @@ def no_row_past_the_bound_is_read(lab: Lab) -> None:
     query.run_until_read(lab.rows)
     lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
     _witness_pauses(lab, query)
-    lab.compare(query.delivered)
-
-
-@rule("ALIGN-2", witness=("a row after the gap",))
-def a_gap_in_time_stops_nobody(lab: Lab) -> None:
-    lab.split(*after(0, 5, 3_600, 3_605))
-    if lab.can(Ability.MANY_SPLITS):
-        lab.split(*after(2, 3_601, 7_200))
-    query = Query(lab, lab.source(**_DRIFT))
-    query.run_until_read(lab.rows)
-    lab.saw("a row after the gap")
-    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
     lab.compare(query.delivered)
 
 
@@ -79,28 +66,6 @@ def peek_alone_is_enough_to_align(lab: Lab) -> None:
     lab.compare(query.delivered)
 
 
-@rule("ALIGN-6", needs=(Ability.MANY_SPLITS,), witness=("a pause", "a restart"))
-def a_restart_stays_aligned(lab: Lab) -> None:
-    lab.split(*after(*range(0, 40, 5)))
-    lab.split(*after(*range(30, 50, 5)))
-    query = Query(lab, lab.source(**_DRIFT))
-    wanted = {row.key for row in lab.rows}
-
-    def killed() -> bool:
-        if query.plan():
-            query.crash()
-            query.start()
-            lab.saw("a restart")
-        return wanted <= set(query.delivered)
-
-    query.run_until(killed, f"{len(wanted)} rows were written and not all delivered")
-    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
-    lab.refuse(backward(query.batches))
-    if any(pauses(lab.written, query.batches)):
-        lab.saw("a pause")
-    lab.compare(query.delivered)
-
-
 @rule("ALIGN-7", needs=(Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS), witness=("a batch that leaves rows",))
 def a_row_limit_is_held(lab: Lab) -> None:
     lab.split().append(*after(0, 1, 2, 3, *[10] * 9, 11))
@@ -114,49 +79,35 @@ def a_row_limit_is_held(lab: Lab) -> None:
     lab.compare(query.delivered)
 
 
-@rule(
-    "ALIGN-8",
-    needs=(Ability.MANY_SPLITS, Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
-    witness=("a batch that leaves rows",),
-)
-def no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
-    _write_large_and_small(lab)
-    _expect_fair(lab, _DRIFT)
-
-
-@rule("ALIGN-9", needs=(Ability.COUNTED_POSITIONS,), witness=("a batch that leaves rows",))
-def without_alignment_everything_is_read(lab: Lab) -> None:
-    if lab.can(Ability.ROW_POSITIONS) and lab.can(Ability.MANY_SPLITS):
-        _write_large_and_small(lab)
-        _expect_fair(lab, {"alignment": "none"})
-        return
-    lab.split(*after(0, 5, 600))
-    query = Query(lab, lab.source(alignment="none"))
-    query.run_until_read(lab.rows)
-    lab.saw("a batch that leaves rows")
-    lab.refuse(late(lab.times, query.batches))
-    lab.compare(query.delivered)
+@rule("ALIGN-25", witness=("a row that is held",))
+def a_row_from_the_future_is_held_alone(lab: Lab) -> None:
+    split = lab.split(*after(0, 2), IN_THE_YEAR_2200_MS, *after(4, 6, 8))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(5, 14, 34))
+    held, waiting = split.keys[2], split.keys[3:]
+    times = {key: at_ms for key, at_ms in lab.times.items() if key not in {held, *waiting}}
+    source = lab.source(futureEventTime="hold", **_DRIFT)
+    for opened in (source, cast("Source", Blind(source))):
+        query = Query(lab, opened)
+        query.run_until_read([row for row in lab.rows if row.key in times])
+        query.pass_time(5)
+        lab.saw("a row that is held")
+        lab.expect(held not in query.delivered, f"the row {held} is delivered before its time has come")
+        lab.refuse(past_the_bound(lab.written, times, query.batches, _DRIFT_MS))
+        lab.refuse(late(times, query.batches))
+        watermark_ms = query.batches[-1].watermark_ms
+        lab.expect(
+            watermark_ms is not None and min(times.values()) - 1 <= watermark_ms < max(times.values()),
+            f"the watermark is {said(watermark_ms)}, but the rows to align by are from {said(min(times.values()))} to "
+            f"{said(max(times.values()))}",
+        )
+        query.stop()
 
 
 def _write_in_disorder(lab: Lab) -> None:
     lab.split(*after(0, 4, 1, 5, 9, 5.5, 12, 8, 10, 14, 18, 15, 20))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(12, 16, 13, 22, 18, 26))
-
-
-def _write_large_and_small(lab: Lab) -> None:
-    for size in (60, 1, 4):
-        lab.split().append(*after(*[0] * size))
-
-
-def _expect_fair(lab: Lab, options: Mapping[str, str]) -> None:
-    query = Query(lab, lab.source(**options))
-    query.run_until_read(lab.rows, Budget(rows=6))
-    if len(query.batches) > 1:
-        lab.saw("a batch that leaves rows")
-    lab.refuse(starved(lab.written, lab.times, query.batches, patience=3))
-    lab.refuse(late(lab.times, query.batches))
-    lab.compare(query.delivered)
 
 
 def _witness_pauses(lab: Lab, query: Query) -> None:

@@ -6,10 +6,9 @@ from typing import cast
 
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
 from tidegate.conformance.lab.blind import Blind
 from tidegate.conformance.lab.judging import dropped
-from tidegate.conformance.lab.lab import SECOND_MS, Lab, after
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.sources.source import Source

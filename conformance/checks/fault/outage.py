@@ -33,8 +33,7 @@ def slow_answers_double_nothing(lab: Lab) -> None:
 @rule("FAULT-3", tier=Tier.FAULTS, needs=(Ability.FAULT_CORRUPT,), witness=("rows that were read",))
 def damaged_answers_are_never_believed(lab: Lab) -> None:
     _during(lab, Fault.CORRUPT)
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     values = {row.key: row.value for row in lab.rows}
     with lab.harness.fault(Fault.CORRUPT):
@@ -63,8 +62,7 @@ def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
     for part in range(5):
         times = [BEGIN_MS + (part * 500 + n) * SECOND_MS for n in range(500)]
         split.append(*times, values=[f"{part} {n} ".ljust(2_000, "x") for n in range(500)])
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     task = lab.task(lab.everything(enumerator), enumerator)
     batches: Iterator[pa.RecordBatch] = iter(source.reader(enumerator.snapshot()).read(task))
     first = lab.keys([next(batches)])

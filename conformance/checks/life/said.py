@@ -26,8 +26,7 @@ _QUIET_LOGGERS = ("numba",)  # logs megabytes while it compiles, and knows nothi
 @rule("LIFE-11")
 def an_error_is_one_sentence(lab: Lab) -> None:
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     there = lab.everything(enumerator)[0]
     wanted = SplitRange("never was", 0, 1)
     refusal(lab, "reading a split that never was", lambda: lab.read(source, [wanted], enumerator))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from contextlib import closing
 
@@ -22,8 +21,7 @@ from tidegate.spark_private import cloudpickle
 @rule("READ-9")
 def a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
     split = lab.split(*after(*range(5)))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     first = _whole(lab, source, ranges, enumerator)
     lab.compare(lab.keys(first.to_batches()))
@@ -38,28 +36,10 @@ def a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
     _expect_same(lab, "before and after more rows came", first, _whole(lab, source, ranges, enumerator))
 
 
-@rule("READ-10")
-def a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
-    split = lab.split(*after(*range(5)))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
-    ranges = lab.everything(enumerator)
-    starts = enumerator.starts([part.split_id for part in ranges], first=True)
-    first = _whole(lab, source, ranges, enumerator)
-    lab.tell("pickle the source")
-    again: Source = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call]  # noqa: S301 - just written
-    restarted = lab.restarted(again, enumerator, starts)
-    split.append_each(*after(5, 6))
-    _expect_same(lab, "before and after a restart", first, _whole(lab, again, ranges, restarted))
-    lab.discovered(restarted)
-    _expect_same(lab, "before and after more rows were found", first, _whole(lab, again, ranges, restarted))
-
-
 @rule("READ-11")
 def another_process_reads_the_same_rows(lab: Lab) -> None:
     lab.split(*after(*range(5)))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     first = _whole(lab, source, ranges, enumerator)
     lab.tell("read it in another process")
@@ -78,8 +58,7 @@ def an_abandoned_reading_harms_no_later_one(lab: Lab) -> None:
     split = lab.split()
     for first in range(0, 1_200, 400):
         split.append(*(BEGIN_MS + n for n in range(first, first + 400)))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     left = []
     for ended in (True, False):
@@ -101,6 +80,4 @@ def _whole(lab: Lab, source: Source, ranges: Sequence[SplitRange], enumerator: S
 
 def _expect_same(lab: Lab, what: str, first: pa.Table, second: pa.Table) -> None:
     keys, again = lab.keys(first.to_batches()), lab.keys(second.to_batches())
-    wrong = ordered_difference(what, keys, again) or row_difference(what, keys, first, second)
-    if wrong is not None:
-        raise lab.fail(wrong)
+    lab.refuse(ordered_difference(what, keys, again) or row_difference(what, keys, first, second))

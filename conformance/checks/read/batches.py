@@ -21,7 +21,7 @@ _LARGE_ROWS = 20
 
 
 @rule("READ-21")
-def every_batch_has_the_schema(lab: Lab) -> None:
+def every_batch_is_valid_and_has_the_schema(lab: Lab) -> None:
     source = lab.source(**_ignore(lab))
     wanted = source.arrow_schema
     lab.expect(wanted.names, "arrow_schema has no columns")
@@ -34,12 +34,6 @@ def every_batch_has_the_schema(lab: Lab) -> None:
     for batch in _odd_batches(lab, source):
         if not batch.schema.equals(wanted, check_metadata=True):
             raise lab.fail(f"a batch of {counted(batch.num_rows, 'row')} has another schema: {_other(wanted, batch)}")
-
-
-@rule("READ-22")
-def batches_are_valid(lab: Lab) -> None:
-    source = lab.source(**_ignore(lab))
-    for batch in _odd_batches(lab, source):
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from tidegate.alignment.splits import SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
@@ -18,17 +17,6 @@ from tidegate.sources.source import Source
 _TRIMMED = 3
 _LARGE = 500_000
 _LARGE_ROWS = 12
-
-
-@rule("READ-13", needs=(Ability.RETENTION,))
-def deleted_rows_are_data_loss(lab: Lab) -> None:
-    source = lab.source()
-    task, state = _task_of_trimmed_rows(lab, source)
-    for _ in range(2):
-        lab.tell("read what was planned")
-        with suppress(DataLossError):
-            read = lab.keys(source.reader(state).read(task))
-            raise lab.fail(f"{_TRIMMED} rows of the range are gone, but the reader gives {len(read)} rows and no error")
 
 
 @rule("READ-14", needs=(Ability.RETENTION,))
@@ -57,8 +45,7 @@ def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | No
 def the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*after(*(number + n for n in range(5))))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     placed = lab.placed(source, enumerator)
     for trimmed in (1, 3, 5):
         tasks = [lab.task(ranges, enumerator) for ranges in _around(placed, lab.splits[-1].rows[trimmed - 1].key)]
@@ -73,8 +60,7 @@ def the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
 def rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> None:
     split = lab.split()
     split.append(*after(*range(_LARGE_ROWS)), values=[f"{number:02}" * (_LARGE // 2) for number in range(_LARGE_ROWS)])
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     task = lab.task(lab.everything(enumerator), enumerator)
     wanted = split.keys
     reading = iter(source.reader(enumerator.snapshot()).read(task))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from tidegate.conformance.abilities import Ability
@@ -23,7 +23,9 @@ _TEXTS = {
     "signs beyond 16 bits": "\U0001f30a\U00010348",
     "an accent of its own": "e\u0301",
     "marks that nobody sees": "\ufeffa\u200b\u2028b",
+    "a huge one": "0123456789" * 200_000,
 }
+_NULLS = {"a null": None, "an empty text behind it": "", "a word": "null", "a last null": None}
 _TIMES = (
     "2000-02-29T12:00:00+00:00",
     "2025-03-09T10:00:00+00:00",  # clocks go forward in America
@@ -34,72 +36,42 @@ _TIMES = (
     "2026-01-01T00:00:00.001+00:00",
     "2026-01-01T00:00:00.999+00:00",
 )
-_HUGE = 2_000_000
 
 
 @rule("READ-15")
 def values_come_as_they_were_written(lab: Lab) -> None:
-    _expect_values(lab, _TEXTS)
+    values: dict[str, str | None] = {**_TEXTS, **(_NULLS if lab.can(Ability.NULL_VALUES) else {})}
+    lab.split().append(*after(*range(len(values))), values=list(values.values()))
+    source, enumerator = lab.opened()
+    batches = lab.read(source, lab.everything(enumerator), enumerator)
+    lab.compare(lab.keys(batches))
+    for (name, wanted), read in zip(values.items(), lab.values(batches), strict=True):
+        lab.expect(read == wanted, f"{name} was written, {_named(wanted)}, and {_unlike(wanted, read)} was read")
 
 
-@rule("READ-16", needs=(Ability.NULL_VALUES,))
-def null_is_neither_empty_nor_a_word(lab: Lab) -> None:
-    _expect_values(
-        lab, {"a null": None, "an empty text": "", "a null behind it": None, "a word": "null", "a last null": None}
-    )
-
-
-@rule("READ-17")
-def huge_values_come_whole(lab: Lab) -> None:
-    _expect_values(lab, {"a small one": "a", "a huge one": "0123456789" * (_HUGE // 10), "another small one": "b"})
-
-
-@rule("READ-18", needs=(Ability.DISORDER,))
+@rule("READ-18")
 def event_times_do_not_change_what_is_read(lab: Lab) -> None:
-    years_ms = 4 * 365 * 86_400 * SECOND_MS
-    split = lab.split(*after(5, 1, 9, 1, 0, 5), BEGIN_MS - years_ms)
-    split.append_each(*after(3))
+    times: list[int | None] = [*after(0, 1)]
+    if lab.can(Ability.DISORDER):
+        times += [*after(5, 1, 9, 1, 0, 5), BEGIN_MS - 4 * 365 * 86_400 * SECOND_MS, *after(3)]
+    if lab.can(Ability.MISSING_TIMES):
+        times += [None, *after(10), None, None]
+    if lab.can(Ability.NEGATIVE_TIMES):
+        times += [-1, -86_400_000, 0, *after(11)]
+    lab.split(*times)
+    source, enumerator = lab.opened(badEventTime="ignore")
     # Without positions of rows, planning orders units of rows by their times.
-    _expect_all(lab, {}, in_order=lab.can(Ability.ROW_POSITIONS))
-
-
-@rule("READ-19", needs=(Ability.MISSING_TIMES,))
-def rows_without_event_time_are_read(lab: Lab) -> None:
-    lab.split(None, BEGIN_MS, None, None, BEGIN_MS + SECOND_MS, None)
-    _expect_all(lab, {"badEventTime": "ignore"}, in_order=lab.can(Ability.ROW_POSITIONS))
-
-
-@rule("READ-20", needs=(Ability.NEGATIVE_TIMES,))
-def rows_before_1970_are_read(lab: Lab) -> None:
-    lab.split(BEGIN_MS, -1, -86_400_000, 0, BEGIN_MS + SECOND_MS)
-    _expect_all(lab, {"badEventTime": "ignore"}, in_order=lab.can(Ability.ROW_POSITIONS))
+    keys = lab.keys(lab.read(source, lab.everything(enumerator), enumerator))
+    lab.compare(keys, in_order=lab.can(Ability.ROW_POSITIONS))
 
 
 @rule("READ-26", needs=(Ability.EVENT_TIME_COLUMN,))
 def event_times_come_as_they_were_written(lab: Lab) -> None:
     lab.split(*(round(datetime.fromisoformat(time).timestamp() * SECOND_MS) for time in _TIMES))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     batches = lab.read(source, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
     lab.expect_event_times(batches)
-
-
-def _expect_all(lab: Lab, options: Mapping[str, str], *, in_order: bool) -> None:
-    source = lab.source(**options)
-    enumerator = lab.enumerator(source)
-    lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)), in_order=in_order)
-
-
-def _expect_values(lab: Lab, values: Mapping[str, str | None]) -> None:
-    """Append named values by one call, and read them."""
-    lab.split().append(*after(*range(len(values))), values=list(values.values()))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
-    batches = lab.read(source, lab.everything(enumerator), enumerator)
-    lab.compare(lab.keys(batches))
-    for (name, wanted), read in zip(values.items(), lab.values(batches), strict=True):
-        lab.expect(read == wanted, f"{name} was written, {_named(wanted)}, and {_unlike(wanted, read)} was read")
 
 
 def _unlike(wanted: str | None, read: str | None) -> str:

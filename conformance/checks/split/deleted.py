@@ -16,8 +16,7 @@ def a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(0, 1))
     split = lab.split(*after(0, 1, 2))
-    source = lab.source()
-    enumerator = lab.enumerator(source)
+    source, enumerator = lab.opened()
     placed = lab.placed(source, enumerator)
     before = enumerator.extents(sorted(placed))
     stands = {key: (name, at) for name, rows in placed.items() for at, keys in rows.items() for key in keys}

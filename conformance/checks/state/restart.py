@@ -8,8 +8,8 @@ from functools import partial
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.harness import Row
-from tidegate.conformance.lab.elsewhere import batch_of, offset_after
-from tidegate.conformance.lab.explain import difference, listed, ordered_difference
+from tidegate.conformance.lab.elsewhere import offset_after
+from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import Tier, rule
@@ -46,15 +46,6 @@ def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     query.plan()
     query.crash()
     _expect_what_came_later(query, split, split.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS))
-
-
-@rule("STATE-3", needs=(Ability.START_AT_END,))
-def a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
-    split = lab.split()
-    query = Query(lab, lab.source_at_end())
-    query.step()
-    query.stop()
-    _expect_what_came_later(query, split, split.append_each(BEGIN_MS, BEGIN_MS + SECOND_MS))
 
 
 @rule("STATE-4", needs=(Ability.NEW_SPLITS,))
@@ -138,21 +129,6 @@ def _get_to(query: Query, point: str) -> bool | None:
     return planned or None
 
 
-@rule("STATE-8")
-def a_batch_can_be_read_in_another_process(lab: Lab) -> None:
-    splits = _splits(lab, 3)
-    query = Query(lab, lab.source())
-    query.run_until_read(_rows(splits))
-    query.stop()
-    batch = max(query.batches, key=lambda candidate: len(candidate.keys))
-    elsewhere = lab.elsewhere()
-    lab.tell(f"read batch {batch.number} in another process")
-    read = elsewhere.call(batch_of, lab.open_run, query.source, query.cores, batch.start, batch.end)
-    what = f"batch {batch.number} read here, and in another process"
-    wrong = ordered_difference(what, sorted(batch.keys), sorted(lab.keys(read)))
-    lab.expect(wrong is None, wrong or "")
-
-
 @rule("STATE-9", tier=Tier.FAULTS, witness=("a planner that was killed",))
 def a_killed_planner_is_succeeded(lab: Lab) -> None:
     splits = _splits(lab, 3)
@@ -191,13 +167,11 @@ def _keys(rows: Sequence[Row]) -> list[str]:
 
 
 def _expect_all_once(query: Query) -> None:
-    wrong = query.missing()
-    query.lab.expect(wrong is None, wrong or "")
+    query.lab.refuse(query.missing())
 
 
 def _expect_same_rows(lab: Lab, expected: Sequence[str], delivered: Sequence[str]) -> None:
-    wrong = difference({0: expected}, delivered, in_order=False)
-    lab.expect(wrong is None, wrong or "")
+    lab.refuse(difference({0: expected}, delivered, in_order=False))
 
 
 def _expect_what_came_later(query: Query, split: Split, later: list[Row]) -> None:

@@ -1,12 +1,38 @@
-"""TIME: any number of rows that planning leaves out."""
+"""TIME: rows that planning leaves out, or that end the query."""
 
 from __future__ import annotations
 
-from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
-from tidegate.conformance.lab.lab import Lab, after, said
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, Lab, after, said
+from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
+from tidegate.errors import TidegateError
 
 _MANY = 1_200
+
+
+@rule("TIME-18", witness=("a refusal",))
+def a_row_without_a_usable_time_ends_the_query_under_fail(lab: Lab) -> None:
+    if lab.can(Ability.MISSING_TIMES):
+        _expect_refusal(lab, None, badEventTime="fail")
+    if lab.can(Ability.MANY_SPLITS) or not lab.splits:
+        _expect_refusal(lab, IN_THE_YEAR_2200_MS, badEventTime="ignore", futureEventTime="fail")
+
+
+def _expect_refusal(lab: Lab, bad_ms: int | None, **options: str) -> None:
+    split = lab.split(*after(0, 1), bad_ms, *after(2))
+    bad = split.keys[2]
+    try:
+        query = Query(lab, lab.source(**options))
+        query.run_until(
+            lambda: bad in query.delivered, f"the row {bad} is not delivered, but the query does not end either"
+        )
+    except TidegateError as refusal:
+        lab.tell(f"the query ends: {type(refusal).__name__}")
+        lab.saw("a refusal")
+        return
+    written = ", ".join(f"{name}={value}" for name, value in options.items())
+    raise lab.fail(f"the row {bad} is delivered with {written}, and the query goes on")
 
 
 @rule("TIME-26", witness=("rows that are left out",))

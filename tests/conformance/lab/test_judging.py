@@ -2,19 +2,18 @@
 
 import pytest
 
-from tidegate.conformance.lab.judging import backward, dropped, late, past_the_bound, pauses, starved, watermark_ms
+from tidegate.conformance.lab.judging import dropped, late, past_the_bound, pauses
 from tidegate.conformance.lab.query import Batch
 
 SPLITS = {0: ["0#0", "0#1", "0#2"], 1: ["1#0", "1#1"]}
 TIMES = {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5, "1#1": 25}
 
 
-def batches(*of, watermarks=(), bounds=()):
-    """Return batches of these keys; the watermarks and bounds are those of the first batches."""
+def batches(*of, watermarks=()):
+    """Return batches of these keys; the watermarks are those of the first batches."""
     ends = [{} for _ in of]
-    for name, values in (("watermark", watermarks), ("bound", bounds)):
-        for end, value in zip(ends, values, strict=False):
-            end.update({} if value is None else {name: value})
+    for end, value in zip(ends, watermarks, strict=False):
+        end["watermark"] = value
     return [Batch(n, {}, end, keys.split()) for n, (keys, end) in enumerate(zip(of, ends, strict=True))]
 
 
@@ -34,56 +33,19 @@ def test_a_bound_once_reached_stays_though_older_rows_come_to_be_known():
     assert past_the_bound({0: SPLITS[0], 1: ["1#0", "1#1"]}, {**TIMES, "1#1": 5}, read, 20) is None
 
 
-def test_rows_that_are_late_hold_nobody_but_under_catch_up():
-    read = batches("0#0 0#1", "0#2", watermarks=[9])
-    times = {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5}
-    splits = {0: SPLITS[0], 1: ["1#0"]}
-    since = {"1#0": 1}
-    assert past_the_bound(splits, times, read, 11, since=since) is None
-    assert "0#2" in past_the_bound(splits, times, read, 11, since=since, catch_up=True)
+def test_rows_that_are_late_hold_nobody():
+    splits, times = {0: SPLITS[0], 1: ["1#0"]}, {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5}
+    assert past_the_bound(splits, times, batches("0#0", "0#1", "0#2", watermarks=[9, 9]), 11) is None
+    assert "0#1" in past_the_bound(splits, times, batches("0#0", "0#1", "0#2"), 5)
 
 
 def test_a_pause_is_a_batch_with_rows_but_none_of_a_split_that_has_some():
     assert list(pauses(SPLITS, batches("0#0", "", "1#0 1#1", "0#1 0#2"))) == [(0, 1), (2, 0)]
 
 
-def test_a_split_starves_only_where_others_give_what_is_no_older():
-    times = dict.fromkeys(TIMES, 7)
-    assert "split 1 gives nothing to 2 batches" in starved(SPLITS, times, batches("0#0", "0#1"), 2)
-    assert starved(SPLITS, times, batches("0#0", "1#0", "0#1", "1#1"), 2) is None
-    assert starved(SPLITS, {**times, "1#0": 8}, batches("0#0", "0#1"), 2) is None
-
-
 def test_a_row_is_late_at_the_watermark_itself():
     assert late(TIMES, batches("0#0", "0#1", watermarks=[9])) is None
     assert "batch 1 reads 0#1" in late(TIMES, batches("0#0", "0#1", watermarks=[10]))
-
-
-@pytest.mark.parametrize(
-    ("watermarks", "said"), [([1, 1, 2], None), ([None, 1, 1], None), ([2, 1, 1], "1 ms less"), ([2, None, 2], "none")]
-)
-def test_the_watermark_neither_goes_back_nor_is_lost(watermarks, said):
-    verdict = backward(batches("", "", "", watermarks=watermarks))
-    assert verdict is None if said is None else said in verdict
-
-
-@pytest.mark.parametrize(
-    ("read", "cut_ms", "released", "expected"),
-    [
-        ("", None, [], -4),  # the next row of split 0
-        ("0#0 1#0", 8, [], 4),  # T is before all next rows
-        ("0#0 0#1 0#2 1#0", 30, [], 16),  # split 0 is read to its end, and its next row may be at the time of its last
-        ("0#0 0#1 0#2 1#0", 30, [0], 21),  # split 0 holds back no other split
-        ("0#0 0#1 0#2 1#0 1#1", 30, [0, 1], 21),  # no split holds back others, so the furthest one counts
-    ],
-)
-def test_the_watermark_is_the_least_of_the_splits_that_hold_it(read, cut_ms, released, expected):
-    actual_ms = watermark_ms(SPLITS, TIMES, read.split(), cut_ms=cut_ms, out_of_orderness_ms=3, released=released)
-    assert actual_ms == expected
-
-
-def test_there_is_no_watermark_without_a_row():
-    assert watermark_ms({0: []}, {}, [], cut_ms=5, out_of_orderness_ms=0) is None
 
 
 @pytest.mark.parametrize(

@@ -4,25 +4,14 @@ from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
     Around,
     Changed,
-    IgnoresBoundedRuns,
-    OnceIdleAlwaysIdle,
-    OnlyTheLargest,
-    idle_at_once,
     of_another,
     unaligned,
-    with_fields,
-)
-from tests.conformance.mutants.time import (
-    LatestIsZeroWithoutARow,
-    NeverComplete,
-    WatermarkGoesBack,
 )
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED, Cost
 from tidegate.alignment.horizon import Horizon
-from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
-from tidegate.errors import DataLossError
 
 SECOND_MS = 1_000
 
@@ -43,13 +32,6 @@ class NeverResumes(Changed):
         for split in self.run.source_progress()["paused"]:
             self.paused.setdefault(split, end["positions"][split])
         return {**end, "positions": {**end["positions"], **self.paused}}
-
-
-class WaitsAtGaps(Changed):
-    """Takes the time of the row that was read last for the time of the slowest split."""
-
-    def after(self, start, end):
-        return start if "bound" in start and end["bound"] > start["bound"] + 20 * SECOND_MS else end
 
 
 class PeeksAtAPage(MemoryEnumerator):
@@ -75,14 +57,6 @@ class PeeksAtPages(MemoryEnumerator):
     def peek(self, positions, horizon):
         ends = {s: extent.end for s, extent in self.extents(positions).items()}
         return super().peek({s: min(-(-at // 8) * 8, max(at, ends[s] - 1)) for s, at in positions.items()}, horizon)
-
-
-class ReadsAllAfterARestart(Changed):
-    def latest_offset(self, start, *limits):
-        if "positions" in start and not self.asked:
-            self.asked = True
-            return self.again(unaligned(self.source)).latest_offset(start, *limits)
-        return super().latest_offset(start, *limits)
 
 
 class CountsHalfOfTheRows(MemoryEnumerator):
@@ -131,27 +105,6 @@ class FallsShort(Changed):
         return {**end, "positions": {**end["positions"], split: at - short}}
 
 
-class PausedIsIdle(Changed):
-    def after(self, start, end):
-        return {**end, "idle": sorted(paused)} if (paused := self.run.source_progress()["paused"]) else end
-
-
-class WatermarkPassesPausedRows(Changed):
-    """Adds ten minutes to the watermark while a split is paused, and plans with the true one."""
-
-    told, true = None, None
-
-    def before(self, start):
-        return {**start, "watermark": self.true} if start.get("watermark", 0) == self.told else start
-
-    def after(self, start, end):
-        if not self.run.source_progress()["paused"]:
-            return end
-        self.true = end["watermark"]
-        self.told = self.true + 600 * SECOND_MS
-        return {**end, "watermark": self.told}
-
-
 class WatermarkIsOfTheFuture(Changed):
     """Takes a row that is held for the next one when nothing else is left to read."""
 
@@ -160,31 +113,10 @@ class WatermarkIsOfTheFuture(Changed):
         return {**end, "watermark": IN_THE_YEAR_2200_MS} if end == unpacked(start) else end
 
 
-class CountsNoLateRows(Around):
-    def source_progress(self):
-        return {**(self.run.source_progress() or {}), "lateRowsTotal": 0}
-
-
 class LatestIsTheLastPosition(MemoryEnumerator):
     def latest(self, ends, horizon):
         heads = self.peek({split: max(0, end - 1) for split, end in ends.items()}, horizon)
         return {split: None if head is None else head.event_time_ms for split, head in heads.items()}
-
-
-class ComplainsOfLostRows(MemoryEnumerator):
-    def extents(self, splits):
-        extents = super().extents(splits)
-        if any(extent.begin > 0 for extent in extents.values()):
-            raise DataLossError("rows are gone")
-        return extents
-
-
-class ComplainsOfLostSplits(MemoryEnumerator):
-    def extents(self, splits):
-        extents = super().extents(splits)
-        if extents.keys() != set(splits):
-            raise DataLossError("a split is gone")
-        return extents
 
 
 class AlignsByTheFuture(MemorySource):
@@ -224,34 +156,21 @@ MUTANTS = [
     enumerating("the bound is inclusive", "ALIGN-1", PAST, BoundInclusive),
     planning("a paused split is read", "ALIGN-1", PAST, of_another(unaligned)),
     planning("a paused split is never resumed", "ALIGN-1", LEFT, NeverResumes),
-    planning("a gap is waited for", "ALIGN-2", LEFT, WaitsAtGaps),
     enumerating("peek answers for 16 splits", "ALIGN-3", PAST, PeeksAtAPage),
     enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
     enumerating("peek sees the first rows of pages", "ALIGN-5", PAST, PeeksAtPages),
-    planning("the bound is forgotten by a restart", "ALIGN-6", PAST, ReadsAllAfterARestart),
     enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
     planning("a row limit is ignored", "ALIGN-7", "rows, but 4 are allowed", IgnoresTheLimit),
-    planning("a small split is starved", "ALIGN-8", "split 1 gives nothing to 3 batches", OnlyTheLargest),
-    planning("without alignment a split is starved", "ALIGN-9", "split 1 gives nothing to 3 batches", OnlyTheLargest),
-    enumerating("a finished split holds the others", "ALIGN-10", LEFT, NeverComplete),
-    planning("nobody waits for a split that may grow", "ALIGN-10", "may still get rows", of_another(unaligned)),
-    planning("a split at its end holds a bounded run", "ALIGN-11", "1#2", IgnoresBoundedRuns),
-    planning("an idle split lets go at once", "ALIGN-12", "quiet for 29 s only", idle_at_once),
-    planning("a paused split becomes idle", "ALIGN-13", "'split-1' became idle", PausedIsIdle),
-    planning("the watermark passes paused rows", "ALIGN-13", "at or before the watermark", WatermarkPassesPausedRows),
-    planning("a split that wakes holds nobody", "ALIGN-15", "split 0 woke, and stands at", OnceIdleAlwaysIdle),
-    enumerating("an empty split holds the others", "ALIGN-16", LEFT, LatestIsZeroWithoutARow),
-    enumerating("latest is blind behind holes", "ALIGN-17", "1#1 is read past the bound", LatestIsTheLastPosition),
-    planning("a bounded run goes on with what comes", "ALIGN-18", "written after it had begun", IgnoresBoundedRuns),
-    enumerating("lost rows end the query", "ALIGN-19", "DataLossError: rows are gone", ComplainsOfLostRows),
-    enumerating("a lost split ends the query", "ALIGN-20", "DataLossError: a split is gone", ComplainsOfLostSplits),
-    planning("late rows are not counted", "ALIGN-21", "counts 0 late rows", CountsNoLateRows),
-    planning("a late split moves the watermark back", "ALIGN-21", "the watermark goes back", WatermarkGoesBack),
-    planning("nobody waits for a late split", "ALIGN-22", PAST, with_fields(late_splits="admit")),
-    Mutant(
-        "rows in the future are aligned", "ALIGN-24", ("at or before the watermark",), sinful(source=AlignsByTheFuture)
+    enumerating(
+        "latest is that of the last position", "TIME-4", "but there is no row before it", LatestIsTheLastPosition
     ),
-    enumerating("the clock is an hour ahead", "ALIGN-26", "s before its time", AnHourAhead),
+    Mutant(
+        "rows in the future are aligned",
+        "TIME-3",
+        ("peek() of 'split-0' at 0 says position 0 of +5490892800 s",),
+        sinful(source=AlignsByTheFuture),
+    ),
+    enumerating("the clock is an hour ahead", "LIFE-15", "wall_clock() says", AnHourAhead),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),
     planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOutBesideIgnoredRows),

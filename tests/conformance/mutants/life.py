@@ -1,9 +1,7 @@
 import logging
-import os
 import threading
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Annotated
 
 from pydantic import Field
@@ -21,14 +19,11 @@ from tests.conformance.mutants.leaks import (
     opening,
 )
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tests.conformance.references import TimedReader, WholeEnumerator
-from tidegate.alignment.budget import Cost
+from tests.conformance.references import WholeEnumerator
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
-from tidegate.enumerators.events import server
 from tidegate.errors import ConnectorError, DataLossError
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.events import event
 
 LOG = logging.getLogger("mutant")
 
@@ -204,43 +199,6 @@ class DetailsOfTheFirstRun(WholeEnumerator):
         return wanted.start if self._restored else wanted.end
 
 
-class CostsOfTheEnd(WholeEnumerator):
-    def cost(self, ranges):
-        return Cost(sum(span.end for span in ranges.values()))
-
-
-class CostsForEachCall(WholeEnumerator):
-    def cost(self, ranges):
-        return Cost(super().cost(ranges).rows + 10)
-
-
-class AsksForCosts(WholeEnumerator):
-    def cost(self, ranges):
-        self._client.ask("splits")
-        return super().cost(ranges)
-
-
-def in_another_process(change):
-    """Return a source whose stream changes its planner process, but not this one."""
-    home = os.getpid()
-
-    class ChangesItsProcess(MemorySource):
-        def as_stream(self):
-            if os.getpid() != home:
-                change()
-            return super().as_stream()
-
-    return sinful(source=ChangesItsProcess, reader=TimedReader)
-
-
-def leave_the_channel_open():
-    server.EventServer.close = lambda _: None
-
-
-def hear_everybody():
-    event.hmac = SimpleNamespace(digest=event.hmac.digest, compare_digest=lambda *_: True)
-
-
 MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
     Mutant("a constructor starts a thread", "LIFE-1", ("making an enumerator", "'thread'"), opening(a_thread)),
@@ -273,8 +231,8 @@ MUTANTS = [
     ),
     Mutant(
         "details cannot be pickled",
-        "LIFE-6",
-        ("a task cannot be pickled", "lock"),
+        "READ-11",
+        ("cannot be pickled", "lock"),
         sinful(enumerator=NeedsItsThread),
     ),
     Mutant(
@@ -286,18 +244,6 @@ MUTANTS = [
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
     Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
     Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
-    Mutant(
-        "anybody who knows the port can send events",
-        "LIFE-20",
-        ("without the token",),
-        in_another_process(hear_everybody),
-    ),
-    Mutant(
-        "the channel outlives its query",
-        "LIFE-20",
-        ("its port still takes connections",),
-        in_another_process(leave_the_channel_open),
-    ),
     Mutant("a secret in repr", "LIFE-12", ("a secret is in repr(source)",), sinful(source=ShowsItsAddress)),
     Mutant("a secret in the rows", "LIFE-12", ("a secret is in reads",), sinful(source=ReadsWithItsKey)),
     Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),
@@ -325,7 +271,4 @@ MUTANTS = [
         ("given after a restart",),
         sinful(enumerator=DetailsOfTheFirstRun, reader=ReadsWhatItsDetailsSay),
     ),
-    Mutant("a cost of the end alone", "LIFE-18", ("but has 2 positions",), sinful(enumerator=CostsOfTheEnd)),
-    Mutant("each call costs", "LIFE-18", ("nothing costs",), sinful(enumerator=CostsForEachCall)),
-    Mutant("costs ask the source", "LIFE-18", ("cost() takes",), sinful(enumerator=AsksForCosts)),
 ]

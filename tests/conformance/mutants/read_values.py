@@ -36,17 +36,17 @@ class Filtered(Batches):
 
 class Strips(Values):
     def value(self, text):
-        return text.strip()
+        return text and text.strip()
 
 
 class Normalises(Values):
     def value(self, text):
-        return unicodedata.normalize("NFC", text)
+        return text and unicodedata.normalize("NFC", text)
 
 
 class TakesLinesApart(Values):
     def value(self, text):
-        return text.replace("\r\n", "\n")
+        return text and text.replace("\r\n", "\n")
 
 
 class EmptyIsNull(Values):
@@ -66,12 +66,7 @@ class NullIsAWord(Values):
 
 class CutsHugeValues(Values):
     def value(self, text):
-        return text[: 1 << 20]
-
-
-class LeavesOutHugeRows(Batches):
-    def changed(self, batch):
-        return batch.filter(pc.less(pc.utf8_length(batch.column("value")), 1 << 20))
+        return text and text[: 1 << 20]
 
 
 class LeavesOutNulls(Batches):
@@ -238,15 +233,14 @@ READERS = [
     ("values are normalised", "READ-15", ("accent",), Normalises),
     ("line ends are changed", "READ-15", ("a tab and line ends",), TakesLinesApart),
     ("empty texts are null", "READ-15", ("an empty text", "and null was read"), EmptyIsNull),
-    ("nulls are empty", "READ-16", ("a null was written", "and '' was read"), NullIsEmpty),
-    ("nulls are a word", "READ-16", ("and 'null' was read",), NullIsAWord),
-    ("rows with nulls are left out", "READ-16", ("3 missing",), LeavesOutNulls),
-    ("huge values are cut", "READ-17", ("a huge one", "a text of 1,048,576 characters"), CutsHugeValues),
-    ("huge rows are left out", "READ-17", ("1 missing",), LeavesOutHugeRows),
+    ("nulls are empty", "READ-15", ("a null was written", "and '' was read"), NullIsEmpty),
+    ("nulls are a word", "READ-15", ("and 'null' was read",), NullIsAWord),
+    ("rows with nulls are left out", "READ-15", ("2 missing",), LeavesOutNulls),
+    ("huge values are cut", "READ-15", ("a huge one", "a text of 1,048,576 characters"), CutsHugeValues),
     ("rows are sorted by time", "READ-18", ("out of order",), SortsByTime),
-    ("old rows are left out", "READ-18", ("1 missing",), LeavesOutWhatIsOld),
-    ("rows without time are left out", "READ-19", ("4 missing",), LeavesOutWhatHasNoTime),
-    ("rows before 1970 are left out", "READ-20", ("2 missing",), LeavesOutNegativeTimes),
+    ("old rows are left out", "READ-18", ("0#8              missing",), LeavesOutWhatIsOld),
+    ("rows without time are left out", "READ-18", ("3 missing",), LeavesOutWhatHasNoTime),
+    ("rows before 1970 are left out", "READ-18", ("2 missing",), LeavesOutNegativeTimes),
     ("times are an hour off", "READ-26", ("row 0#0", "read with one 3,600,000 ms later"), ReadsAnHourLater),
     ("times come without milliseconds", "READ-26", ("row 0#6", "read with one 1 ms earlier"), ReadsFullSeconds),
     ("times are those of the machine", "READ-11", ("column 'at' differs",), TimesOfTheMachine),
@@ -255,7 +249,7 @@ READERS = [
     ("types are guessed", "READ-21", ("'value' is null, not string",), GuessesTypes),
     ("batches have metadata of their own", "READ-21", ("its metadata is",), AddsMetadata),
     ("columns come in another order", "READ-21", ("its columns are value, key, at",), OtherOrder),
-    ("a text is no UTF-8", "READ-22", ("not valid Arrow", "UTF8"), BytesInAText),
+    ("a text is no UTF-8", "READ-21", ("not valid Arrow", "UTF8"), BytesInAText),
     ("a range is one batch", "READ-24", ("20 of 20 rows", "40 MB"), OneBatchForARange),
 ]
 
@@ -283,7 +277,7 @@ MUTANTS = [
     ),
     Mutant(
         "a column that is never null holds nulls",
-        "READ-22",
+        "READ-21",
         ("'value' is not nullable",),
         sinful(source=NeverNull, reader=SchemaOfItsSource),
     ),

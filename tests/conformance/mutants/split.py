@@ -1,5 +1,4 @@
 import itertools
-import uuid
 from abc import abstractmethod
 from dataclasses import replace
 
@@ -87,15 +86,6 @@ class NamesWithTheSize(Renamed):
         return f"{MemoryEnumerator.extents(self, [split])[split].end}/{split}"
 
 
-class NamesOfThisRun(Renamed):
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._run = uuid.uuid4().hex
-
-    def name(self, split):
-        return f"{self._run}/{split}"
-
-
 class NamesByHash(Renamed):
     def name(self, split):
         return f"{hash(split)}/{split}"
@@ -127,19 +117,6 @@ class Planner:
 
     def __getattr__(self, name):
         return getattr(self._run, name)
-
-
-class AssignsASplitTwice(Planner):
-    def tasks(self, start, end):
-        tasks = self._run.tasks(start, end)
-        return [*tasks, tasks[-1]] if len(start.get("positions", {})) > 1 else tasks
-
-
-class LosesASplitOfMany(Planner):
-    def tasks(self, start, end):
-        tasks = self._run.tasks(start, end)
-        ranges = [(task, wanted) for task in tasks for wanted in task.ranges]
-        return [replace(task, ranges=(wanted,)) for task, wanted in (ranges[:-1] if len(ranges) > 2 else ranges)]
 
 
 class CountsPlans(Planner):
@@ -337,23 +314,8 @@ MUTANTS = [
     Mutant("splits are named by numbers", "SPLIT-4", ("named by int",), sinful(enumerator=NamesByNumber)),
     Mutant("names are no UTF-8", "SPLIT-4", ("cannot be written as UTF-8",), renamed(NamesThatAreNoText)),
     Mutant("names hold the size of a split", "SPLIT-5", ("is not found any more",), renamed(NamesWithTheSize)),
-    Mutant("names are made up by each run", "SPLIT-6", ("after a restart there is no split",), renamed(NamesOfThisRun)),
     Mutant("names hold a hash", "SPLIT-7", ("in another process there is no split",), renamed(NamesByHash)),
-    Mutant("a split has two names", "SPLIT-8", ("more than once",), renamed(TwoNamesForOneSplit)),
-    Mutant(
-        "a split is assigned twice",
-        "SPLIT-9",
-        ("more than once",),
-        sinful(),
-        open_run=AssignsASplitTwice,
-    ),
-    Mutant(
-        "a split is given to no task",
-        "SPLIT-9",
-        ("missing", "not all delivered"),
-        sinful(),
-        open_run=LosesASplitOfMany,
-    ),
+    Mutant("a split has two names", "SPLIT-3", ("more than once",), renamed(TwoNamesForOneSplit)),
     Mutant(
         "only new splits are found", "SPLIT-10", ("discover()", "by discovery 2"), sinful(enumerator=FindsOnlyWhatIsNew)
     ),
@@ -364,6 +326,7 @@ MUTANTS = [
         ("one batch after the other", "though nothing comes"),
         sinful(),
         open_run=CountsPlans,
+        patience_s=2.0,
     ),
     Mutant("ends go back", "SPLIT-11", ("the end of 'split-0' went back",), sinful(enumerator=EndsGoBack)),
     Mutant(

@@ -1,22 +1,17 @@
 import bisect
 from dataclasses import replace
-from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
-    Changed,
-    OnceIdleAlwaysIdle,
-    forgetting,
     idle_at_once,
-    with_strategy,
 )
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tidegate.readers.contract import TimedBatch
 
 SECOND_MS = 1_000
@@ -119,29 +114,6 @@ class SearchesAsIfSorted(MemoryEnumerator):
         return firsts
 
 
-class WatermarkIsTheNextTime(Changed):
-    def after(self, start, end):
-        return {**end, "watermark": end["watermark"] + 1} if "watermark" in end else end
-
-
-class WatermarkByMaximum(Changed):
-    def after(self, start, end):
-        times = self.source.enumerator(None).latest(end.get("positions", {}), Horizon()).values()
-        return {**end, "watermark": max(at_ms for at_ms in times if at_ms is not None) - 1}
-
-
-class WatermarkGoesBack(Changed):
-    def after(self, start, end):
-        if start.get("positions", {}).keys() < end["positions"].keys() and "watermark" in start:
-            end["watermark"] -= 30 * SECOND_MS
-        return end
-
-
-class WatermarkIsMinuteBehind(Changed):
-    def after(self, start, end):
-        return {**end, "watermark": end["watermark"] - 60 * SECOND_MS} if "watermark" in end else end
-
-
 def with_extents(**changes):
     class ExtentsWith(MemoryEnumerator):
         def extents(self, splits):
@@ -150,7 +122,6 @@ def with_extents(**changes):
     return ExtentsWith
 
 
-AlwaysComplete = with_extents(complete=True)
 NeverComplete = with_extents(complete=False)
 NeverSettled = with_extents(settled=False)
 
@@ -166,37 +137,9 @@ class LeavesOutMissingTimes(MemorySource):
         return None if record.row.event_time_ms is None else super().usable_ms(split, record, horizon)
 
 
-class LeavesOutTimesBefore1970(MemorySource):
-    def usable_ms(self, split, record, horizon):
-        bad = record.row.event_time_ms is not None and record.row.event_time_ms < 0
-        return None if bad else super().usable_ms(split, record, horizon)
-
-
 class TakesMissingTimesForZero(MemorySource):
     def usable_ms(self, split, record, horizon):
         return 0 if record.row.event_time_ms is None else super().usable_ms(split, record, horizon)
-
-
-class TakesTimesBefore1970AsTheyAre(MemorySource):
-    def usable_ms(self, split, record, horizon):
-        at_ms = record.row.event_time_ms
-        return at_ms if at_ms is not None and at_ms < 0 else super().usable_ms(split, record, horizon)
-
-
-class DropsRowsWithoutATime(MemoryReader):
-    def read(self, task):
-        for batch in super().read(task):
-            yield batch.filter(batch.column("at").is_valid())
-
-
-class DropsRowsBefore1970(MemoryReader):
-    def read(self, task):
-        for batch in super().read(task):
-            there = [at is None or at.timestamp() >= 0 for at in batch.column("at").to_pylist()]
-            yield batch.filter(there)
-
-
-never_idle = with_strategy(idle_timeout=timedelta(days=10))
 
 
 def enumerating(sin, killer, words, enumerator):
@@ -257,7 +200,7 @@ MUTANTS = [
     Mutant(
         "a missing time is taken for 0",
         "TIME-3",
-        ("peek() of 'split-0' at 0 says position 0",),
+        ("peek() of 'split-0' at 0 says position 1",),
         sinful(source=TakesMissingTimesForZero),
     ),
     enumerating("latest looks beyond the end", "TIME-4", "but there is no row before it", LatestOfTheWholeSplit),
@@ -271,7 +214,7 @@ MUTANTS = [
     enumerating("lookup takes a split to be sorted", "TIME-7", "and skips position", SearchesAsIfSorted),
     enumerating(
         "latest is that of the last row",
-        "TIME-25",
+        "TIME-5",
         "before 3 says 1767225603000, but the greatest",
         LatestIsTheLastRows,
     ),
@@ -279,24 +222,9 @@ MUTANTS = [
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
     ),
     enumerating("peek looks at a thousand rows", "TIME-26", "peek() finds +0 s, but", PeeksAtAThousandRows),
-    planning("the watermark is the next time itself", "TIME-8", "by the rows that are unread", WatermarkIsTheNextTime),
-    planning(
-        "the watermark leaves out the out-of-orderness",
-        "TIME-9",
-        "at or before the watermark of an earlier batch",
-        with_strategy(out_of_orderness=timedelta(0)),
-    ),
-    planning("the watermark goes back for a late split", "TIME-10", "30,000 ms less", WatermarkGoesBack),
-    planning("the watermark is forgotten by a restart", "TIME-10", "goes back", forgetting("watermark")),
-    planning("the watermark is the maximum of splits", "TIME-11", "but split 0 may go on", WatermarkByMaximum),
-    enumerating("a split that may grow is said to be complete", "TIME-11", "split 0 may go on", AlwaysComplete),
     enumerating("a split is never settled", "TIME-12", "has nothing to read for longer", NeverSettled),
     planning("a split is idle at once", "TIME-12", "before the idle timeout is over", idle_at_once),
-    planning("a split that wakes holds no watermark", "TIME-13", "split 0 woke and stands at", OnceIdleAlwaysIdle),
-    enumerating("a finished split holds the watermark", "TIME-14", "though split 0 is finished", NeverComplete),
-    planning("the watermark stays a minute behind", "TIME-15", "at the end the watermark is", WatermarkIsMinuteBehind),
-    enumerating("an empty split holds the watermark", "TIME-16", "and not +4.999 s", LatestIsZeroWithoutARow),
-    enumerating("times are cut to seconds", "TIME-17", "holds rows of 5 times", PeeksInSeconds),
+    enumerating("times are cut to seconds", "TIME-1", "of +0.007 s", PeeksInSeconds),
     Mutant(
         "a missing time fails nothing",
         "TIME-18",
@@ -304,29 +232,9 @@ MUTANTS = [
         sinful(source=LeavesOutMissingTimes),
     ),
     Mutant(
-        "a missing time counts as 1970",
-        "TIME-19",
-        ("were written and not all delivered",),
-        sinful(source=TakesMissingTimesForZero),
-    ),
-    Mutant("a row without a time is dropped", "TIME-20", ("0#3",), sinful(reader=DropsRowsWithoutATime)),
-    Mutant(
-        "a time before 1970 is left out without an error",
-        "TIME-21",
-        ("at or past the bound",),
-        sinful(source=LeavesOutTimesBefore1970),
-    ),
-    Mutant(
-        "a time before 1970 counts in alignment",
-        "TIME-22",
-        ("were written and not all delivered",),
-        sinful(source=TakesTimesBefore1970AsTheyAre),
-    ),
-    Mutant("a row before 1970 is dropped", "TIME-23", ("0#3",), sinful(reader=DropsRowsBefore1970)),
-    Mutant(
         "a time in the future fails nothing",
-        "TIME-24",
-        ("0#2 is delivered with futureEventTime=fail",),
+        "TIME-18",
+        ("0#2 is delivered with badEventTime=fail",),
         sinful(source=LeavesOutWhatIsToFail),
     ),
     Mutant("a generator sees rows backwards", "TIME-27", ("0#4",), sinful(reader=ReadsTimedBackwards)),
@@ -348,22 +256,8 @@ MUTANTS = [
     ),
     Mutant(
         "event times depend on the range",
-        "TIME-29",
-        ("as a whole, and in parts",),
+        "TIME-28",
+        ("the event time -1767225600 s",),
         sinful(reader=ShowsTimesSinceTheBeginOfTheRange),
-    ),
-    Mutant(
-        "a restart forgets what generators have not seen",
-        "TIME-30",
-        ("when all rows are read the watermark is",),
-        sinful(reader=TimedReader),
-        open_run=forgetting("generators"),
-    ),
-    Mutant(
-        "a planned watermark replaces a generated one",
-        "TIME-30",
-        ("but for the rows before it the generator says",),
-        sinful(reader=TimedReader),
-        open_run=with_strategy(generator=None, out_of_orderness=timedelta(0)),
     ),
 ]
