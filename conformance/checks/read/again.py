@@ -15,7 +15,6 @@ from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
-from tidegate.spark_private import cloudpickle
 
 
 @rule("READ-9")
