@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.support.command import await_while_running, finish, started
+from tests.support.command import finish, started
 from tidegate.jobs.serve import _serve
 from tidegate.servers.server import free_ports
 
@@ -26,12 +26,15 @@ def _content(path):
         return b""
 
 
-def test_it_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path):
+def test_it_serves_at_its_port_until_it_is_told_to_end_and_leaves_only_its_folder(tmp_path):
     from kafka import KafkaAdminClient
 
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with started("kafka", "--topic", "orders:3", "--topic", "payments", env=environment) as process:
+    (port,) = free_ports(1)
+    given = ("--topic", "orders:3", "--topic", "payments", "--port", port, "--folder", tmp_path / "data")
+    with started("kafka", *given, env=environment) as process:
         servers = process.stdout.readline().strip()
+        assert servers == f"127.0.0.1:{port}"
         with KafkaAdminClient(bootstrap_servers=servers) as admin:
             topics = {t["name"]: len(t["partitions"]) for t in admin.describe_topics(["orders", "payments"])}
         assert topics == {"orders": 3, "payments": 1}
@@ -41,20 +44,7 @@ def test_it_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path):
     assert (code, output) == (0, "")
     assert errors.splitlines()[-1] == "Kafka has ended."
     assert not processes_in(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_keeps_topics_for_the_next_start_at_the_same_port(tmp_path):
-    (port,) = free_ports(1)
-    for _ in range(2):
-        with started("kafka", "--topic", "orders", "--port", port, "--folder", tmp_path / "data") as process:
-            await_while_running((tmp_path / "data" / "broker-1").exists, process)
-            assert process.stdout.readline() == f"127.0.0.1:{port}\n"
-            process.send_signal(signal.SIGINT)
-            code, output, errors = finish(process)
-        assert (code, output) == (0, "")
-        assert errors.splitlines()[-1] == "Kafka has ended."
-        assert not processes_in(tmp_path)
+    assert [folder.name for folder in tmp_path.iterdir()] == ["data"]
 
 
 @pytest.mark.parametrize("server", ["kafka", "s3"])

@@ -31,8 +31,6 @@ ADDRESS = {"KafkaServer": "bootstrap_servers", "S3Server": "endpoint"}
     ("server", "sig"),
     [
         ("KafkaServer", signal.SIGKILL),
-        ("S3Server", signal.SIGKILL),
-        ("S3Server", signal.SIGTERM),
         ("S3Server", signal.SIGINT),
     ],
 )
