@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import EPOCH, INNER, UTC, read_text, records_of
@@ -97,6 +97,7 @@ PLAIN = pa.schema(
     [
         ("i", pa.int32()),
         ("f", pa.float32()),
+        ("r", pa.float64()),
         ("d", pa.decimal128(20, 4)),
         ("s", pa.string()),
         ("b", pa.binary()),
@@ -104,15 +105,24 @@ PLAIN = pa.schema(
         ("t", pa.timestamp("us", "UTC")),
         ("ntz", pa.timestamp("us")),
         ("l", pa.list_(pa.decimal128(20, 4))),
-        ("r", pa.struct([("day", pa.date32()), ("b", pa.binary())])),
+        ("x", pa.struct([("day", pa.date32()), ("b", pa.binary())])),
     ]
 )
 dates = st.dates(date(1, 1, 1), date(9999, 12, 31)).map(date.isoformat)
 base64s = st.sampled_from(["", "YWI=", "YWJj"])
 decimals = st.decimals(-(10**16) + 1, 10**16 - 1, places=4, allow_nan=False).map(lambda number: f"{number:f}")
+digits = st.text("0123456789", min_size=1, max_size=24).map(lambda text: text.lstrip("0") or "0")
+exponents = st.builds("{}{}{}".format, st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st.integers(0, 320))
 values = {
     "i": st.integers(-(2**31), 2**31 - 1).map(str),
     "f": st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
+    "r": st.builds(
+        "{}{}{}{}".format,
+        st.sampled_from(["", "-"]),
+        digits,
+        digits.map(".{}".format) | st.just(""),
+        exponents | st.just(""),
+    ),
     "d": decimals | decimals.map(json.dumps),
     "s": st.text(max_size=5).map(json.dumps),
     "b": base64s.map(json.dumps),
@@ -120,7 +130,7 @@ values = {
     "t": st.datetimes().map(datetime.isoformat).map(json.dumps),
     "ntz": st.datetimes().map(datetime.isoformat).map(json.dumps),
     "l": st.lists(decimals | st.just("null"), max_size=3).map(lambda items: f"[{','.join(items)}]"),
-    "r": st.builds('{{"day":"{}","b":"{}"}}'.format, dates, base64s),
+    "x": st.builds('{{"day":"{}","b":"{}"}}'.format, dates, base64s),
 }
 
 
@@ -140,6 +150,75 @@ def test_reading_at_once_and_line_by_line_give_the_same(written):
             return
         quick.validate(full=True)
         assert quick.equals(made._careful(records_of(PLAIN), LineBlock(0, text)))
+
+
+FLAT_SCHEMA = pa.schema(
+    [
+        ("i", pa.int64()),
+        ("b", pa.int8()),
+        ("r", pa.float64()),
+        ("s", pa.string()),
+        ("f", pa.bool_()),
+        ("né", pa.string()),
+    ]
+)
+FLAT = JsonLines(FLAT_SCHEMA)
+
+
+def carefully(data):
+    """Return the rows line by line; None: a line is malformed or does not fit."""
+    try:
+        return FLAT._careful(records_of(FLAT_SCHEMA), LineBlock(0, data))
+    except BadRecordError:
+        return None
+
+
+def same(one, other):
+    """Return whether tables are equal to the bit, also in the signs of zeros."""
+    signs = [[math.copysign(1, value.as_py()) for value in table.column("r").drop_null()] for table in (one, other)]
+    return one.equals(other) and signs[0] == signs[1]
+
+
+FRAGMENTS = [
+    *'{}[]:,"\\\n\r\t \0-+.0123456789eEuabcdDf',
+    '"i":',
+    '"s":"',
+    '{"i":1}\n',
+    '{"s":"',
+    '"}\n',
+    "null",
+    "true",
+    "false",
+    "nul",
+    "\\u00",
+    "\\ud83d",
+    "\\ude00",
+    "\\n",
+    '","',
+    "1.5",
+    "-0",
+    "00",
+    "1e5",
+    "NaN",
+    '"f":',
+    '"r":',
+    "ü",
+    "{}\n",
+    "//",
+]
+
+
+@settings(max_examples=600)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=12))
+@example(['{"s":"', "\\ud83d", "\\ude00", '"}\n'])
+@example(['{"s":"', "\\ud83d", '"}\n'])
+def test_of_any_text_it_reads_what_one_line_at_a_time_does_or_nothing(fragments):
+    data = "".join(fragments).encode() + b"\n"
+    quick = FLAT._quick(data)
+    if quick is not None:
+        slow = carefully(data)
+        assert slow is not None
+        assert same(quick, slow)
 
 
 def test_the_last_of_equal_keys_counts():
