@@ -67,7 +67,7 @@ class S3Snapshot:
     owner: names the query, its part of the state location, and the holder of the lease.
     number: of the last manifest; 0: there is none yet.
     seen: None: no round has ended yet.
-    clean: for ``SourceCleaning``.
+    clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
     rereads: for ``RereadRequests``.
     listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
     folders: of CompleteFolders; None: there are no markers.
@@ -76,7 +76,7 @@ class S3Snapshot:
     owner: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     number: int = 0
     seen: SeenSnapshot | None = None
-    clean: Mapping[SplitId, list[int]] = field(default_factory=dict)
+    clean: Mapping[SplitId, list[int]] | None = None
     rereads: Mapping[str, int] = field(default_factory=dict)
     listed_ms: int | None = None
     folders: Mapping[str, Any] | None = None
@@ -91,8 +91,8 @@ class S3Snapshot:
 
     def to_json(self) -> Json:
         """Return the JSON; empty parts are left out."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        return {name: value for name, value in values.items() if value or name in _ALWAYS}
+        values = {part.name: getattr(self, part.name) for part in fields(self)} | {"rereads": self.rereads or None}
+        return {name: value for name, value in values.items() if value is not None or name in _ALWAYS}
 
     @property
     def runs(self) -> Collection[str]:
