@@ -42,7 +42,7 @@ class S3Enumerator(ManifestIndex):
     state: the last run's snapshot.
     include_existing: read the objects that exist when the query begins.
     clean: cleans an object once it is read and committed, see SourceCleaning; None: objects stay.
-    options: the options that may not change from run to run; see ``keep_options``.
+    options: the options that may not change from run to run; see QueryFolder.
     """
 
     def __init__(
@@ -167,10 +167,10 @@ class S3Enumerator(ManifestIndex):
                 "cleanSource is set while objects are to be read again: let a run without it read them first"
             )
         else:
-            self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean)
+            self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
         # Only when all is restored, because another attempt needs it.  What this run does not store must not come back.
-        kept = replace(stored, clean={}, rereads={}, listed_ms=None, folders=None)
+        kept = replace(stored, clean=None, rereads={}, listed_ms=None, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 

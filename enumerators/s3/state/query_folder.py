@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Collection, Mapping
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.enumerators.s3.state.kept_options import KEPT_OPTIONS, keep_options
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.errors import CheckpointError
 
 __all__ = ["OFFSETS_REMEMBERED", "ORPHAN_S", "QueryFolder"]
 
 OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 ORPHAN_S = 3600.0
+_OPTIONS = "options"  # the name of their file
+_PATH = "path"
 
 
 class QueryFolder:
@@ -23,7 +26,8 @@ class QueryFolder:
     ledger: an attribute: the files.
     location: the state location; each query has a part of it.
     owner: names the query.
-    options: that may not change from run to run; see ``keep_options``.
+    options: JSON values that may not change from run to run, by name; no value is secret.  ``path`` may become a
+        parent, because the objects that were found are also below it.
     """
 
     def __init__(self, location: Ledger, owner: str, options: Mapping[str, object]) -> None:
@@ -41,7 +45,7 @@ class QueryFolder:
             lease.acquire(self._owner)
             self._lease = lease
         if self._options:
-            keep_options(self.ledger, self._options)
+            self._keep_options()
             self._options = {}  # they are kept
         self._lease.check()
 
@@ -82,7 +86,26 @@ class QueryFolder:
 
         named: the files that the next offset and the last stored one name.
         """
-        names = {KEPT_OPTIONS, *self._notes, *named}
+        names = {_OPTIONS, *self._notes, *named}
         if names != self._swept:
             self.ledger.sweep(names.union(*self._offsets), ORPHAN_S)
             self._swept = names
+
+    def _keep_options(self) -> None:
+        """Store the options of the first run, and hold later runs to them: waiting objects were planned by them."""
+        note = self.ledger.noted(_OPTIONS)
+        before = {} if note is None else json.loads(note)
+        for name, value in self._options.items():
+            noted = before.get(name, value)
+            if noted != value and not (name == _PATH and str(noted).startswith(str(value))):
+                raise CheckpointError(
+                    f"{name} {_told('is', value)}, but {_told('was', noted)} in the runs before, by which the objects "
+                    "that wait were found and planned; set it back, or begin with a new checkpoint and a new "
+                    "stateLocation"
+                )
+        if before != self._options:
+            self.ledger.note(_OPTIONS, json.dumps(self._options).encode())
+
+
+def _told(verb: str, value: object) -> str:
+    return f"{verb} not set" if value is None else f"{verb} {value!r}"
