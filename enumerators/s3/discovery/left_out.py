@@ -46,31 +46,22 @@ class LeftOut:
 
     def __init__(self) -> None:
         self._objects: dict[tuple[S3Object, Reason], int] = {}
-        self._met_ms: dict[tuple[S3Object, Reason], int] = {}  # in the order of the last time
-        self._rounds = (0, 0)  # the times of the last round and of this one
+        self._known: set[int] = set()  # hashes: of a million objects, a third of what the objects take
         self._changed = threading.Lock()
         self.count = 0
 
     def add(self, obj: S3Object, reason: Reason, at_ms: int) -> bool:
-        """Record an object, and return whether that is news.
-
-        at_ms: the round's time, the same for all its objects; every round meets each overwritten object.
-        """
+        """Record an object, and return whether that is news: every round meets each overwritten object."""
         with self._changed:
-            if at_ms != self._rounds[1]:
-                self._rounds = (self._rounds[1], at_ms)
             noted = (obj, reason)
-            is_news = noted not in self._objects
-            if is_news and len(self._objects) >= MOST:
-                oldest = next(iter(self._met_ms))
-                if self._met_ms[oldest] in self._rounds:
-                    return False  # otherwise, with too many, each would be news in every round
-                del self._met_ms[oldest], self._objects[oldest]
-            self._met_ms.pop(noted, None)
-            self._met_ms[noted] = at_ms
-            self._objects.setdefault(noted, at_ms)
-            self.count += is_news
-            return is_news
+            if hash(noted) in self._known:
+                return False
+            self._known.add(hash(noted))
+            self._objects[noted] = at_ms
+            if len(self._objects) > MOST:
+                del self._objects[next(iter(self._objects))]
+            self.count += 1
+            return True
 
     def objects(self) -> list[LeftOutObject]:
         """Return the objects, the last one last."""
@@ -88,6 +79,7 @@ class LeftOut:
             try:
                 said = json.loads(line)
                 obj = S3Object(*(said[name] for name in S3Object._fields))
-                self._objects[obj, said["reason"]] = self._met_ms[obj, said["reason"]] = int(said["at_ms"])
+                self._objects[obj, said["reason"]] = int(said["at_ms"])
+                self._known.add(hash((obj, said["reason"])))
             except (ValueError, TypeError, KeyError):  # noqa: PERF203 - there are few
                 continue

@@ -13,7 +13,7 @@ from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.times.markers import FolderMarkers, MarkedFolder
 from tidegate.readers.objects.values import S3Object
 
-__all__ = ["FolderRound", "MarkedFolders"]
+__all__ = ["MarkedFolders"]
 
 _SETTLED_MS = 900_000  # S3 refuses requests whose clock is further from its own (RequestTimeTooSkewed)
 
@@ -24,41 +24,29 @@ class MarkedFolders:
     markers: which objects are markers.
     pages: lists what lies below a folder, whose key ends in ``/``.
 
-    known: an attribute: up to where they are complete.
+    known: an attribute: up to where they are complete.  Only ``end_round`` changes it, so a round that fails changes
+        nothing.
     """
 
     def __init__(self, markers: FolderMarkers, pages: Callable[[str], Generator[Sequence[S3Object]]]) -> None:
         self._markers, self.pages = markers, pages
-        self.known = CompleteFolders(markers.template)
+        self.known = self._found = CompleteFolders(markers.template)
+        self._settled_ms: int | None = None
+        self._marked: dict[str, tuple[MarkedFolder, bool]] = {}  # by the key of the folder; and whether it is settled
+        self._takes_markers = True
 
     def restore(self, state: Mapping[str, Any] | None) -> None:
         """Go on from the JSON of ``known`` in a stored offset; None: there is none."""
         self.known = CompleteFolders.from_json(state, self._markers.template)
 
-    def begin_round(self, begun_ms: int, *, lists: bool) -> FolderRound:
-        """Begin a round, which changes nothing before ``end_round``.
+    def begin_round(self, begun_ms: int, *, lists: bool) -> None:
+        """Begin a round.
 
         begun_ms: by the clock of this machine.
-        lists: whether the round lists all objects.
+        lists: whether the round lists all objects.  A listing has all that was modified some time before it.
         """
-        return FolderRound(self._markers, self.known, begun_ms - _SETTLED_MS if lists else None)
-
-    def end_round(self, done: FolderRound) -> None:
-        """Learn the markers of a round.  Called only for a round that ended well."""
-        self.known = done.known()
-
-
-class FolderRound:
-    """Collects what one round finds.
-
-    known: the folders before the round.
-    settled_ms: the listing has all that was modified up to then; None: the round lists only a part.
-    """
-
-    def __init__(self, markers: FolderMarkers, known: CompleteFolders, settled_ms: int | None) -> None:
-        self._markers, self._known, self._settled_ms = markers, known, settled_ms
-        self._marked: dict[str, tuple[MarkedFolder, bool]] = {}  # by the key of the folder; and whether it is settled
-        self._takes_markers = True
+        self._settled_ms = begun_ms - _SETTLED_MS if lists else None
+        self._found, self._marked, self._takes_markers = self.known, {}, True
 
     def without_markers(self, page: Sequence[S3Object]) -> list[S3Object]:
         """Return the objects of a page that are data, and remember the markers."""
@@ -66,7 +54,7 @@ class FolderRound:
         if self._takes_markers and len(data) < len(page):
             for marker in set(page) - set(data):
                 folder = self._markers.folder_of(marker.key)
-                if folder is not None and not self._known.is_known(folder):
+                if folder is not None and not self._found.is_known(folder):
                     is_settled = self._settled_ms is not None and marker.modified_ms <= self._settled_ms
                     self._marked[marker.key[: marker.key.rindex("/") + 1]] = folder, is_settled
         return data
@@ -74,7 +62,7 @@ class FolderRound:
     def add(self, objects: Iterable[S3Object]) -> None:
         """Learn of new objects, whose folders are not complete before their markers."""
         folders = (self._markers.folder_of(obj.key) for obj in objects)
-        self._known = self._known.with_objects(folder for folder in folders if folder is not None)
+        self._found = self._found.with_objects(folder for folder in folders if folder is not None)
 
     def unsettled(self) -> Iterator[str]:
         """Yield the folders with markers that have to be listed once more; markers found later wait for a round."""
@@ -83,6 +71,6 @@ class FolderRound:
             if not is_settled:
                 yield folder
 
-    def known(self) -> CompleteFolders:
-        """Return up to where folders are complete after the round."""
-        return self._known.with_markers(folder for folder, _ in self._marked.values())
+    def end_round(self) -> None:
+        """Learn the markers of a round.  Called only for a round that ended well."""
+        self.known = self._found.with_markers(folder for folder, _ in self._marked.values())

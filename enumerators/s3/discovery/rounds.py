@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.discovery.left_out import LeftOut
-from tidegate.enumerators.s3.discovery.marked_folders import FolderRound, MarkedFolders
+from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
@@ -110,51 +110,48 @@ class ObjectDiscovery:
         seen = self.seen.copy()
         sorter = ChunkSorter()
         lists = self._notifications is None or self._notifications.begin_round(begun_ms)
-        folders = None if self.folders is None else self.folders.begin_round(begun_ms, lists=lists)
+        if self.folders is not None:
+            self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
 
             def survey(fresh: Iterator[S3Object]) -> Generator[tuple[S3Object, list[Chunk]]]:
                 return self._surveyed(pool, fresh, begun_ms) if existing else ((obj, []) for obj in fresh)
 
             # One after the other, so that an object in both is known the second time.
-            for find in self._finders(folders, lists=lists, existing=existing):
-                with closing(find()) as pages, closing(survey(self._fresh(pages, seen, begun_ms, folders))) as surveyed:
+            for find in self._finders(lists=lists, existing=existing):
+                with closing(find()) as pages, closing(survey(self._fresh(pages, seen, begun_ms))) as surveyed:
                     while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
                         seen.add([obj for obj, _ in some])
-                        if folders is not None and existing:
-                            folders.add(self._holding(some))
+                        if self.folders is not None and existing:
+                            self.folders.add(self._holding(some))
                         sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self._notifications is None else self._notifications.end_round(begun_ms))
         self.seen = seen
-        if self.folders is not None and folders is not None:
-            self.folders.end_round(folders)
+        if self.folders is not None:
+            self.folders.end_round()
         return sorter
 
-    def _finders(
-        self, folders: FolderRound | None, *, lists: bool, existing: bool
-    ) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
+    def _finders(self, *, lists: bool, existing: bool) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
         if lists:
             yield self._pages
         # Even if it lists: while a bounded run lists, nobody else takes the messages that arrive.
         if self._notifications is not None and existing:
             yield self._notifications.pages
-        if folders is not None and self.folders is not None:
-            for folder in folders.unsettled():
+        if self.folders is not None:
+            for folder in self.folders.unsettled():
                 yield partial(self.folders.pages, folder)
 
     def _holding(self, surveyed: Iterable[tuple[S3Object, list[Chunk]]]) -> list[S3Object]:
         """Return the objects whose folders hold back the watermark: those that may have rows in the range."""
         return [obj for obj, chunks in surveyed if chunks or not self._times.wanted.is_bounded]
 
-    def _fresh(
-        self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int, folders: FolderRound | None
-    ) -> Iterator[S3Object]:
+    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int) -> Iterator[S3Object]:
         """Yield the objects that are new."""
         left_out: list[S3Object] = []
         for listed in pages:
             if self._stopped.is_set():
                 raise CancelledError
-            page = listed if folders is None else folders.without_markers(listed)
+            page = listed if self.folders is None else self.folders.without_markers(listed)
             new, overwritten = seen.sift(page)
             yield from new
             if self._allow_overwrites:

@@ -26,13 +26,13 @@ def store():
 
 @pytest.fixture
 def rounds(store):
-    finder = discovery(store, clock=lambda: MODIFIED / 1000)
     listed = []
 
     def pages(prefix):
         listed.append(prefix)
         yield from store.pages_below(prefix)
 
+    finder = discovery(store, clock=lambda: MODIFIED / 1000)
     finder.folders = MarkedFolders(MARKERS, pages)
     finder.listed_again = listed
     return finder
