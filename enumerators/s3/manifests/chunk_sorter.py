@@ -40,11 +40,6 @@ class ChunkSorter:
             self._files.append(_compressed(chunks.to_batches() if isinstance(chunks, pa.Table) else [chunks]))
             self._length += chunks.num_rows
 
-    def add_sorted(self, data: bytes) -> None:
-        """Add the result of another sorter."""
-        self._files.append(data)
-        self._length += sum(batch.num_rows for batch in compressed_batches(data, ["start"]))
-
     def sorted(self) -> bytes:
         """Return all chunks in order: an Arrow IPC file in batches of CHUNKS_PER_BATCH, compressed with zstd.
 

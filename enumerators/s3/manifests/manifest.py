@@ -48,16 +48,9 @@ class Manifest:
         self._last: tuple[int, pa.RecordBatch] | None = None
 
     @classmethod
-    def build(cls, number: int, chunks: pa.Table | ChunkSorter) -> Manifest:
-        """Return the manifest of some chunks in any order, of a table of CHUNK_SCHEMA or a sorter.
-
-        Equal chunks in another order give an equal manifest.  From a sorter it takes less memory.
-        """
-        if isinstance(chunks, ChunkSorter):
-            return cls(number, chunks.sorted())
-        sorter = ChunkSorter()
-        sorter.add(chunks)
-        return cls(number, sorter.sorted())
+    def build(cls, number: int, chunks: ChunkSorter) -> Manifest:
+        """Return the manifest of some chunks.  Equal chunks in another order give an equal manifest."""
+        return cls(number, chunks.sorted())
 
     @classmethod
     def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes

@@ -48,7 +48,7 @@ class RereadRequests:
             if name.startswith(PREFIX) and name not in self._taken:
                 request = Manifest.parse(name.removeprefix(PREFIX), self._ledger.read(name))
                 requests[name] = ChunkSorter()
-                requests[name].add_sorted(request.data)
+                requests[name].add(request.chunks(0, len(request)))
         return requests
 
     def take(self, name: str, number: int) -> None:

@@ -34,8 +34,15 @@ chunks = st.builds(
 lists = st.lists(chunks, max_size=12)
 
 
-def table(of) -> pa.Table:
-    return pa.Table.from_pylist([chunk._asdict() for chunk in of], CHUNK_SCHEMA)
+def sorter_of(*parts) -> ChunkSorter:
+    sorter = ChunkSorter()
+    for part in parts:
+        sorter.add(pa.Table.from_pylist([chunk._asdict() for chunk in part], CHUNK_SCHEMA))
+    return sorter
+
+
+def built(number, of) -> Manifest:
+    return Manifest.build(number, sorter_of(of))
 
 
 def rows(batch: pa.RecordBatch) -> list[Chunk]:
@@ -65,7 +72,7 @@ several = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @several
 @given(lists)
 def test_every_question_is_answered_as_a_list_of_chunks_would(chunks):
-    manifest = Manifest.build(3, table(chunks))
+    manifest = built(3, chunks)
     ordered = everything(manifest)
     assert [(c.min_ms, c.key, c.start) for c in ordered] == [(c.min_ms, c.key, c.start) for c in by_hand(chunks)]
     assert sorted(map(repr, ordered)) == sorted(map(repr, chunks))
@@ -94,12 +101,10 @@ def test_every_question_is_answered_as_a_list_of_chunks_would(chunks):
 @given(lists, st.randoms())
 def test_what_is_stored_is_what_was_built_whatever_the_order(chunks, dice):
     distinct = list({(c.min_ms, c.key, c.start): c for c in chunks}.values())
-    manifest = Manifest.build(12, table(distinct))
+    manifest = built(12, distinct)
     dice.shuffle(distinct)
-    assert Manifest.build(12, table(distinct)).id == manifest.id
-    sorter = ChunkSorter()
-    for chunk in distinct:
-        sorter.add(table([chunk]))
+    assert built(12, distinct).id == manifest.id
+    sorter = sorter_of(*([chunk] for chunk in distinct))
     assert len(sorter) == len(distinct)
     assert Manifest.build(12, sorter).id == manifest.id
     parsed = Manifest.parse(manifest.id, manifest.data)
@@ -107,23 +112,9 @@ def test_what_is_stored_is_what_was_built_whatever_the_order(chunks, dice):
     assert everything(parsed) == everything(manifest)
 
 
-@pytest.mark.usefixtures("batches")
-@several
-@given(st.lists(lists, min_size=1, max_size=4))
-def test_merged_ones_hold_all_chunks_in_order(parts):
-    together = [chunk for part in parts for chunk in part]
-    sorter = ChunkSorter()
-    for number, part in enumerate(parts):
-        sorter.add_sorted(Manifest.build(number, table(part)).data)
-    merged = Manifest.build(9, sorter)
-    assert sorted(map(repr, everything(merged))) == sorted(map(repr, together))
-    assert [c.min_ms for c in everything(merged)] == [c.min_ms for c in by_hand(together)]
-    assert merged.number == 9
-
-
 def test_times_at_the_ends_of_what_an_integer_holds_are_times():
     ends = [Chunk("a", 1, "", 0, 0, 1, 1, time_ms, time_ms) for time_ms in (-(2**63), 2**63 - 1)]
-    manifest = Manifest.build(0, table(ends))
+    manifest = built(0, ends)
     assert manifest.lookup(-(2**63)) == Head(0, -(2**63))
     assert manifest.latest(1) == -(2**63)
     assert manifest.latest(2) == 2**63 - 1
@@ -131,13 +122,13 @@ def test_times_at_the_ends_of_what_an_integer_holds_are_times():
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:99] + b"?" + data[100:], lambda _: b""])
 def test_damaged_data_is_refused(damage):
-    manifest = Manifest.build(1, table([Chunk("a", 1, "", 0, 0, 1, 1, 5, 6)]))
+    manifest = built(1, [Chunk("a", 1, "", 0, 0, 1, 1, 5, 6)])
     with pytest.raises(CheckpointError, match=f"^the manifest '{manifest.id}' in the state location is damaged: "):
         Manifest.parse(manifest.id, damage(manifest.data))
 
 
 def test_an_id_that_names_no_manifest_is_refused():
-    manifest = Manifest.build(1, table([]))
+    manifest = built(1, [])
     with pytest.raises(CheckpointError, match="'seen-1234'"):
         Manifest.parse("seen-1234", manifest.data)
     sink = pa.BufferOutputStream()
@@ -154,6 +145,6 @@ def test_an_id_that_names_no_manifest_is_refused():
 def test_a_range_is_pickled_without_the_rest():
     dice = random.Random(1)
     many = [Chunk(dice.randbytes(20).hex(), 1, "e", 0, 0, 1, 1, i, i) for i in range(20_000)]
-    part = Manifest.build(0, table(many)).chunks(10_000, 10_010)
+    part = built(0, many).chunks(10_000, 10_010)
     assert len(pickle.dumps(part)) < 5_000
     assert rows(part) == many[10_000:10_010]
