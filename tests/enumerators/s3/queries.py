@@ -10,6 +10,7 @@ from tests.enumerators.s3.objects import discovery
 from tests.support.logs import Clock
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED
+from tidegate.alignment.plan import Limits
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -54,6 +55,8 @@ class Query:
     discover: makes the discovery of a run over the bucket.
     """
 
+    markers = None
+
     def __init__(self, store, folder, drift_ms=None, lease=Lease, discover=discovery, **fields):
         self.store, self.folder, self.fields, self.clock = store, folder, fields, Clock()
         self.strategy = WatermarkStrategy()
@@ -71,7 +74,9 @@ class Query:
             self.source = S3Enumerator(self.discover(self.store), ledger, state, **self.fields)
             return self.source
 
-        known = CoordinatorSettings(self.strategy, discovery_interval_s=DISCOVERY_S)
+        known = CoordinatorSettings(
+            self.strategy, Limits(by_completeness=self.markers is not None), discovery_interval_s=DISCOVERY_S
+        )
         self.run = SourceCoordinator("s3", open_enumerator, known, cores=2, clocks=self.clock.clocks)
         if bounded:
             self.run.bound_run()
@@ -108,9 +113,12 @@ class Query:
         for wanted, chunks in ranges:
             assert len(chunks) == wanted.end - wanted.start
             assert [*chunks] == sorted(chunks, key=lambda c: (c.min_ms is not None, c.min_ms or 0, c.key, c.start))
-            self.delivered.update((chunk.key, chunk.start) for chunk in chunks)
+            self.delivered.update(map(self.counted, chunks))
         self.batches.append([chunk.min_ms for _, chunks in ranges for chunk in chunks])
         self.offset = end
+
+    def counted(self, chunk):
+        return chunk.key, chunk.start
 
     def batch(self, budget=UNLIMITED):
         """Take one batch; return whether there was one."""
