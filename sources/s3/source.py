@@ -168,9 +168,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             raise OptionError(
                 f"cleanSource is {self.clean_source!r}, but a batch query commits nothing after which it could clean"
             )
-        self._check_columns()
+        self._check()
         self._check_samples()
-        self._check_place()
         return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
@@ -179,18 +178,13 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         Raises OptionError without a state location, and for options that contradict the given columns.
         """
         ledger = self._require_state_location()
-        self._check_columns()
-        self._check_place()
+        self._check()
         if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
             self._check_samples()
             added = {field.name for field in self.own_columns()}
             fixed = pa.schema([field for field in self.columns if field.name not in added])
             ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
         return self
-
-    def _check_place(self) -> None:
-        if self.bad_records_path is not None:
-            self._bad_record_folder.check()
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source.  Raises OptionError without a state location."""
@@ -202,7 +196,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         warn_of_seconds("startingTimestamp", self.starting_timestamp or 0)
         warn_of_seconds("endingTimestamp", self.ending_timestamp or 0)
         return S3Enumerator(
-            self.discovery(self._listing().pages, self._notifications()),
+            self.discovery(),
             self._ledger(),
             state,
             include_existing=self.include_existing_files,
@@ -213,20 +207,28 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             },
         )
 
-    def discovery(
-        self, pages: Callable[[], Generator[Sequence[S3Object]]], notifications: ObjectNotifications | None = None
-    ) -> ObjectDiscovery:
-        """Return the discovery, which finds new objects by listings or notifications, and cuts them into chunks."""
+    def discovery(self, pages: Callable[[], Generator[Sequence[S3Object]]] | None = None) -> ObjectDiscovery:
+        """Return the discovery, which finds new objects, and cuts them into chunks.
+
+        pages: lists objects; None: the bucket and the queue show them.
+        """
+        store, rules = self._store(), self.listing_rules
+        is_told = self.queue_url is not None and pages is None
+        queue = NotificationQueue(self.connection, str(self.queue_url)) if is_told else None
+
+        def pages_below(folder: str) -> Generator[Sequence[S3Object]]:
+            return ObjectListing(self.connection, self.bucket, replace(rules, prefix=folder)).pages()
+
         objects = ObjectDiscovery(
-            pages,
-            self._format(self._store()),
+            pages or ObjectListing(self.connection, self.bucket, rules).pages,
+            self._format(store),
             self._times.of_chunks,
             SeenObjects(milliseconds(self.max_file_age)),
             allow_overwrites=self.allow_overwrites,
             ignore_corrupt=self.ignore_corrupt_files,
-            notifications=notifications,
+            notifications=None if queue is None else ObjectNotifications(queue, store, rules, self.backfill_ms),
         )
-        objects.folders = self._folders()
+        objects.folders = None if rules.markers is None else MarkedFolders(rules.markers, pages_below)
         return objects
 
     def reader(self, state: Json | None) -> SplitReader:
@@ -244,7 +246,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             time_column=self._times.by_column,
             ignore_missing=self._ignores_missing,
             # A later round discovers the new version, but a batch query has no later round.
-            ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
+            ignore_overwritten=not self.fail_on_data_loss
+            or (self.allow_overwrites and self.state_location is not None),
             ignore_corrupt=self.ignore_corrupt_files,
             write_bad_records=None if self.bad_records_path is None else self._bad_record_folder.write,
         )
@@ -254,19 +257,18 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return BadRecordFolder(str(self.bad_records_path), self.connection)
 
     @property
-    def _is_stream(self) -> bool:
-        return self.state_location is not None
-
-    @property
     def _ignores_missing(self) -> bool:
         return self.ignore_missing_files or not self.fail_on_data_loss
 
-    def _check_columns(self) -> None:
+    def _check(self) -> None:
+        """Check the given columns, and the place of bad records."""
         if isinstance(self.columns, pa.Schema):
             self.check_given(self.columns)
             times = self._times.of_rows
             if times is not None:
                 times.check(self.columns)
+        if self.bad_records_path is not None:
+            self._bad_record_folder.check()
 
     def _check_samples(self) -> None:
         """Compare the given columns with the first objects.  Raises OptionError if none has the event time."""
@@ -275,12 +277,12 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             self._first_objects().check(self.columns, added)
 
     def _first_objects(self) -> FirstObjects:
-        rules, store = self.listing_rules, self._store()
+        rules = self.listing_rules
         return FirstObjects(
             find_samples(self.connection, self.bucket, rules, _SAMPLES),
             self.path,
             rules,
-            self.object_format(store),
+            self.object_format(self._store()),
             self.format_factory.columns_by(self),
             self._times,
             has_to_be_timed=self.bad_event_time == "fail" and self.include_existing_files,
@@ -299,35 +301,13 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return ObjectStore(self.connection, self.bucket)
 
     def _format(self, store: ObjectStore) -> ObjectFormat:
-        return self.object_format(
-            store, Reading(self._given_columns, self.listing_rules.prefix, self._times.read_column)
-        )
-
-    @property
-    def _given_columns(self) -> tuple[str, ...] | None:
-        """The names of the given columns that come from the data."""
-        if not isinstance(self.columns, pa.Schema):
-            return None
-        own = self.own_columns()
-        return tuple(field.name for field in self.bad_record_policy.data_schema(self.columns) if field not in own)
-
-    def _listing(self) -> ObjectListing:
-        return ObjectListing(self.connection, self.bucket, self.listing_rules)
-
-    def _folders(self) -> MarkedFolders | None:
-        rules = self.listing_rules
-        if rules.markers is None:
-            return None
-        connection, bucket = self.connection, self.bucket
-        return MarkedFolders(
-            rules.markers, lambda folder: ObjectListing(connection, bucket, replace(rules, prefix=folder)).pages()
-        )
-
-    def _notifications(self) -> ObjectNotifications | None:
-        if self.queue_url is None:
-            return None
-        queue = NotificationQueue(self.connection, self.queue_url)
-        return ObjectNotifications(queue, self._store(), self.listing_rules, self.backfill_ms)
+        columns: tuple[str, ...] | None = None
+        if isinstance(self.columns, pa.Schema):
+            own = self.own_columns()  # the others come from the data
+            of_data = self.bad_record_policy.data_schema(self.columns)
+            columns = tuple(field.name for field in of_data if field not in own)
+        reading = Reading(columns, self.listing_rules.prefix, self._times.read_column)
+        return self.object_format(store, reading)
 
     @property
     def location_connection(self) -> S3ConnectionConfig:
