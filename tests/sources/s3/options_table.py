@@ -1,21 +1,22 @@
-"""The table of all options of the S3 source, in the order of the alphabet.
+"""The table of the options that only the S3 source has, in the order of the alphabet.
 
 ``python -m tests.sources.s3.options_table`` writes it into ``docs/options-s3.md``.
 """
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
+from tests.sources.options_table import in_options, kind, meanings, shown, table, write
 from tidegate import S3Source
 from tidegate.readers.formats.registry import formats_with
 from tidegate.sources.options import option_names
+from tidegate.sources.source import Source
 
 PAGE = Path(__file__).parents[3] / "docs" / "options-s3.md"
 HEAD = ("option", "type", "default", "meaning", "formats")
 
 
 def options_table():
-    return table(HEAD, *sorted([*_options(), *_of_strategy()], key=lambda line: line[0].lower()))
+    return table(HEAD, *sorted(_options(), key=lambda line: line[0].lower()))
 
 
 def _options():
@@ -23,18 +24,13 @@ def _options():
     for described in reversed(S3Source.__mro__):
         said |= meanings(described) if described.__doc__ else {}
     for field, option in names.items():
-        if field == "watermarks":
+        if field in Source.model_fields:
             continue
         info = S3Source.model_fields[field]
         of_kind = _with_unit(*kind(info.annotation, option))
         default = "required" if info.is_required() else shown(info.default)
         meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
         yield f"`{option}`", of_kind, default, meaning, formats
-
-
-def _of_strategy():
-    for option, of_kind, unit, default, meaning in strategy_options():
-        yield option, _with_unit(of_kind, unit), default, meaning, ""
 
 
 def _with_unit(of_kind, unit):
