@@ -32,30 +32,6 @@ def test_the_report_says_by_how_much_a_batch_passes_its_bound(query, store):
     assert overshoots[:2] == [(10, 60), (70, 0)]
 
 
-def test_new_objects_become_a_manifest_of_their_own_beside_what_is_unread(query, store):
-    store.put("a", [10], [1_000])
-    one = query(drift_ms=10)
-    one.batch()
-    store.put("b", [500])
-    one.pass_time()
-    one.batch()
-    assert [name[:8] for name in one.manifests] == ["00000001", "00000002"]
-    assert sorted(one.offset["positions"].values()) == [1, 1]
-    one.drain()
-    assert one.batches == [[10], [500], [1_000]]
-
-
-def test_an_empty_bucket_has_no_manifest_and_its_first_offset_differs(query, store):
-    one = query()
-    assert one.batch()
-    assert one.manifests == []
-    assert not one.batch()
-    store.put("a", [1])
-    one.pass_time()
-    one.drain()
-    assert one.delivered == {("a", 0): 1}
-
-
 def test_too_many_manifests_become_one_of_exactly_what_is_unread(query, store):
     one = query(drift_ms=1)
     for number in range(3 * MOST_MANIFESTS):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.enumerators.s3.objects import MODIFIED, discovery
+from tests.enumerators.s3.objects import discovery
 from tests.enumerators.s3.queries import all_once
 from tests.support.logs import Clock
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
@@ -49,17 +49,6 @@ def test_a_restart_refuses_what_is_missing_or_damaged(query, store, tmp_path, pa
     one.restart()
     with pytest.raises(CheckpointError, match=sentence):
         one.plan()
-
-
-def test_a_batch_is_not_replayed_from_a_manifest_that_is_damaged(query, store, tmp_path):
-    store.put("a", [1], [100])
-    one = query(drift_ms=1)
-    end = one.plan()
-    (path,) = (tmp_path / "state" / "ledger").glob("*/0*")
-    path.write_bytes(b"")
-    one.restart()
-    with pytest.raises(CheckpointError, match="is damaged"):
-        one.tasks(end)
 
 
 def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query, store):
@@ -130,17 +119,3 @@ def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store)
         ("a", "overwritten"),
     ]
     assert one.run.source_progress()["metrics"]["numFilesLeftOut"] == 1  # by this run
-
-
-def test_the_age_limit_may_be_set_anew_by_a_restart(query, store):
-    one = query()
-    store.put("a", [1])
-    one.drain()
-    one.discover = partial(discovery, max_age_ms=1_000)
-    one.restart()
-    store.put("b", [1])
-    one.drain()
-    one.pass_time()
-    store.put("old", [1], modified_ms=MODIFIED - 1_001)
-    one.drain()
-    assert one.delivered == {("a", 0): 1, ("b", 0): 1}

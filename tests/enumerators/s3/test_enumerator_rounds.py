@@ -13,18 +13,6 @@ from tidegate.enumerators.s3.discovery import background
 from tidegate.errors import ConnectorError
 
 
-def test_a_bounded_run_waits_for_its_first_round_however_long_it_takes(query, store, monkeypatch):
-    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
-    go_on = threading.Event()
-    store.put("a", [1])
-    store.on_page = lambda _: go_on.wait(60)
-    one = query()
-    one.begin(bounded=True)
-    threading.Timer(0.2, go_on.set).start()
-    one.drain()
-    assert one.delivered == all_once(one)
-
-
 def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, monkeypatch):
     monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
     store.put("a", [1], [100])

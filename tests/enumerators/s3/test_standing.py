@@ -67,11 +67,6 @@ def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merg
         expected += Counter()
 
 
-def test_a_round_that_finds_nothing_changes_nothing_and_writes_nothing():
-    standing = BEGIN.after_round(sorter(chunk("a")), seen("a")).standing
-    assert standing.after_round(ChunkSorter(), seen("a")) == (standing, {})
-
-
 def test_what_was_seen_is_named_beside_the_manifest_and_each_of_its_runs_is_written_once():
     memory = seen("a", "b")
     step = BEGIN.after_round(sorter(chunk("a"), chunk("b")), memory)
@@ -80,12 +75,3 @@ def test_what_was_seen_is_named_beside_the_manifest_and_each_of_its_runs_is_writ
     assert {*step.standing.snapshot.runs} == {run.name for run in memory.runs}
     assert step.standing.after_round(ChunkSorter(), memory).files == {}
     assert BEGIN.snapshot.runs == ()
-
-
-def test_a_standing_that_was_left_behind_stays_as_it_was():
-    one = BEGIN.after_round(sorter(chunk("a")), seen("a")).standing
-    one.after_round(sorter(chunk("b")), seen("a", "b"))
-    one.without_read(dict.fromkeys(one.live, 1))
-    assert (len(one.live), one.snapshot.number) == (1, 1)
-    assert one.greatest_number(one.live) == 1
-    assert one.greatest_number({}) == 0

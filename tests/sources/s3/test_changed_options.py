@@ -88,10 +88,6 @@ def test_options_by_which_chunks_were_planned_may_not_change_between_runs(bucket
         assert run.latest_offset(offset) != offset
 
 
-def test_what_stays_is_noted_beside_the_offset_which_holds_no_more_for_it(stream):
-    assert "column:at" not in json.dumps(first_batch(stream()))
-
-
 @pytest.mark.parametrize(
     "then",
     [

@@ -130,14 +130,6 @@ def test_columns_that_none_of_the_first_objects_has_are_warned_of_once(bucket, s
     assert warning.endswith(f"first 3 objects under {bucket.path} has, so they are null: 'name', 'sum'")
 
 
-def test_a_restart_says_nothing_of_columns_again(bucket, source, warnings):
-    bucket.put_rows("x.parquet", ROWS)
-    source(columns=pa.schema([("name", pa.string())])).as_stream()
-    assert len(warnings()) == 1
-    source(columns=pa.schema([("name", pa.string())])).as_stream()
-    assert len(warnings()) == 1
-
-
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [

@@ -153,9 +153,3 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
 def test_an_option_of_another_format_or_a_wrong_one_is_named(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         S3Source(**{"path": "s3://bucket/in", **fields})
-
-
-def test_sep_may_be_called_delimiter_and_a_tab_be_written():
-    options = {"path": "s3://bucket/in", "fileFormat": "csv"}
-    assert S3Source.from_options({**options, "delimiter": "\\t"}).sep == "\t"
-    assert S3Source.from_options({**options, "Delimiter": ";", "SEP": "|"}).sep == "|"

@@ -59,41 +59,6 @@ def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_
     assert f"<h2>{bucket.path}</h2>" in page
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "json"])
-def test_a_batch_query_reads_all_objects(spark, bucket, source, suffix):
-    for hour, rows in hourly(range(3)).items():
-        bucket.put_rows(f"{hour}.{suffix}", rows)
-    frame = source(file_format=suffix, state_location=None).read(spark)
-    assert sorted(row["id"] for row in frame.collect()) == list(range(30))
-
-
-def test_event_times_may_stand_in_the_path(spark, bucket, source, tmp_path):
-    for hour, rows in hourly(range(6)).items():
-        bucket.put_rows(f"dt=2023-11-15/hour={12 + hour}/part.parquet", rows)
-    frame = source(event_time="path:dt={yyyy-MM-dd}/hour={HH}", watermarks=aligned()).read_stream(spark)
-    run = available_now(frame.select("id"), tmp_path / "checkpoint")
-    assert [sorted(row["id"] for row in rows) for rows in run.rows.values()] == [
-        list(range(hour * 10, hour * 10 + 10)) for hour in range(6)
-    ]
-
-
-def test_runs_over_one_checkpoint_read_what_is_new_and_nothing_twice(spark, bucket, source, tmp_path):
-    frame = source(event_time="column:at", columns=None, watermarks=aligned(timedelta(hours=3)))
-    for hours in (range(4), (), range(4, 6)):
-        for hour, rows in hourly(hours).items():
-            bucket.put_rows(f"{hour}.parquet", rows)
-        run = available_now(frame.read_stream(spark).select("id"), tmp_path / "checkpoint")
-        assert ids(run) == [n for hour in hours for n in range(hour * 10, hour * 10 + 10)]
-
-
-def test_files_and_bytes_of_a_batch_are_limited(spark, bucket, source, tmp_path):
-    for hour, rows in hourly(range(6)).items():
-        bucket.put_rows(f"{hour}.parquet", rows)
-    frame = source(event_time="column:at", max_files_per_trigger=2).read_stream(spark)
-    run = available_now(frame.select("id"), tmp_path / "files")
-    assert [len(rows) for rows in run.rows.values()] == [20, 20, 20]
-
-
 def test_an_object_that_is_gone_ends_the_query_or_is_skipped(spark, bucket, source, tmp_path):
     for hour, rows in hourly(range(4)).items():
         bucket.put_rows(f"{hour}.parquet", rows)

@@ -130,15 +130,6 @@ def test_what_cannot_be_cleaned_is_named_and_counted_and_stays(ledger, bucket, c
     assert "not cleaned: 1 object, such as 'b': the endpoint refused: AccessDenied" in caplog.text
 
 
-def test_a_bug_ends_no_query(ledger, bucket, cleaning):
-    bucket.problem = lambda _: ZeroDivisionError()
-    one = cleaning()
-    one.advance(ledger.add("a"), 1)
-    one.go_on(())
-    one.close()
-    assert one.metrics()["numFilesNotCleaned"] == 1
-
-
 def test_a_live_manifest_keeps_how_far_it_is_clean(ledger, bucket, cleaning):
     manifest = ledger.add(*"abcd")
     one = cleaning()

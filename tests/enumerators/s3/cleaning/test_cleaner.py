@@ -8,8 +8,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from tests.support.objects.own_client import OwnClient
 from tidegate.enumerators.s3.cleaning import cleaner as object_cleaner
 from tidegate.enumerators.s3.cleaning.cleaner import Archive, ObjectCleaner
-from tidegate.errors import ConnectorError, DeadlineError, OptionError
-from tidegate.readers.s3.request import ask_s3
+from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.s3.store import ObjectStore
 
 KEYS = ["in/a.json", "in/dt=2026-11-21/ünï +%41&b.json"]
@@ -59,12 +58,6 @@ def content(bucket):
     return {
         e["Key"]: bucket.client.get_object(Bucket=bucket.name, Key=e["Key"])["Body"].read().decode() for e in entries
     }
-
-
-def test_objects_are_deleted(bucket, store):
-    for key in KEYS:
-        assert ObjectCleaner(store).clean(store.find(key))
-    assert content(bucket) == {}
 
 
 @pytest.mark.parametrize("prefix", ["archive/here", ""])
@@ -147,11 +140,3 @@ def test_an_archive_that_does_not_exist_is_named_and_nothing_is_deleted(bucket, 
     with pytest.raises((OptionError, ConnectorError), match="no-such-archive"):
         ObjectCleaner(store, Archive("no-such-archive", "old")).clean(store.find(KEYS[0]))
     assert len(content(bucket)) == len(KEYS)
-
-
-def test_an_endpoint_that_is_silent_is_an_error_after_the_deadline():
-    def ask():
-        raise ReadTimeoutError(endpoint_url="silent")
-
-    with pytest.raises(DeadlineError, match=r"^cannot delete s3://b/k within 0.1 s: "):
-        ask_s3(ask, "delete", "s3://b/k", 0.1)

@@ -51,7 +51,3 @@ def test_a_round_that_fails_says_so_once_and_another_one_begins(rounds):
         rounds.found()
     rounds.fault = None
     await_that(lambda: rounds.found() == 2)
-
-
-def test_rounds_that_never_began_are_closed_all_the_same():
-    BackgroundRounds(lambda: 1).close()

@@ -110,15 +110,6 @@ def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, 
     assert keys(config, prefix=prefix, recursive=recursive) == expected
 
 
-@pytest.mark.parametrize("limits", [(1, 2, 1, 2), (1, 2, 2, 1), (1, 2, 3, 1_000)], ids=str, indirect=True)
-@pytest.mark.usefixtures("limits")
-def test_stretches_of_folders_leave_out_what_lies_between_and_nothing_else(config, bucket):
-    expected = [f"{folder}/{number}" for folder in ("a", "b=1/deep", "c", "d e", "ü") for number in range(5)]
-    expected += ["aa", "b!", "c=1", "d", "z"]
-    lay_down(bucket, [*expected, "_hidden/1", "cc/_hidden"])
-    assert keys(config) == sorted(expected)
-
-
 def test_an_object_comes_with_its_size_time_and_etag(server, config, bucket):
     lay_down(bucket, ["laid"])
     os.utime(bucket / "laid", (1_600_000_000.7, 1_600_000_000.7))
@@ -137,17 +128,6 @@ def test_odd_keys_are_listed_as_they_are(config, bucket):
     assert keys(config) == sorted(ODD_KEYS)
     assert keys(config, prefix="100%/") == ["100%/%41"]
     assert keys(config, prefix="a+ /c d") == ["a+ /c d%20+"]
-
-
-def test_many_pages_of_many_folders_come_whole(config, bucket):
-    expected = [f"dt=2026-01-{day:02}/{number:04}" for day in range(12) for number in range(120)]
-    expected += [f"flat/{number:04}" for number in range(1_100)]
-    lay_down(bucket, expected)
-    assert keys(config) == sorted(expected)
-
-
-def test_a_bucket_without_objects_has_no_page(config, bucket):
-    assert listed(config) == []
 
 
 @pytest.mark.parametrize(
@@ -298,12 +278,6 @@ def test_the_next_page_of_a_folder_is_requested_ahead_and_no_more_of_them():
         await_that(lambda taken=taken: endpoint.asked == taken + 1)
     pages.close()
     assert endpoint.asked == 4
-
-
-def test_a_listing_that_nobody_begins_asks_for_nothing():
-    endpoint = Simulated()
-    ObjectListing(endpoint, "objects", ListingRules()).pages()
-    assert endpoint.asked == 0
 
 
 def test_closing_does_not_wait_for_the_deadline():

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.enumerators.s3.objects import CHUNK_BYTES, MODIFIED, Store, discovery
+from tests.enumerators.s3.objects import CHUNK_BYTES, Store, discovery
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -48,15 +48,6 @@ def test_a_round_finds_what_is_new_with_all_its_chunks(store):
     store.put("c", [1])
     assert keys(finder.round()) == ["c"]
     assert sorted(store.surveyed) == ["a", "b", "c", "empty"]
-
-
-def test_what_is_there_at_first_may_be_left_out_without_being_looked_at(store):
-    store.put("a", [1])
-    finder = discovery(store)
-    assert keys(finder.round(existing=False)) == []
-    store.put("b", [1])
-    assert keys(finder.round()) == ["b"]
-    assert store.surveyed == ["b"]
 
 
 def test_an_overwritten_object_is_found_again_only_when_that_is_allowed(store, caplog):
@@ -137,31 +128,6 @@ def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):
     without_skew = EventTimePolicy(max_future_skew_ms=0, earliest_ms=LEAST_MS)
     sorter = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
     assert [chunk["min_ms"] for chunk in chunks_of(sorter)] == [None, 4_999]
-
-
-def test_objects_older_than_the_horizon_are_not_new(store):
-    store.put("a", [1], modified_ms=MODIFIED)
-    finder = discovery(store, max_age_ms=1_000)
-    finder.round()
-    store.put("old", [1], modified_ms=MODIFIED - 1_001)
-    store.put("late", [1], modified_ms=MODIFIED - 1_000)
-    assert keys(finder.round()) == ["late"]
-
-
-def test_a_listing_that_fails_has_found_nothing(store):
-    for key in "abcdef":
-        store.put(key, [1])
-
-    def fail(page):
-        if page[0].key == "d":
-            raise ConnectorError("the endpoint refused")
-
-    store.on_page = fail
-    finder = discovery(store)
-    with pytest.raises(ConnectorError, match="the endpoint refused"):
-        finder.round()
-    store.on_page = lambda _: None
-    assert sorted(keys(finder.round())) == list("abcdef")
 
 
 def test_a_bounded_number_of_objects_is_in_flight(store):

@@ -1,20 +1,17 @@
 """Objects that are found by the messages of a queue and by listings, and messages that name none."""
 
-import json
 import logging
 import time
 
 import pytest
 
 from tests.enumerators.s3.objects import Store
-from tests.enumerators.s3.told_queries import BUCKET, CONFIG, DAY_MS, DISCOVERY_S, Query, put, tell
+from tests.enumerators.s3.told_queries import BUCKET, DAY_MS, DISCOVERY_S, put, tell
 from tests.support.logs import WALL
-from tests.support.queues import TEST_EVENT, Queue, event_bridge_body, s3_body, sns_body
+from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
 from tests.support.waiting import await_that
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.s3.notifications import objects as object_notifications
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
-from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -37,32 +34,6 @@ def test_a_query_lists_when_it_begins_and_then_finds_what_it_is_told(told_query,
     one.stop()
     one.look()
     assert store.rounds == 1
-    await_that(lambda: not len(queue))
-
-
-def test_a_restart_goes_on_with_the_queue_and_lists_nothing(told_query, store, queue):
-    one = told_query()
-    one.look()
-    put(store, "untold", "told")
-    tell(queue, "told")
-    one.stop()
-    one.look()
-    assert one.delivered == {"told": 1}
-    assert store.rounds == 1
-
-
-def test_messages_that_come_twice_and_out_of_order_are_read_once(told_query, store, queue, monkeypatch):
-    monkeypatch.setattr(object_notifications, "_PAGE", 4)
-    one = told_query()
-    one.look()
-    names = [f"{number:02}" for number in range(30)]
-    put(store, *names)
-    tell(queue, *reversed(names), *names[::3])
-    one.look()
-    tell(queue, *names[::2])
-    one.look()
-    one.look()
-    assert one.delivered == dict.fromkeys(names, 1)
     await_that(lambda: not len(queue))
 
 
@@ -137,24 +108,6 @@ def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(told_
         queue.pass_time(12 * 3600)
     assert hidden_s == [2, 4, 8, 16, 32, 64, 128, 256]
     assert caplog.text.count(f"such as {bad}, which is no JSON") == 1
-
-
-def test_the_redrive_policy_puts_malformed_messages_aside_and_no_good_ones(told_query, store, sqs, tmp_path):
-    aside = Queue(sqs)
-    arn = sqs.client.get_queue_attributes(QueueUrl=aside.url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 2})
-    queue = Queue(sqs, RedrivePolicy=policy)
-    one = Query(store, lambda: NotificationQueue(CONFIG, queue.url), tmp_path)
-    one.look()
-    queue.send("no JSON")
-    put(store, "a")
-    tell(queue, "a")
-    for _ in range(3):
-        one.look()
-        queue.pass_time(12 * 3600)
-    one.stop()
-    assert one.delivered == {"a": 1}
-    assert (len(queue), len(aside)) == (0, 1)
 
 
 def test_a_repair_listing_finds_what_no_message_told(told_query, store, queue):

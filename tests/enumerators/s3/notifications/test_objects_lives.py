@@ -39,24 +39,6 @@ def test_messages_are_deleted_only_when_the_offset_with_their_objects_is_stored(
     await_that(lambda: not len(queue))
 
 
-def test_what_a_killed_run_had_not_stored_is_found_when_its_messages_come_again(told_query, store, queue):
-    put(store, "old")
-    one = told_query()
-    one.look()
-    put(store, "a", "b")
-    tell(queue, "a", "b")
-    one.clock.sleep(DISCOVERY_S + 1)
-    assert one.plan() != one.offset
-    one.kill()
-    one.look()
-    assert one.delivered == {"old": 1}
-    queue.pass_time(HIDDEN_S)
-    one.look()
-    assert one.delivered == {"old": 1, "a": 1, "b": 1}
-    one.plan()
-    await_that(lambda: not len(queue))
-
-
 def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_query, store, queue):
     first, second = (f"dt=2023-11-14/hour={hour}/" for hour in (20, 21))
     put(store, f"{first}a", f"{second}a")
@@ -76,33 +58,6 @@ def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_quer
     tell(queue, "another")
     one.look()
     one.plan()
-    await_that(lambda: not len(queue))
-
-
-def test_what_was_stored_but_not_deleted_when_a_run_was_killed_is_not_read_again(told_query, store, queue):
-    one = told_query()
-    one.look()
-    put(store, "a")
-    tell(queue, "a")
-    one.clock.sleep(DISCOVERY_S + 1)
-    one.batch()
-    one.kill()
-    assert len(queue) == 1
-    queue.pass_time(HIDDEN_S)
-    one.look()
-    assert one.delivered == {"a": 1}
-    await_that(lambda: not len(queue))
-
-
-def test_what_a_listing_found_first_is_not_read_again_and_its_message_waits_for_the_offset(told_query, store, queue):
-    put(store, "a")
-    tell(queue, "a")
-    one = told_query()
-    end = one.plan()
-    assert queue.counts() == (0, 1)
-    one.store_and_read(end)
-    one.look()
-    assert one.delivered == {"a": 1}
     await_that(lambda: not len(queue))
 
 

@@ -61,14 +61,6 @@ def test_a_live_query_is_not_disturbed(folder):
     first.check()
 
 
-def test_a_query_that_renews_at_the_last_moment_is_alive(folder):
-    first = lease(folder, Clock())
-    first.acquire("one")
-    with pytest.raises(ConnectorError, match="in use by another query"):
-        lease(folder, Rival(lambda now: first.renew() if now >= 30 else None)).acquire("two")
-    first.renew()
-
-
 def test_a_dead_query_is_waited_for_until_its_own_lease_is_over(folder):
     lease(folder, Clock(), lease_s=60).acquire("dead")
     clock = Clock()
@@ -147,19 +139,6 @@ def test_a_file_that_is_no_lease_is_named(folder, data):
     folder.create("lease.json", data)
     with pytest.raises(CheckpointError, match=r"lease\.json in the state location .* is not a lease of this version"):
         lease(folder, Clock()).acquire("one")
-
-
-def test_one_of_many_who_come_at_one_time_gets_it(folder):
-    def take(number):
-        candidate = Lease(folder, lease_s=1, clocks=Clock().clocks, renewed_by_thread=False)
-        barrier.wait()
-        version = folder.create("lease.json", str(number).encode())
-        return candidate, version
-
-    barrier = threading.Barrier(6)
-    with ThreadPoolExecutor(6) as pool:
-        won = [version for _, version in pool.map(take, range(6)) if version is not None]
-    assert len(won) == 1
 
 
 @pytest.mark.parametrize("conditions", ["ignored", "refused"])

@@ -65,16 +65,6 @@ def test_only_old_files_that_nobody_names_are_swept(location, config):
     lease.release()
 
 
-def test_of_a_location_each_query_has_a_part_of_its_own(ledger):
-    one, other = ledger.of_query("0a1b"), ledger.of_query("2c3d")
-    for number, part in enumerate((ledger, one, other)):
-        part.write("00000001-ab", b"%d" % number)
-    assert [part.read("00000001-ab") for part in (ledger, one, other)] == [b"0", b"1", b"2"]
-    one._wall_clock = lambda: 1e12
-    assert one.sweep([], older_than_s=0) == ["00000001-ab"]
-    assert [part.names() for part in (ledger, one, other)] == [["00000001-ab"], [], ["00000001-ab"]]
-
-
 def test_what_each_query_keeps_is_known_and_forgotten_alone(ledger):
     assert ledger.queries() == {}
     for owner, sizes in {"0a1b": (1, 20), "2c3d": (300,)}.items():
@@ -115,14 +105,6 @@ def test_a_note_is_replaced_and_what_never_changes_is_not(ledger):
     assert ledger.names() == ["left-out"]
 
 
-def test_what_else_lies_in_the_location_is_left_alone(tmp_path, config):
-    (tmp_path / "user.txt").write_text("theirs")
-    ledger = Ledger(f"file://{tmp_path}", config, wall_clock=lambda: 1e12)
-    ledger.write("orphan", b"")
-    assert ledger.sweep([], older_than_s=0) == ["orphan"]
-    assert (tmp_path / "user.txt").read_text() == "theirs"
-
-
 def test_on_a_disk_files_are_whole_and_private(tmp_path, config):
     ledger = Ledger(str(tmp_path / "deep" / "state"), config)
     ledger.write("a", b"content")
@@ -147,14 +129,6 @@ def test_many_who_write_the_same_at_one_time_agree(ledger):
 def test_a_location_that_is_none_is_refused(location, why, config):
     with pytest.raises(OptionError, match=f"^stateLocation is '{location}'.*{why}"):
         Ledger(location, config)
-
-
-def test_a_file_that_cannot_be_looked_at_is_told_in_a_sentence(tmp_path, config):
-    ledger = Ledger(str(tmp_path), config).of_query("owner")
-    ledger.write("a", b"1")
-    (tmp_path / "ledger" / "owner" / "loop").symlink_to("loop")
-    with pytest.raises(ConnectorError, match=r"cannot read the state location .*owner"):
-        ledger.names()
 
 
 def test_a_location_that_cannot_be_used_is_named(tmp_path, config):

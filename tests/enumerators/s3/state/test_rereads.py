@@ -62,14 +62,6 @@ def test_what_is_asked_for_is_read_once_more_behind_the_watermark_and_then_forgo
     assert name not in query.files()
 
 
-def test_the_same_may_be_asked_for_again(query):
-    for number in (1, 2):
-        ask(query, number, "b")
-    query.pass_time()
-    query.drain()
-    assert query.delivered["b", 0] == 3
-
-
 def test_a_request_that_no_stored_offset_names_is_not_swept_however_old_it_is(query):
     query.later_s = LATER_S
     query.restart()

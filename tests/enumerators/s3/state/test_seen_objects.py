@@ -130,66 +130,6 @@ def s3_object(key, modified_ms=0, etag="e", size=1):
     return S3Object(key, size, etag, modified_ms)
 
 
-def test_in_the_first_round_everything_is_new_however_old():
-    seen = SeenObjects(max_age_ms=10)
-    page = [s3_object("young", 1_000_000), s3_object("old", 1)]
-    assert seen.sift(page) == (page, [])
-    seen.add(page)
-    assert seen.sift([s3_object("old", 1), s3_object("older", 0)]) == ([s3_object("older", 0)], [])
-    seen.end_round(1_000_000)
-    assert seen.sift([s3_object("older", 0), s3_object("old", 1)]) == ([], [])
-    assert len(seen) == 1
-
-
-def test_a_multipart_upload_that_appears_late_is_new_within_the_window():
-    seen = SeenObjects(max_age_ms=100)
-    seen.add([s3_object("a", 1_000)])
-    seen.end_round(1_000)
-    late, too_late = s3_object("begun before", 900), s3_object("begun long before", 899)
-    assert seen.sift([late, too_late]) == ([late], [])
-
-
-def test_equal_times_are_told_apart_by_key():
-    seen = SeenObjects(max_age_ms=0)
-    seen.add([s3_object("a", 5)])
-    seen.end_round(5)
-    assert seen.sift([s3_object("a", 5), s3_object("b", 5)]) == ([s3_object("b", 5)], [])
-
-
-def test_a_key_listed_twice_is_found_once_in_its_last_version():
-    seen = SeenObjects(None)
-    assert seen.sift([s3_object("a"), s3_object("b"), s3_object("a"), s3_object("b", etag="f")]) == (
-        [s3_object("a"), s3_object("b", etag="f")],
-        [],
-    )
-    seen.add([s3_object("a"), s3_object("a", etag="f")])
-    assert seen.sift([s3_object("a", etag="f")]) == ([], [])
-    assert seen.sift([s3_object("a")]) == ([], [s3_object("a")])
-
-
-def test_another_etag_or_size_is_another_version_and_another_time_is_not():
-    seen = SeenObjects(None)
-    seen.add([s3_object("a", 5)])
-    assert seen.sift([s3_object("a", 6)]) == ([], [])
-    for other in (s3_object("a", 5, etag="f"), s3_object("a", 5, size=2)):
-        assert seen.sift([other]) == ([], [other])
-
-
-def test_without_an_etag_the_time_tells_versions_apart():
-    seen = SeenObjects(None)
-    seen.add([s3_object("a", 5, etag="")])
-    assert seen.sift([s3_object("a", 5, etag="")]) == ([], [])
-    assert seen.sift([s3_object("a", 6, etag="")]) == ([], [s3_object("a", 6, etag="")])
-
-
-def test_a_time_in_the_future_makes_nothing_too_old():
-    seen = SeenObjects(max_age_ms=10)
-    seen.add([s3_object("wrong clock", 10**15)])
-    seen.end_round(1_000)
-    assert seen.horizon_ms == 990
-    assert seen.sift([s3_object("a", 1_001)]) == ([s3_object("a", 1_001)], [])
-
-
 def test_the_age_may_be_changed_by_a_restart_but_nothing_comes_back():
     seen = SeenObjects(max_age_ms=10)
     seen.add([s3_object("a", 1_000)])

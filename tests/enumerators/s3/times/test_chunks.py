@@ -38,11 +38,6 @@ def test_a_column_gives_the_times_that_the_format_found():
     assert times((-9, -5), origin=BY_T) == (-9, -5)
 
 
-def test_without_a_column_or_a_path_last_modified_counts():
-    assert times(None) == (MODIFIED, MODIFIED)
-    assert times((5, 9), without=3) == (MODIFIED, MODIFIED)
-
-
 def test_a_path_gives_the_period_that_it_names():
     day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
     assert times((5, 9), without=3, obj=day, origin=DATED) == (DAY, 2 * DAY - 1)
@@ -56,11 +51,6 @@ def test_rows_without_a_time_are_left_out_or_count_with_last_modified(bad, some_
     assert times((5, 9), without=1, origin=BY_T, bad=bad) == some_lack
     assert times(None, without=7, origin=BY_T, bad=bad) == all_lack
     assert times(None, origin=DATED, bad=bad) == all_lack
-
-
-def test_last_modified_widens_the_range_at_its_lower_end_too():
-    later = (MODIFIED + 5, MODIFIED + 9)
-    assert times(later, without=1, origin=BY_T, bad="record-timestamp") == (MODIFIED, MODIFIED + 9)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +84,6 @@ def test_a_chunk_of_malformed_rows_alone_lacks_no_time(bad):
     assert (chunk.min_ms, chunk.max_ms) == (None, None)
 
 
-def test_the_future_begins_beyond_the_skew():
-    edge = NOW + SKEW
-    for future in ("fail", "ignore", "hold"):
-        assert times((5, edge), origin=BY_T, future=future) == (5, edge)
-
-
 def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
     ahead = NOW + SKEW + 1
     assert times((ahead, ahead + 5), origin=BY_T, future="hold") == (ahead, ahead + 5)
@@ -110,12 +94,6 @@ def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
             CorruptDataError, match=r"a row of the object 'in/a' has an event time of 20000000010.* maxFutureSkew"
         ):
             times(found_times, origin=BY_T, future="fail")
-
-
-def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself():
-    obj = S3Object("in/a", 100, "e", NOW + DAY)
-    assert times(None, without=1, obj=obj, origin=BY_T, bad="record-timestamp") == (None, None)
-    assert times((5, 9), without=1, obj=obj, origin=BY_T, bad="record-timestamp") == (5, 5)
 
 
 @pytest.mark.parametrize(

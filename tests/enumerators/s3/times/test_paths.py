@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -102,11 +100,6 @@ def test_known_keys(template, key, begin, end):
     assert PathTimes(template).range_of(key) == TimeRange(begin_ms, end_ms - 1)
 
 
-def test_the_last_year_has_an_end():
-    for template, key in [("{yyyy}", "9999"), ("{yyyyMM}", "999912"), ("{yyyyMMdd}", "99991231")]:
-        assert PathTimes(template).range_of(key).max_ms == 253_402_300_799_999
-
-
 @given(st.integers(0, 10**13), texts)
 def test_seconds_and_milliseconds_of_the_epoch(number, around):
     assert PathTimes("t={ms}").range_of(f"{around}t={number}{around}") == (number, number)
@@ -173,19 +166,3 @@ def test_a_template_that_says_no_time_is_refused_in_one_sentence(template, sente
     with pytest.raises(ValueError, match=r"^[^\n]+$") as refused:
         PathTimes(template)
     assert sentence in str(refused.value)
-
-
-def test_it_travels_and_is_compared_by_its_template():
-    made = PathTimes("dt={yyyy-MM-dd}")
-    again = pickle.loads(pickle.dumps(made))  # noqa: S301 - its own
-    assert again == made
-    assert again.range_of("dt=2026-01-01") == made.range_of("dt=2026-01-01") is not None
-    assert repr(made) == "PathTimes(template='dt={yyyy-MM-dd}')"
-
-
-def test_a_hundred_thousand_keys_take_about_a_second():
-    made = PathTimes("dt={yyyy-MM-dd}/hour={HH}")
-    keys = [f"prefix/dt=2026-01-{1 + n % 31:02}/hour={n % 24:02}/part-{n:06}.json" for n in range(20_000)]
-    began = time.process_time()
-    assert all(made.range_of(key) for key in keys)
-    assert time.process_time() - began < 1  # it takes some 0.05 s, and the machine may be busy
