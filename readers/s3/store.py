@@ -49,8 +49,8 @@ class ObjectStore:
         self.bucket = bucket
         self._ahead: _Ahead | None = None
 
-    def __reduce__(self) -> tuple[type[ObjectStore], tuple[S3ConnectionConfig, str]]:
-        return ObjectStore, (self.config, self.bucket)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ahead": None}
 
     def address(self, key: str) -> str:
         """Return the address of an object, as errors name it: ``s3://bucket/key``."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
+import os
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +14,8 @@ import pyarrow as pa
 from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.arrow.conform import check_levels
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
-from tidegate.readers.formats.guarded.messages import Look
-from tidegate.readers.formats.guarded.process import DecoderCall, DecoderEndedError, decoder
+from tidegate.readers.formats.guarded.child import Call, Look
+from tidegate.readers.formats.guarded.process import DecoderEndedError, decoder
 from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.row_groups import unseen_surveys
 from tidegate.readers.formats.typed_format import TypedFormat
@@ -25,6 +25,10 @@ from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 __all__ = ["GuardedFormat"]
 
 OWN_BYTES = 768 << 20  # memory for fetched bytes and a page of each column; most objects take less
+BUSY_S = 120  # a process that takes so much CPU without a message is stuck; a slow machine does not count
+SILENT_S = 600  # a process that neither sends a message nor waits for an answer sleeps forever
+MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))
+_TURNS = threading.BoundedSemaphore(MOST_AT_ONCE)  # surveys by many threads share so many processes
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,8 @@ class GuardedFormat(ObjectFormat):
         """See ObjectFormat.read; raises OptionError for a schema with too many nested levels for a message."""
         check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
-        ahead = self.inner.store.fetch(chunk.source, begin, chunk.size)
-        look = Look(chunk.source, (chunk, schema), begin, len(ahead))
-        with closing(self._run("read", [look], ahead, write, in_turn=False)) as batches:
+        look = Look(chunk.source, (chunk, schema), begin, self.inner.store.fetch(chunk.source, begin, chunk.size))
+        with closing(self._run("read", [look], write)) as batches:
             for batch in batches:
                 yield self._batch(batch, schema, chunk)
 
@@ -74,10 +77,10 @@ class GuardedFormat(ObjectFormat):
         if self.inner.bad_records.path is not None or any(chunk.size > SMALL_BYTES for chunk in chunks):
             return None
         check_levels(schema)
-        wholes = [self.inner.store.fetch(chunk.source, 0, chunk.size) for chunk in chunks]
-        looks = [Look(chunk.source, (chunk, schema), 0, chunk.size) for chunk in chunks]
+        fetch = self.inner.store.fetch
+        looks = [Look(chunk.source, (chunk, schema), 0, fetch(chunk.source, 0, chunk.size)) for chunk in chunks]
         try:
-            batches = [*self._run("read", looks, b"".join(wholes), in_turn=False)]
+            batches = [*self._run("read", looks)]
         except ConnectorError:
             return None  # the caller reads each by itself, to report the right one
         return [self._batch(batch, schema, chunks[0]) for batch in batches]
@@ -91,36 +94,33 @@ class GuardedFormat(ObjectFormat):
             raise CorruptDataError(f"the decoder process sent no valid batch of {address}: {problem}") from None
         return batch
 
-    @cached_property
-    def _pickled(self) -> bytes:
-        return pickle.dumps(replace(self.inner, store=None))  # type: ignore[arg-type]  # the process has its own
-
     def _looked_at(self, method: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the results of a method for each object, which is its first argument."""
-        looks, ends = [], []
+        looks = []
         for obj, *arguments in asked:
             begin = max(0, obj.size - TAIL_BYTES)
-            ends.append(self.inner.store.fetch(obj, begin, obj.size))
-            looks.append(Look(obj, tuple(arguments), begin, len(ends[-1])))
-        steps = self._run(method, looks, b"".join(ends), in_turn=True)
-        try:
-            next(steps)
-        except StopIteration as returned:
-            results: list[Any] = returned.value
-            return results
+            looks.append(Look(obj, tuple(arguments), begin, self.inner.store.fetch(obj, begin, obj.size)))
+        with _TURNS:
+            steps = self._run(method, looks)
+            try:
+                next(steps)
+            except StopIteration as returned:
+                results: list[Any] = returned.value
+                return results
         raise AssertionError(f"{method} yields nothing")
 
     def _run(
-        self, method: str, looks: Sequence[Look], ahead: bytes, write: WriteFile | None = None, *, in_turn: bool
+        self, method: str, looks: Sequence[Look], write: WriteFile | None = None
     ) -> Generator[bytes, None, list[Any]]:
         """Call a method in a decoder process; errors name the first object."""
-        store, address = self.inner.store, self.inner.store.address(looks[0].obj.key)
-        call = DecoderCall(store, self._pickled, OWN_BYTES + self.most_bytes, method, looks, ahead, write)
-        ended = 0
+        address = self.inner.store.address(looks[0].obj.key)
+        call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S, SILENT_S, write is not None)
+        passed = 0
         for fresh in (False, True):
             try:
-                with decoder(fresh=fresh, in_turn=in_turn) as process, closing(process.run(call)) as steps:
-                    for _ in range(ended):  # the caller has these batches already
+                with decoder(fresh=fresh) as process, closing(process.run(call, write)) as steps:
+                    is_first = process.calls == 0
+                    for _ in range(passed):  # the caller has these batches already
                         next(steps, None)
                     while True:
                         try:
@@ -128,11 +128,11 @@ class GuardedFormat(ObjectFormat):
                         except StopIteration as returned:
                             results: list[Any] = returned.value
                             return results
-                        ended += 1
+                        passed += 1
                         yield batch
             except DecoderEndedError as end:  # noqa: PERF203 - the loop runs twice at most
                 # An earlier call may have damaged the memory of the process, or somebody may have killed it.
-                if fresh or (end.is_first and end.kind != "killed"):
+                if fresh or (is_first and end.kind != "killed"):
                     raise self._error(end, address) from None
             except MemoryError:
                 raise self._too_large(address) from None
@@ -145,15 +145,15 @@ class GuardedFormat(ObjectFormat):
     def _error(self, end: DecoderEndedError, address: str) -> ConnectorError | CorruptDataError:
         match end.kind:
             case "killed":
-                return ConnectorError(f"the process that decoded {address} was killed ({end.cause})")
+                return ConnectorError(f"the process that decoded {address} was killed ({end})")
             case "memory":
                 return self._too_large(address)
             case "busy":
-                return CorruptDataError(f"the object {address} keeps Arrow's reader busy ({end.cause})")
+                return CorruptDataError(f"the object {address} keeps Arrow's reader busy for {BUSY_S} s of CPU time")
             case "silent":
-                return ConnectorError(f"the process that decodes {address} does not answer ({end.cause})")
+                return ConnectorError(f"the process that decodes {address} gave no answer for {SILENT_S} s")
             case _:
-                return CorruptDataError(f"the object {address} ends Arrow's reader ({end.cause})")
+                return CorruptDataError(f"the object {address} ends Arrow's reader ({end})")
 
     def _too_large(self, address: str) -> CorruptDataError:
         return CorruptDataError(
