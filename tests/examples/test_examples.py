@@ -16,12 +16,6 @@ from tidegate.servers.server import free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600
-LONGER = {
-    "delta.py",  # its settings
-    "produce_orders.py",  # the first program that a reader runs, so it says what is wrong
-    "sessions.py",  # a stateful processor
-    "typed.py",  # many sources
-}
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +113,6 @@ def test_the_producer_of_orders_says_which_kafka_or_topic_is_missing(kafka):
         assert run.returncode == 1
         assert errors.startswith(wanted[case])
         assert len(errors.splitlines()) == 1
-
-
-def test_examples_are_short():
-    for script in EXAMPLES.glob("*.py"):
-        statements = [line for line in script.read_text().splitlines() if line.strip()]
-        assert len(statements) <= 19 or script.name in LONGER, script.name
 
 
 def test_sessions_are_closed_by_timers_on_the_source_s_watermark(run, kafka):

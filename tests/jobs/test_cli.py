@@ -28,13 +28,6 @@ def backfill(tidegate, kafka, tmp_path):
     return run
 
 
-def test_help_names_every_command(tidegate):
-    code, output, _ = tidegate("--help")
-    assert code == 0
-    for command in ("backfill", "demo", "kafka", "watch"):
-        assert command in output
-
-
 def test_help_names_values_by_what_they_are(tidegate):
     for command in ("backfill", "kafka", "s3", "spark", "demo", "conformance", "migrate"):
         _, output, _ = tidegate(command, "--help")
@@ -47,18 +40,6 @@ def test_the_version_is_one_line(tidegate):
     assert tidegate("--version") == (0, line, "")
     with started("--version") as process:
         assert finish(process) == (0, line, "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--max-drift", "60"), "tidegate: --max-drift is '60': a duration needs a unit"),
-        (("--from", "yesterday"), "tidegate: --from is 'yesterday', but a time is expected"),
-        (("--kafka", "isolation.levle=x"), "did you mean 'kafka.isolation.level'?"),
-    ],
-)
-def test_a_malformed_option_is_one_sentence(backfill, arguments, sentence):
-    assert sentence in str(backfill(*arguments))
 
 
 @pytest.mark.parametrize(

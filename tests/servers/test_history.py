@@ -73,12 +73,6 @@ def test_without_values_they_are_half_random_and_repeatable(kafka: KafkaServer) 
     assert len(set(values)) == len(DISORDERED_MS)
 
 
-def test_compressed_batches_are_stored_as_they_are_sent(kafka: KafkaServer) -> None:
-    kafka.create_topic("as-sent")
-    write_history(kafka.bootstrap_servers, "as-sent", 0, DISORDERED_MS, compression="gzip")
-    assert [record.timestamp for record in consume(kafka, "as-sent", len(DISORDERED_MS))] == DISORDERED_MS.tolist()
-
-
 def test_a_batch_that_is_too_large_is_refused(kafka: KafkaServer) -> None:
     kafka.create_topic("too-large", configs={"max.message.bytes": "1000"})
     with pytest.raises(ServerError, match=r"refused a batch of records for too-large-0 \(MessageSizeTooLargeError"):

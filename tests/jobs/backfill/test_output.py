@@ -72,7 +72,3 @@ def test_a_folder_of_a_back_fill_that_cannot_be_written_is_one_sentence(output):
 def test_the_folders_of_batches_hide_no_column_of_the_rows(output):
     assert output.batch(7, ["id"]) == f"{output.path}/batch=7"
     assert output.batch(7, ["Batch"]) == f"{output.path}/tidegate_batch=7"
-
-
-def test_an_output_without_batches_has_no_rows(output):
-    assert output.rows() == 0

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from tests.jobs.checkpoints import log_batch
 from tests.support.command import await_while_running, children, finish, started
-from tests.support.streams import HOUR, NOON, append, even_times, every, new_topic
+from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import Summary, backfill, write_batches
+from tidegate.jobs.backfill.run import backfill, write_batches
 from tidegate.jobs.run_extent import run_extent
 
 COUNTS = (4_000, 4_000, 800)
@@ -73,13 +73,6 @@ def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafk
     in_order = [times[batch] for batch in sorted(times)]
     assert len(in_order) == 12
     assert all(max(before) < min(after) for before, after in pairwise(in_order))
-
-
-def test_a_later_run_writes_what_is_new(kafka, write):
-    topic = new_topic(kafka, [NOON, NOON + 1])
-    write(topic)
-    append(kafka, topic, {0: [NOON + 2]})
-    assert records(write(topic)) == every([3])
 
 
 def test_from_and_to_are_honoured(kafka, write):
@@ -184,8 +177,3 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
     assert "hunter2" not in notes
     assert json.loads(notes)["state"]["cluster"]
     assert json.loads(notes)["begun_ms"] == min(map(min, HISTORY))
-
-
-def test_a_run_over_nothing_names_no_output():
-    summary = Summary(Path("out"), splits=2, rows=0, rows_in_all=0, batches=0, seconds=0.1)
-    assert summary.lines() == [("nothing to read", "there are no rows yet, and nothing is written")]

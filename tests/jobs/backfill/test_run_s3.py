@@ -1,6 +1,5 @@
 """The back-fill of objects against a real endpoint: the same command goes on after anything has ended it."""
 
-import dataclasses
 import io
 import itertools
 import json
@@ -92,27 +91,6 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     assert lines[-1].startswith("100 % · 2023-11-16 12:01:00")
     # The third object is in a batch that the last run has planned.
     assert [line.partition(" %")[0] for line in lines] == ["26.1", "52.1", "0", "100", "100"]
-
-
-def test_from_and_to_are_honoured(spark, bucket, arguments, tmp_path):
-    fill(bucket, range(4))
-    output = Output(tmp_path / "out")
-    times = {"begin": at(NOON + HOUR), "end": at(NOON + 3 * HOUR + MINUTE)}
-    asked = dataclasses.replace(arguments(), **times)
-    with output.alone():
-        output.claim(asked.binding())
-        list(write_batches(spark, asked.source(), output))
-    assert [row for _, row in written(output.path)] == [2, 3, 4, 5, 6]
-
-
-def test_a_column_called_batch_is_not_hidden_by_the_folders(spark, bucket, arguments, tmp_path):
-    bucket.put("a.json", b'{"batch": "first", "at": 1}\n')
-    output, asked = Output(tmp_path / "out"), arguments(fileFormat="json", eventTimeUnit="s")
-    with output.alone():
-        output.claim(asked.binding())
-        list(write_batches(spark, asked.source(), output))
-    assert [tuple(row) for row in spark.read.parquet(str(output.path)).collect()] == [(1, "first", 0)]
-    assert output.rows() == 1
 
 
 def test_killed_midway_it_goes_on_and_then_finds_nothing_new_without_spark(bucket, goes_on, tmp_path):

@@ -25,11 +25,6 @@ def test_a_run_stands_where_its_slowest_split_does():
     assert now.paused == ("orders-1",)
 
 
-def test_a_split_that_is_read_holds_nobody():
-    now = standing(HISTORY, [batch(next_ms=(None, 3 * HOUR), states=("caught up", "reading"), left=(0, 10))], 140)
-    assert now.slowest == ("orders-1", 3 * HOUR)
-
-
 def test_after_the_last_batch_nothing_is_left():
     now = standing(HISTORY, [batch(next_ms=(None, None), left=(0, 0))], 150)
     assert (now.left_ms, now.slowest) == (0, None)

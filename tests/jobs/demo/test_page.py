@@ -1,4 +1,3 @@
-import re
 from xml.etree import ElementTree as ET
 
 from tests.jobs.samples import HISTORY, HOUR, aligned, unaligned
@@ -23,16 +22,6 @@ def test_every_row_is_counted_or_open_or_lost():
     assert (unaligned().lost, aligned().lost) == (60, 0)
     assert unaligned().dropped_by_spark == 6
     assert unaligned().peak_state_rows == 9
-
-
-def test_a_trace_starts_at_the_first_record_and_ends_at_the_last():
-    reached = traced(DEMO, unaligned()).reached
-    assert reached["orders-0"] == [0, HOUR, 2 * HOUR, 4 * HOUR]
-    assert reached["orders-1"] == [2 * HOUR, 3 * HOUR, 4 * HOUR, 4 * HOUR]
-
-
-def test_batches_that_read_nothing_are_no_part_of_a_trace():
-    assert len(traced(DEMO, unaligned()).bound) == 3
 
 
 def test_every_split_is_a_line():
@@ -67,12 +56,6 @@ def test_all_marks_stay_within_the_picture():
                 x, y = map(float, point.split(","))
                 assert 0 <= x <= 560
                 assert 0 <= y <= 400
-
-
-def test_the_page_needs_no_other_file():
-    text = page(DEMO)
-    assert not re.search(r"https?:|src=|@import|url\(|<script|<link", text)
-    assert "$" not in text
 
 
 def test_the_page_names_every_split_and_every_figure():

@@ -165,10 +165,6 @@ def test_the_page_says_when_the_beginning_is_missing():
     assert KEPT in cut
 
 
-def test_batches_have_their_own_numbers():
-    assert ">812</text>" in query_page(run(3, first=812), ALL)
-
-
 def test_late_rows_are_marked_in_their_batch_and_counted():
     page = query_page(run(3), ALL)
     assert [names.count("marked") for names in pictures(page)] == [0, 1, 0, 0]
@@ -268,7 +264,3 @@ def test_a_page_shows_the_first_splits_of_many_generators():
 )
 def test_a_page_tells_which_folder_holds_the_watermark(said, sentence):
     assert sentence in query_page([progress(0, source(report(completeness=said)))], ALL)
-
-
-def test_a_planned_watermark_needs_no_card():
-    assert "what holds the watermark" not in query_page(run(3), ALL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from datetime import datetime, timedelta, timezone
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
@@ -14,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka.rows import SCHEMA, batch
-from tidegate.alignment.horizon import Horizon
 from tidegate.errors import ContractError
 from tidegate.readers.event_time.assigners import (
     HeaderTimestamp,
@@ -23,14 +21,12 @@ from tidegate.readers.event_time.assigners import (
     assigner_of,
     detect_unit,
 )
-from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import LARGEST_MS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)
 UNITS = ("s", "ms", "us", "iso8601")
 MS_PER = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
-ASSIGNERS = [RecordTimestamp(), HeaderTimestamp("at", "s"), JsonTimestamp("/a/0/b", None)]
 
 # Up to here, a double counts seconds with every microsecond.
 times = st.datetimes(datetime(1974, 1, 1), datetime(2200, 1, 1), timezones=st.just(timezone.utc))  # noqa: DTZ001 - the strategy adds the zone
@@ -75,13 +71,6 @@ def test_a_time_is_the_same_in_every_unit_and_representation(time: datetime) -> 
         assert by_json(values, unit) == [expected] * len(values)
         texts = [str(value).encode() for value in values]
         assert by_header(texts, unit) == [expected] * len(values)
-
-
-@given(times)
-def test_whole_units_are_not_changed(time: datetime) -> None:
-    whole_s = microseconds(time) // 10**6
-    assert by_json([whole_s, str(whole_s), float(whole_s)], "s") == [whole_s * 1000] * 3
-    assert by_json([whole_s * 1000, str(whole_s * 1000)], "ms") == [whole_s * 1000] * 2
 
 
 @given(
@@ -176,12 +165,6 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
             assert assigner.detect(given_batch) in {None, *UNITS}
 
 
-@pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
-def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    times_ms, *_ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), Horizon())
-    assert (times_ms.to_pylist(), times_ms.type) == ([], pa.int64())
-
-
 def test_record_timestamps_are_rounded_down_and_null_where_they_are_null() -> None:
     micros = pa.array([-(2**63), -1001, -1000, -1, None, 0, 1999, 2**63 - 1]).view(SCHEMA.field("timestamp").type)
     times_ms = RecordTimestamp()(pa.record_batch([micros], ["timestamp"])).to_pylist()
@@ -250,23 +233,10 @@ def test_the_first_usable_value_decides() -> None:
     assert detect_unit([]) is None
 
 
-def test_a_detected_unit_is_fixed_by_with_unit() -> None:
-    written = batch([b"?", b'{"at": 1700000000000}'], [[("at", b"\xff")], [("at", b"2023-11-14T22:13:20Z")]])
-    for assigner, unit in ((JsonTimestamp("/at"), "ms"), (HeaderTimestamp("at"), "iso8601")):
-        assert assigner.detect(written) == unit
-        assert assigner.with_unit(unit)(written).to_pylist() == [None, 1700000000000]
-        assert assigner.detect(written.slice(0, 1)) is None
-
-
 @pytest.mark.parametrize("assigner", [JsonTimestamp("/at"), HeaderTimestamp("at")])
 def test_an_assigner_without_a_unit_cannot_be_called(assigner: Any) -> None:
     with pytest.raises(ContractError, match="before its unit was declared or detected"):
         assigner(batch([b"{}"]))
-
-
-@pytest.mark.parametrize("assigner", ASSIGNERS)
-def test_assigners_survive_the_way_to_the_executors(assigner: Any) -> None:
-    assert pickle.loads(pickle.dumps(assigner)) == assigner  # noqa: S301 - the test made the bytes
 
 
 @pytest.mark.parametrize(

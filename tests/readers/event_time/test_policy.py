@@ -158,10 +158,6 @@ def test_an_error_says_what_is_wrong_and_what_to_set(
     assert sentence in str(error.value)
 
 
-def test_the_future_begins_behind_the_skew() -> None:
-    assert EventTimePolicy(max_future_skew_ms=SKEW_MS).horizon(NOW_MS) == HORIZON
-
-
 @given(rows)
 def test_the_horizon_notes_when_the_first_row_that_is_left_out_will_count(given_rows) -> None:
     own, others = (array([row[column] for row in given_rows]) for column in (0, 1))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.kafka.rows import batch
 from tidegate.errors import ContractError, CorruptDataError
-from tidegate.readers.event_time.assigners import JsonTimestamp, RecordTimestamp
+from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import LARGEST_MS
@@ -33,11 +33,6 @@ def records(assigner: Any = BY_JSON, **options: Any) -> RecordTimes:
 def times(rows: pa.RecordBatch, bad: Any, assigner: Any = BY_JSON) -> pa.Array:
     """Return the times of records by a policy for which nothing is in the future."""
     return records(assigner, bad=bad, future="hold").times(rows, HORIZON)
-
-
-@pytest.mark.parametrize("policy", ["fail", "record-timestamp", "ignore"])
-def test_no_policy_touches_good_times(policy: Any) -> None:
-    assert times(batch([GOOD, b'{"at": 0}']), policy).to_pylist() == [1700000000000, 0]
 
 
 @pytest.mark.parametrize(
@@ -109,36 +104,12 @@ def test_good_times_need_no_timestamp_to_stand_in() -> None:
     assert times(written, "record-timestamp").to_pylist() == [1700000000000, 1700000000000]
 
 
-def test_record_timestamp_stands_in_for_bad_times() -> None:
-    written = batch([SECRET, GOOD, NEGATIVE], timestamps_ms=[5, 6, 7])
-    assert times(written, "record-timestamp").to_pylist() == [5, 1700000000000, 7]
-
-
-def test_record_timestamp_fails_where_that_is_bad_too() -> None:
-    written = batch([SECRET, GOOD, SECRET], timestamps_ms=[5, -1, -1])
-    with pytest.raises(
-        CorruptDataError, match=r"^orders-3: .* offset 42 .*, and its own timestamp is negative; set .* to ignore$"
-    ):
-        times(written, "record-timestamp")
-
-
 def test_a_stand_in_from_the_future_is_in_the_future_itself() -> None:
     written = batch([SECRET, GOOD], timestamps_ms=[TOMORROW_MS + 1, 6])
     event_times, faults, _ = records(bad="record-timestamp").judge(written, HORIZON)
     assert (event_times.to_pylist(), faults.to_pylist()) == ([None, 1700000000000], ["bad", None])
     with pytest.raises(CorruptDataError, match=r"offset 40 has an event time of .*maxFutureSkew"):
         records(bad="record-timestamp", future="fail").judge(written, HORIZON)
-
-
-@pytest.mark.parametrize("policy", ["fail", "record-timestamp"])
-def test_a_timestamp_cannot_stand_in_for_itself(policy: Any) -> None:
-    with pytest.raises(CorruptDataError, match=r"offset 40 .* it is negative.*; set badEventTime to ignore$"):
-        times(batch([b""], timestamps_ms=[-1]), policy, RecordTimestamp())
-
-
-def test_ignored_times_are_null() -> None:
-    event_times = times(batch([SECRET, GOOD, NEGATIVE]), "ignore")
-    assert (event_times.to_pylist(), event_times.type) == ([None, 1700000000000, None], pa.int64())
 
 
 @pytest.mark.parametrize(
@@ -179,22 +150,6 @@ def test_a_function_is_named_without_its_arguments() -> None:
     with pytest.raises(CorruptDataError, match="event time from partial: it is negative") as error:
         times(batch([b""]), "fail", partial(lambda key, _: np.array([-1]), "s3cret"))
     assert "s3cret" not in str(error.value)
-
-
-@pytest.mark.parametrize("future", ["ignore", "hold", "fail"])
-def test_a_time_within_the_skew_is_no_future(future: Any) -> None:
-    rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS])
-    assert records(RecordTimestamp(), future=future).times(rows, HORIZON).to_pylist() == [NOW_MS, TOMORROW_MS]
-
-
-def test_future_times_are_left_out_held_or_refused() -> None:
-    rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS + 1])
-    assert records(RecordTimestamp(), future="ignore").times(rows, HORIZON).to_pylist() == [NOW_MS, None]
-    assert records(RecordTimestamp(), future="hold").times(rows, HORIZON).to_pylist() == [NOW_MS, TOMORROW_MS + 1]
-    with pytest.raises(
-        CorruptDataError, match=r"^orders-3: the record at offset 41 has an event time of .*maxFutureSk"
-    ):
-        records(RecordTimestamp(), future="fail").times(rows, HORIZON)
 
 
 @pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import itertools
 import pickle
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, timed, values
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
 from tidegate.errors import BadRecordError, CorruptDataError
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
@@ -210,8 +209,3 @@ def test_a_record_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", 2**18)
     with pytest.raises(CorruptDataError, match=r"^x.csv: the record at byte 2 is longer than 1 MiB$"):
         read(b'a\n"' + b"x\n" * 2**20, texts("a"), multi_line=True)
-
-
-def test_what_cannot_be_decompressed_is_refused():
-    with pytest.raises(CorruptDataError, match=r"^x\.gz: cannot decompress it by gzip"):
-        read(gzip.compress(b"a\n")[:-9] + b"x", texts("a"), key="x.gz", bad_records=FAIL)

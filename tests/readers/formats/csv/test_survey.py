@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.csv.texts import timed
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.memory import COMPRESSED, Memory
 from tidegate.errors import BadRecordError, OptionError
@@ -20,21 +17,6 @@ from tidegate.readers.formats.csv.format import CsvFormat
 from tidegate.readers.objects.values import TimeRange
 
 TIME = pa.field("at", pa.timestamp("us", "UTC"))
-
-
-def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
-    memory = Memory(timed(30_000))
-    made = CsvFormat(memory, "ms", CsvDialect(header=True), chunk_bytes=500_000)
-    surveys = made.survey(memory.object, "AT")
-    assert len(surveys) == 3
-    assert surveys[0].times.min_ms == 1_700_000_000_000
-    assert surveys[-1].times.max_ms == 1_700_029_999_000
-    for before, after in itertools.pairwise(surveys):
-        assert after.times.min_ms - before.times.max_ms == 1000
-    assert abs(sum(survey.rows for survey in surveys) - 30_000) < 300
-    assert len(memory.requests) == 7  # two for each chunk, and one for the header
-    assert made.survey(memory.object, None)[0].times is None
-    assert len(memory.requests) == 7
 
 
 @pytest.mark.parametrize("read_times", [None, TimeColumn(TIME, ("at",), TIME.type, None)])
