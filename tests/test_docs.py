@@ -141,7 +141,9 @@ def test_every_test_that_a_guarantee_names_exists():
     assert len(named) > 60
     assert [name for name in named if not exists(name)] == []
     assert not exists("tests/test_docs.py::test_that_nobody_wrote")
-    assert exists("tests/sources/kafka/test_event_time.py::TestFutureTimes::test_fail_names_it")
+    assert exists(
+        "tests/sources/kafka/test_event_time.py::TestFutureTimes::test_by_default_it_neither_parks_its_partition_nor_moves_the_watermark"
+    )
 
 
 def test_every_rule_that_a_guarantee_names_exists():

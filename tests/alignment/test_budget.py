@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.alignment.budget import UNLIMITED, Budget, Cost, greatest_within, share, split_rows
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.budget import UNLIMITED, Budget, Cost, greatest_within, share
 
 PROFILE = settings(max_examples=500)
 
@@ -25,10 +24,6 @@ PROFILE = settings(max_examples=500)
 )
 def test_the_scarcest_unit_counts(budget: Budget, cost: Cost, used: float) -> None:
     assert budget.used(cost) == used
-
-
-def test_positions_count_as_rows() -> None:
-    assert split_rows({"a": SplitRange("a", 3, 10), "b": SplitRange("b", 0, 1)}) == Cost(rows=8)
 
 
 @PROFILE
@@ -86,7 +81,3 @@ def test_the_search_is_patient_only_for_ten_steps() -> None:
 
     assert greatest_within(used, 0, 2**60, 1.5) is not None
     assert len(asked) == 10
-
-
-def test_nothing_between_two_neighbours_is_searched() -> None:
-    assert greatest_within(lambda _: 0.0, 5, 6, 2.0) is None

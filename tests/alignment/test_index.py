@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, log
 from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex, TimeIndex
+from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Head
 from tidegate.errors import ContractError
 
@@ -23,28 +23,6 @@ def cutter(source: PeekOnly, starts: Mapping[str, int] | None = None) -> tuple[C
 
 
 class TestTimeIndex:
-    def test_abilities_are_told_by_methods(self) -> None:
-        assert isinstance(KafkaLike({}), SupportsTimeIndex)
-        assert isinstance(PeekOnly({}), SupportsPeek)
-        assert not isinstance(PeekOnly({}), SupportsTimeIndex)
-
-    def test_a_record_is_peeked_at_once(self) -> None:
-        index = TimeIndex(KafkaLike({"a": log(5, 6)}))
-        assert [index.heads({"a": 1}) for _ in range(3)] == [{"a": Head(1, 6)}] * 3
-        assert index.peeks == 1
-
-    def test_a_record_behind_a_hole_is_known_under_both_positions(self) -> None:
-        index = TimeIndex(KafkaLike({"a": Log([Entry(0, 5), Entry(9, 6)], end=10)}))
-        assert index.heads({"a": 3}) == index.heads({"a": 9}) == {"a": Head(9, 6)}
-        assert index.peeks == 1
-
-    def test_the_end_is_asked_for_again(self) -> None:
-        logs = {"a": log(5, 6, readable=False)}
-        index = TimeIndex(KafkaLike(logs))
-        assert index.heads({"a": 0}) == {"a": None}
-        logs["a"].append(1)
-        assert index.heads({"a": 0}) == {"a": Head(0, 5)}
-
     def test_what_is_read_and_who_is_gone_is_forgotten(self) -> None:
         index = TimeIndex(KafkaLike({"a": log(5, 6), "b": log(7)}))
         index.heads({"a": 0, "b": 0})
@@ -130,15 +108,6 @@ class TestCutter:
         assert cuts.candidates(5) == {"a": Cut(1, 5)}
         assert cuts.candidates(6) == {"a": Cut(3, 9)}
 
-    def test_a_head_at_or_after_the_time_needs_no_lookup(self) -> None:
-        cuts, index = cutter(KafkaLike({"a": log(5, 6)}))
-        assert cuts.candidates(5) == {"a": Cut(0, 5)}
-        assert index.lookups == 0
-
-    def test_without_such_a_record_the_cut_is_the_end(self) -> None:
-        cuts, _ = cutter(KafkaLike({"a": log(5, 6)}))
-        assert cuts.candidates(7) == {"a": Cut(2, None)}
-
     def test_a_record_that_came_after_the_extent_was_taken_does_not_move_the_end(self) -> None:
         source = KafkaLike({"a": log(5, 6, 7, 8, readable=False)})
         source.logs["a"].append(2)
@@ -165,10 +134,6 @@ class TestCutter:
         times = [*range(100), *[1000] * 800, *range(2000, 2100)]
         cuts, _ = cutter(KafkaLike({"a": log(*times), "b": log(*times), "tiny": log(0, 5)}))
         assert cuts.sample({}, cuts.candidates(2100), 0.5) == 1000
-
-    def test_a_sample_of_nothing_is_none(self) -> None:
-        cuts, _ = cutter(KafkaLike({"a": log(5, 6)}))
-        assert cuts.sample({}, cuts.candidates(5), 0.5) is None
 
     def test_what_one_bisection_saw_serves_the_next(self) -> None:
         cuts, index = cutter(PeekOnly({"a": log(*range(3000))}))

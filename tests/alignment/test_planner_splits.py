@@ -56,13 +56,6 @@ class TestDataLoss:
         world.plan()
         assert states(world)["b"] is SplitState.CAUGHT_UP
 
-    def test_flink_35886_and_36751_a_paused_split_is_never_idle(self) -> None:
-        world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
-        world.quiet.add("b")
-        world.plan()
-        assert world.plan().splits["b"].state is SplitState.PAUSED
-        assert world.progress.idle == frozenset()
-
     def test_an_unsettled_split_is_held_and_never_idle(self) -> None:
         world = World({"open": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
         world.logs["open"].settled = False
@@ -91,14 +84,6 @@ class TestIdleness:
             world.drain()
             assert not world.read("fast"), "the next records of the slow split would be late"
         assert world.read("slow") == [1000, 400, 1010]
-
-    def test_idle_splits_leave_the_watermark(self) -> None:
-        world = World({"a": log(0), "b": log(0, 100)}, Limits())
-        world.drain()
-        assert world.progress.watermark_ms == -1
-        world.quiet.add("a")
-        world.plan()
-        assert world.progress.watermark_ms == 99
 
     @pytest.mark.parametrize("order", ["ab", "ba"])
     def test_flink_38454_the_last_watermark_does_not_depend_on_the_order_of_going_idle(self, order: str) -> None:

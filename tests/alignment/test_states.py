@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.alignment.states import STATES, SplitState, holders, may_follow
+from tidegate.alignment.states import STATES, SplitState, may_follow
 
 LEAVING = {SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED}
 
@@ -16,10 +16,6 @@ def test_the_table_is_complete() -> None:
 @pytest.mark.parametrize("state", SplitState)
 def test_only_idle_finished_and_removed_leave_the_minimum(state: SplitState) -> None:
     assert STATES[state].in_minimum is (state not in LEAVING)
-
-
-def test_the_minimum_is_over_the_splits_whose_states_are_in_it() -> None:
-    assert holders({state.value: state for state in SplitState}) == {s.value for s in set(SplitState) - LEAVING}
 
 
 @pytest.mark.parametrize("state", [SplitState.PAUSED, SplitState.UNREAD])

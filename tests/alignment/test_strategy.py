@@ -23,11 +23,6 @@ def test_refinements_leave_the_original_alone_and_keep_each_other() -> None:
     assert refined.max_drift_ms == 3_600_000
 
 
-def test_alignment_works_without_watermarks() -> None:
-    strategy = WatermarkStrategy.no_watermarks().with_watermark_alignment(max_drift=timedelta(seconds=1))
-    assert (strategy.out_of_orderness_ms, strategy.max_drift_ms) == (None, 1000)
-
-
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

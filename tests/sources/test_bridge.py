@@ -92,21 +92,6 @@ def test_a_second_run_reads_only_what_came_since(spark, path, tmp_path):
     assert sorted(chain(*second)) == [*(("a", i) for i in range(10, 13)), *(("c", i) for i in range(4))]
 
 
-def test_the_source_watermark_is_a_column_of_every_row(spark, path, tmp_path):
-    append(path, a=[0, 1000, 2000], b=[0, 500])
-    frame = MemorySource(path=path, include_source_watermark=True).read_stream(spark)
-    seen = []
-    query = (
-        frame.writeStream.foreachBatch(lambda batch, _: seen.extend(r["source_watermark"] for r in batch.collect()))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(60)
-    # The slower split was read up to 500 ms; the watermark is 1 ms less.
-    assert {at.timestamp() for at in seen} == {0.499}
-
-
 def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(spark, path, tmp_path):
     append(path, a=[0, 1000, 2000], b=[0, 500])
     watermarks = WatermarkStrategy().with_idleness(timedelta(seconds=1))
@@ -189,13 +174,6 @@ def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):
         tidegate.with_source_watermark(MemorySource(path=path).read_stream(spark))
 
 
-def test_the_report_of_the_plan_stands_in_sparks_progress(spark, path, tmp_path):
-    append(path, a=range(10), b=range(10))
-    _, query = run(MemorySource(path=path).read_stream(spark), tmp_path)
-    report = query.recentProgress[0].sources[0].latestOffset
-    assert '"rowsRemaining":0' in report.replace(" ", "")
-
-
 @pytest.fixture
 def stream_reader(path):
     """Make the reader as Spark's planner process does, and restore the signal handler that it replaces."""
@@ -275,15 +253,6 @@ def test_a_limit_that_a_source_knows_no_cost_for_is_refused(stream_reader, path,
         rows_planned(stream_reader(), limit)
 
 
-def test_a_minimum_of_rows_holds_back_a_batch_that_is_smaller(stream_reader, path):
-    append(path, a=range(100))
-    reader = stream_reader()
-    first = reader.latestOffset(reader.initialOffset(), ReadMinRows(50))
-    append(path, a=range(100, 120))
-    held = reader.latestOffset(first, ReadMinRows(50))
-    assert held == first
-
-
 def test_a_source_s_own_limits_hold_whatever_else_spark_limits(stream_reader, path):
     append(path, a=range(20))
     own = stream_reader(max_rows_per_trigger=7)
@@ -319,17 +288,6 @@ def test_a_run_that_reads_on_after_a_watermark_of_plus_infinity_warns_whoever_go
     assert ("all rows of this run are late; begin with a new" in capfd.readouterr().err) == (goes_by is not None)
 
 
-class OfOddName(MemorySource):
-    @property
-    def arrow_schema(self):
-        return SCHEMA.append(pa.field("__watermark", pa.string()))
-
-
-def test_a_column_of_data_may_be_called_as_the_watermark_of_windows_where_there_are_none(stream_reader, path):
-    source = stream_reader(build=OfOddName)
-    assert source._source.arrow_schema.names == [*SCHEMA.names, "__watermark"]
-
-
 def test_with_rows_that_only_tell_the_watermark_every_column_may_be_null():
     nullable = {True: set(), False: set()}
     for rows in nullable:
@@ -343,10 +301,6 @@ def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, p
     drift = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=2))
     assert rows_planned(stream_reader(watermarks=drift), ReadAllAvailable()) == 2
     assert "use Trigger.AvailableNow" in capfd.readouterr().err
-
-
-def test_the_initial_offset_is_a_constant_and_needs_no_source(stream_reader):
-    assert stream_reader().initialOffset() == stream_reader().initialOffset() == {"v": 1}
 
 
 def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp_path, monkeypatch):
@@ -429,11 +383,3 @@ def test_the_way_of_events_ends_with_the_query(stream_reader, path):
     assert not [thread for thread in threading.enumerate() if thread.name == "tidegate source events"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((channel.host, channel.port), 10)
-
-
-def test_a_source_without_generators_opens_no_port(stream_reader, path):
-    append(path, a=[10, 20, 30])
-    reader = stream_reader()
-    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
-    assert [partition.watching for partition in reader.partitions(reader.initialOffset(), first)] == [None]
-    assert not [thread for thread in threading.enumerate() if thread.name == "tidegate source events"]

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 import tidegate
 from tests.support.pages import ROOT
-from tidegate.errors import InstallationError, TidegateError
+from tidegate.errors import InstallationError
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.environments import require_planner
 
@@ -75,12 +75,6 @@ class TestTasks:
         assert "cannot load the source: No module named '" in answer
         assert "No module named 'tidegate'" not in answer
 
-    def test_with_the_same_tidegate_the_objects_are_equal(self):
-        source, reader = cloudpickle.loads(cloudpickle.dumps(sent({"includeHeaders": "true"})))
-        assert source.source == sent({"includeHeaders": "true"})[0].source
-        assert source.schema() == reader._schema
-        assert reader.initialOffset() == {"v": 1}
-
 
 def test_an_archive_is_refused_when_it_is_imported(tmp_path):
     archive = tmp_path / "libraries.zip"
@@ -104,13 +98,6 @@ class TestPlanner:
     def test_a_python_with_another_version_is_refused(self, tmp_path):
         with pytest.raises(InstallationError, match=r"where it has tidegate 0\.0\.9; set PYSPARK_PYTHON"):
             require_planner(python(tmp_path, other_tidegate(tmp_path)))
-
-    def test_our_own_python_is_taken(self):
-        require_planner(sys.executable)
-
-    def test_the_error_is_one_of_ours_and_an_import_error(self):
-        assert issubclass(InstallationError, TidegateError)
-        assert issubclass(InstallationError, ImportError)
 
 
 @pytest.mark.parametrize(

@@ -253,12 +253,6 @@ def test_a_topic_that_cannot_exist_is_refused_wherever_it_is_named(options_with,
         KafkaSource(bootstrap_servers="here:9092", **options_with(name))
 
 
-def test_what_is_named_twice_is_read_once():
-    assert of(subscribe="orders,orders").subscribe == ("orders",)
-    source = KafkaSource(bootstrap_servers="here:9092", assign={"orders": [0, 1, 0]})
-    assert source.assign == {"orders": (0, 1)}
-
-
 @pytest.mark.parametrize(
     ("source", "option", "instead"),
     [
@@ -285,11 +279,6 @@ def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(sou
 def test_no_option_is_said_to_be_of_elsewhere(source):
     assert not source.foreign_options.keys() & {option.lower() for option in source.valid_options()}
     assert all(option == option.lower() for option in source.foreign_options)
-
-
-@pytest.mark.parametrize(("spelt", "name"), [("JSON", "json"), ("binaryfile", "binaryFile"), ("Parquet", "parquet")])
-def test_the_name_of_a_format_is_understood_in_any_case(spelt, name):
-    assert S3Source.from_options({"path": "s3://bucket/in", "fileFormat": spelt}).file_format == name
 
 
 def test_in_python_a_negative_duration_is_shown_as_one():
@@ -331,11 +320,6 @@ def test_times_may_be_given_as_datetimes_with_a_zone():
     assert KafkaSource(bootstrap_servers="h", subscribe=["o"], starting_timestamp=at).starting_timestamp == at
     with pytest.raises(OptionError, match="starting_timestamp"):
         KafkaSource(bootstrap_servers="h", subscribe=["o"], starting_timestamp=at.replace(tzinfo=None))
-
-
-def test_what_a_source_of_many_topics_reads_stays_short():
-    source = KafkaSource(bootstrap_servers="kafka:9092", subscribe=[f"topic-{number}" for number in range(7)])
-    assert source.reads == "topic-0, topic-1, topic-2, topic-3, topic-4 and 2 more at kafka:9092"
 
 
 @pytest.mark.parametrize(

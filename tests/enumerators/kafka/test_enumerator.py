@@ -74,12 +74,6 @@ class TestDiscovery:
         splits = enumerate_(Subscribe((one, other))).discover()
         assert sorted(splits) == sorted([f"{one}-0", f"{one}-1", f"{other}-0"])
 
-    def test_a_pattern_matches_whole_names(self, kafka, enumerate_):
-        topic = new_topic(kafka, [])
-        kafka.create_topic(f"{topic}.suffix")
-        assert enumerate_(SubscribePattern(topic)).discover() == [f"{topic}-0"]
-        assert len(enumerate_(SubscribePattern(f"{topic}.*")).discover()) == 2
-
     def test_a_pattern_may_match_nothing_yet(self, kafka, enumerate_):
         topic = next(NAMES)
         enumerator = enumerate_(SubscribePattern(topic))
@@ -96,11 +90,6 @@ class TestDiscovery:
         caplog.clear()
         enumerate_(SubscribePattern(topic)).discover()
         assert caplog.messages == []
-
-    def test_assigned_partitions_are_all_there_is(self, kafka, enumerate_):
-        topic = new_topic(kafka, [], [], [])
-        assigned = (TopicPartition(topic, 2), TopicPartition(topic, 0))
-        assert sorted(enumerate_(Assign(assigned)).discover()) == [f"{topic}-0", f"{topic}-2"]
 
     def test_partitions_that_are_added_are_found(self, kafka, enumerate_):
         topic = new_topic(kafka, [])
@@ -176,9 +165,6 @@ class TestStarts:
         spec = OffsetsSpec("startingOffsetsByTimestamp", by_partition=times)
         assert self.starts(enumerate_, history, spec) == [3, 0, 0]
 
-    def test_partitions_that_appear_later_begin_at_their_earliest_record(self, enumerate_, history):
-        assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", LATEST), first=False) == [0, 0, 0]
-
     def test_offsets_may_be_given_for_every_partition(self, enumerate_, history):
         points = {
             TopicPartition(history, 0): 2,
@@ -251,14 +237,6 @@ class TestStarts:
 
 
 class TestExtents:
-    def test_they_grow_with_the_log(self, kafka, enumerate_):
-        topic = new_topic(kafka, [1, 2], [])
-        enumerator = enumerate_(Subscribe((topic,)))
-        splits = enumerator.discover()
-        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 2), f"{topic}-1": Extent(0, 0)}
-        append(kafka, topic, [3], [1])
-        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 3), f"{topic}-1": Extent(0, 1)}
-
     def test_an_open_transaction_leaves_a_partition_unsettled(self, kafka, enumerate_):
         topic = new_topic(kafka, [1, 2])
         enumerator = enumerate_(Subscribe((topic,)), config={"isolation_level": "read_committed"})
@@ -306,20 +284,6 @@ class TestTransactionalHistory:
 
 
 class TestTimeIndex:
-    def test_it_finds_the_first_record_at_or_after_a_time(self, kafka, enumerate_):
-        topic = new_topic(kafka, [100, 200, 300], [150], [])
-        enumerator = enumerate_(Subscribe((topic,)))
-        heads = enumerator.lookup(200, enumerator.discover())
-        assert heads == {f"{topic}-0": Head(1, 200), f"{topic}-1": None, f"{topic}-2": None}
-
-    def test_a_peek_gives_the_record_at_a_position(self, kafka, enumerate_):
-        topic = new_topic(kafka, [100, 200], [150])
-        enumerator = enumerate_(Subscribe((topic,)))
-        assert enumerator.peek({f"{topic}-0": 1, f"{topic}-1": 1}, Horizon()) == {
-            f"{topic}-0": Head(1, 200),
-            f"{topic}-1": None,
-        }
-
     def test_the_latest_time_is_that_of_a_record_before_the_end(self, kafka, enumerate_):
         topic = new_topic(kafka, [100, 900, 300], [150], [])
         enumerator = enumerate_(Subscribe((topic,)))

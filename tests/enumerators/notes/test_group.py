@@ -12,7 +12,6 @@ from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
-from tidegate.errors import OptionError
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -87,20 +86,6 @@ def test_flink_35157_and_40505_a_member_that_returns_takes_part_again():
 
 
 @pytest.mark.parametrize("bounded", [False, True])
-def test_flink_32414_a_member_without_a_split_holds_nobody(bounded):
-    """A source that had no split yet held back all sources that were aligned with it."""
-    clock = Clock()
-    busy, empty = Member(clock, Logs(a=[1000, 2000]), expected=2, bounded=bounded), Member(clock, Logs(), expected=2)
-    rounds(clock, [busy, empty], 4)
-    assert [position for _, position in busy.seen] == [0, 1]
-    empty.logs.times["b"] = [100]
-    busy.logs.times["a"] += [3000]
-    clock.sleep(31)
-    busy.group.renew()
-    assert empty.plan() == [100]
-
-
-@pytest.mark.parametrize("bounded", [False, True])
 def test_flink_39586_a_member_whose_last_split_goes_holds_nobody(bounded):
     """A source that was left without a split held back all others by its last watermark for good."""
     clock = Clock()
@@ -116,24 +101,6 @@ def test_flink_39586_a_member_whose_last_split_goes_holds_nobody(bounded):
     fast.group.renew()
     assert slow.plan() == []
     assert rounds(clock, [fast, slow], 3) == {0: [1000, 1100], 1: []}
-
-
-def test_an_idle_member_holds_nobody():
-    clock = Clock()
-    fast, idle = members(clock, [1000, 2000], [100])
-    assert rounds(clock, [fast, idle], 3) == {0: [], 1: [100]}
-    clock.sleep(6)
-    idle.plan()
-    assert rounds(clock, [fast, idle], 3)[0] == [1000, 2000]
-
-
-def test_of_two_drifts_the_later_is_refused():
-    clock = Clock()
-    first = Member(clock, Logs(a=[1, 2]))
-    first.plan()
-    clock.sleep(1)
-    with pytest.raises(OptionError, match=r"^maxDrift is 11 ms, but another source of the alignmentGroup has 10 ms"):
-        Member(clock, Logs(a=[1]), drift=11).plan()
 
 
 def test_a_bounded_member_that_others_hold_never_repeats_its_offset_before_its_end():

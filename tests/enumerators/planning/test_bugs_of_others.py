@@ -14,6 +14,7 @@ from tests.support.logs import Clock, Logs, coordinator, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.errors import LateDataError
 
 MS = timedelta(milliseconds=1)
 DRIFT_10 = WatermarkStrategy(max_drift=10 * MS, idle_timeout=timedelta(seconds=5))
@@ -153,6 +154,12 @@ def test_the_first_plan_of_a_run_reads_no_further_than_any_other(restarted):
         batches.append(read(run, offset, end))
         offset = end
     assert batches == [[("slow", 2 * i), ("slow", 2 * i + 1)] for i in range(6)]
+
+
+def test_a_late_split_ends_the_query_where_it_must_not_come():
+    _, run, offset, _ = woken(late_splits="fail")
+    with pytest.raises(LateDataError, match="'b' was found with records of 50 ms, older than the source's watermark"):
+        run.latest_offset(offset)
 
 
 class TestGaps:

@@ -47,12 +47,6 @@ def test_starts_stand_in_the_offset_once():
     assert "starts" not in second
 
 
-def test_when_nothing_came_the_start_is_returned_unchanged():
-    run = coordinator(Logs(a=[1]))
-    _, last = drain(run, INITIAL_OFFSET)
-    assert run.latest_offset(last) is last
-
-
 def test_a_replayed_batch_has_the_same_tasks_whatever_came_since():
     logs = Logs(a=range(100), b=range(50))
     run = coordinator(logs)
@@ -163,16 +157,6 @@ def test_the_report_of_many_splits_counts_them_only():
     run.latest_offset(INITIAL_OFFSET)
     assert "bySplit" not in run.source_progress()
     assert run.source_progress()["splits"] == {"reading": 101}
-
-
-def test_closing_it_closes_the_enumerator_once():
-    logs = Logs(a=[1])
-    run = coordinator(logs)
-    run.close()
-    run.latest_offset(INITIAL_OFFSET)
-    run.close()
-    run.close()
-    assert logs.asked["close"] == 1
 
 
 def test_an_enumerator_that_cannot_be_peeked_at_is_refused():

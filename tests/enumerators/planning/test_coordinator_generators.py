@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.logs import WALL, Logs, coordinator, drain
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.event_time.policy import EventTimePolicy
@@ -39,14 +39,6 @@ def test_a_restart_at_any_offset_says_the_same():
     assert watermarks_ms[-1] == 37
 
 
-def test_alignment_goes_by_event_times_whatever_generators_say():
-    strategy = WatermarkStrategy.for_generator(
-        lambda: BoundedOutOfOrdernessWatermarks(timedelta(days=1))
-    ).with_watermark_alignment(max_drift=timedelta(milliseconds=10))
-    end = coordinator(Logs(a=[0, 5, 10, 15], b=[0, 100]), watermarks=strategy).latest_offset(INITIAL_OFFSET)
-    assert end["positions"] == {"a": 2, "b": 1}
-
-
 @pytest.mark.parametrize("by_watermark", [False, True])
 def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermark_nor_the_others(by_watermark):
     now_ms = int(WALL * 1000)
@@ -62,17 +54,6 @@ def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermar
     read, last = drain(run, INITIAL_OFFSET)
     assert len(read) == 10
     assert last["watermark"] == times_ms[-1] - 1
-
-
-def test_a_split_that_comes_later_holds_the_watermark_until_its_rows_were_seen():
-    logs = Logs(a=[10, 20])
-    run = coordinator(logs, watermarks=ASCENDING, discovery_interval_s=0)
-    _, last = drain(run, INITIAL_OFFSET)
-    assert last["watermark"] == 19
-    logs.times["b"] = [30, 50]
-    logs.times["a"] += [40]
-    watermarks_ms, _ = watermarks(run, last, Budget())
-    assert watermarks_ms == [19, 39]
 
 
 def test_a_restart_with_generators_for_the_first_time_keeps_the_watermark_until_all_splits_have_one():

@@ -131,19 +131,6 @@ class TestIdleness:
         clock.sleep(2.0)
         assert self.idle(run, last) == ["b"]
 
-    def test_a_split_with_an_open_transaction_is_never_idle(self):
-        logs, clock = Logs(a=[1], b=[1]), Clock()
-        logs.unsettled = {"b"}
-        run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
-        _, last = drain(run, INITIAL_OFFSET)
-        clock.sleep(60)
-        last = run.latest_offset(last)
-        assert last["idle"] == ["a"]
-        logs.unsettled = set()
-        assert run.latest_offset(last) == last
-        clock.sleep(6)
-        assert self.idle(run, last) == ["a", "b"]
-
     def test_a_split_with_unread_records_is_never_idle(self):
         logs, clock = Logs(a=[1], b=[100]), Clock()
         run = coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5)))
@@ -186,12 +173,6 @@ class TestAvailableNow:
         following.bound_run()
         more, _ = drain(following, last)
         assert sorted(records + rest + more) == all_records(logs)
-
-    def test_a_minimum_of_rows_does_not_hold_it_up(self):
-        run = coordinator(Logs(a=[1, 2, 30]), watermarks=DRIFT_10)
-        run.bound_run()
-        first = run.latest_offset(INITIAL_OFFSET, min_rows=100)
-        assert read(run, first, run.latest_offset(first, min_rows=100)) == [("a", 2)]
 
 
 def test_deleted_records_end_the_query_unless_loss_is_accepted():

@@ -14,7 +14,7 @@ from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWat
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
-from tidegate.enumerators.planning.generated import GeneratedWatermarks, needed_from, said_before
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, said_before
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask, TimedBatch
 from tidegate.readers.events.event import SourceEvent
@@ -141,12 +141,6 @@ def test_what_an_event_tells_is_not_read_again():
     generated.see({"a": 3}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 26
     assert splits.read_here == []
-
-
-def test_a_split_without_rows_holds_the_watermark_until_it_is_idle():
-    generated = seen(Splits({"a": [10], "b": []}), a=1, b=0)
-    assert generated.combine({"a": SplitState.CAUGHT_UP, "b": SplitState.CAUGHT_UP}) is None
-    assert generated.combine({"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}) == 6
 
 
 def test_a_split_that_wakes_holds_back_the_others():
@@ -279,11 +273,6 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
     assert generated.snapshot({"a": 1}).keys() == {"by", "splits"}
     assert generated.progress().by_split.keys() == {"a"}
-
-
-def test_rows_that_must_be_read_again_after_a_restart_are_not_freed():
-    assert needed_from({"unseen": {"a": 3}}, {"a": 9, "b": 4}) == {"a": 3, "b": 4}
-    assert needed_from(None, {"a": 9}) == {"a": 9}
 
 
 def test_another_generator_begins_without_the_state_of_the_one_before(caplog):

@@ -37,37 +37,11 @@ class Group:
         return False
 
 
-def test_a_source_without_a_group_has_no_bound_and_nothing_to_say():
-    alone = Membership(None, None)
-    alone.join({"id": "x"})
-    alone.stored({"id": "x"}, 90)
-    alone.leave()
-    assert (alone.bound(STANDING), alone.snapshot(), alone.has_news(None), alone.wait("x")) == (
-        None,
-        None,
-        False,
-        False,
-    )
-    assert alone.name_of(replace(PLANNED, held_by="a")) == "a"
-
-
-def test_the_group_is_told_our_low_and_asked_for_its_bound():
-    group = Group()
-    assert Membership(group, 10).bound(STANDING) == GroupBound(50, 60, "other")
-    assert group.told == [("bound", 80, 90)]
-
-
 def test_without_a_bound_a_missing_member_is_waited_for_at_the_first_record_of_all_even_a_late_one():
     group, heads = Group(), {"late": Span(Head(1, 7), 1, 3), "held": Span(Head(1, 500), 1, 2)}
     late = Standing(Progress({"late": 1}, watermark_ms=60), {}, {}, {}, heads, {}, {}, overdue=frozenset({"late"}))
     Membership(group, 10).bound(late)
     assert group.told == [("bound", 61, 7)]
-
-
-def test_who_is_not_named_in_the_offset_is_news():
-    member = Membership(Group(), 10)
-    assert member.has_news(None)
-    assert not member.has_news({"id": "x", "peers": []})
 
 
 def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
@@ -76,15 +50,6 @@ def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
     by_a_split = replace(PLANNED, held_by="a")
     assert (member.holder(by_a_split), member.name_of(by_a_split)) == (None, "a")
     assert member.holder(replace(PLANNED, splits={"a": SplitPlan(SplitState.READING)})) is None
-
-
-def test_what_is_left_after_a_batch_is_told_when_its_offset_is_stored():
-    group = Group()
-    member = Membership(group, 10)
-    member.planned(PLANNED)
-    assert group.told == []
-    member.stored({"id": "x"}, 90)
-    assert group.told == [("tell", 80)]
 
 
 def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():

@@ -4,7 +4,6 @@ from collections import Counter
 from datetime import timedelta
 
 import numpy as np
-from kafka import KafkaProducer
 from pyspark.sql.functions import window
 
 from tests.support.streams import (
@@ -19,9 +18,7 @@ from tests.support.streams import (
     kafka_source,
     milliseconds,
     new_topic,
-    parsed,
     running,
-    start,
 )
 from tidegate import WatermarkStrategy
 
@@ -79,29 +76,6 @@ def test_no_batch_holds_a_record_at_or_past_the_bound_in_its_end_offset(spark, k
         assert max(milliseconds(row["timestamp"]) for row in rows) < run.bound(batch)
 
 
-def test_history_of_a_transactional_producer_stays_aligned_and_never_stalls(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [], [])
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic, linger_ms=5, acks="all")
-    producer.init_transactions()
-    # Every commit leaves a marker that carries the wall clock: by-time lookups find it for any time.
-    spans = {0: (NOON, 60), 1: (NOON + 5 * HOUR, 10)}
-    for partition, (begin, commits) in spans.items():
-        for commit in range(commits):
-            producer.begin_transaction()
-            for minute in range(6):
-                when = begin + (commit * 6 + minute) * MINUTE
-                producer.send(topic, b"x", partition=partition, timestamp_ms=when)
-            (producer.abort_transaction if commit % 5 == 4 else producer.commit_transaction)()
-    producer.close()
-    source = kafka_source(kafka, topic, kafka={"isolation.level": "read_committed"}, **aligned(60))
-    run = available_now(source.read_stream(spark).select("partition", "offset", "timestamp"), tmp_path)
-    kept = Counter(row["partition"] for row in run.all_rows)
-    assert kept == {0: 48 * 6, 1: 8 * 6}
-    assert len(set(run.offsets())) == 56 * 6
-    assert len(run.rows) >= 6
-    assert run.furthest_ahead(lambda row: milliseconds(row["timestamp"])) < HOUR
-
-
 def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no_row(spark, kafka, tmp_path):
     """The README's rule: a delay of out-of-orderness plus max drift."""
     topic = new_topic(kafka, [NOON], [NOON])
@@ -152,54 +126,7 @@ def test_over_runs_to_the_present_end_a_producer_that_trails_by_more_than_the_dr
     assert rows == 2 + 2 * 120
 
 
-def test_an_empty_and_a_quiet_partition_do_not_stop_the_stream(spark, kafka, tmp_path):
-    busy = even_times(NOON, NOON + 6 * HOUR, 600)
-    topic = new_topic(kafka, busy, busy, [NOON], [])
-    watermarks = aligned(60)["watermarks"].with_idleness(timedelta(seconds=2))
-    source = kafka_source(kafka, topic, starting_offsets="earliest", watermarks=watermarks)
-    read = []
-
-    def keep(batch, _):
-        read.extend((row["partition"], row["offset"]) for row in batch.collect())
-
-    frame = source.read_stream(spark).select("partition", "offset")
-    with running(start(frame, tmp_path, keep)) as query:
-        awaited(query, lambda: len(read) == 1201)
-        assert sorted(read) == every([600, 600, 1])
-        report = parsed(query.lastProgress.sources[0].latestOffset)
-        assert report["bySplit"][f"{topic}-2"][0] == "idle"
-        # The quiet partition wakes up, and is read again.
-        append(kafka, topic, {2: [NOON + 6 * HOUR]})
-        awaited(query, lambda: (2, 1) in read)
-
-
 def awaited(query, condition):
     """Process all rows until the condition holds; the test's own time limit ends a wait in vain."""
     while not condition():
         query.processAllAvailable()
-
-
-def test_three_runs_over_one_checkpoint_are_complete_and_chase_nothing(spark, kafka, tmp_path):
-    early, late = even_times(NOON, NOON + 6 * HOUR, 600), even_times(NOON + 5 * HOUR, NOON + 6 * HOUR, 100)
-    topic = new_topic(kafka, early, late)
-    source = kafka_source(kafka, topic, **aligned(60))
-    frame = source.read_stream(spark).select("partition", "offset", "timestamp")
-    written = [600, 100]
-    read = []
-    for number in range(3):
-        expected, meanwhile = list(written), []
-
-        def more_arrives(_, number=number, meanwhile=meanwhile):
-            if not meanwhile:
-                begin = NOON + (6 + number) * HOUR
-                meanwhile.append(begin)
-                append(kafka, topic, {p: even_times(begin, begin + HOUR, 50) for p in (0, 1)})
-                written[:] = [count + 50 for count in written]
-
-        run = available_now(frame, tmp_path, more_arrives)
-        read += run.offsets()
-        assert sorted(read) == every(expected)
-        for batch, rows in run.rows.items():
-            before = run.watermark_before(batch)
-            assert before is None or min(milliseconds(row["timestamp"]) for row in rows) > before
-    assert len(read) == 600 + 100 + 2 * 100

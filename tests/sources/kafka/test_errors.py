@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
-from tests.support.streams import NOON, append, available_now, finish, kafka_source, new_topic
+from tests.support.streams import NOON, finish, new_topic
 
 
 def message_of_stream(spark, options, **schema):
@@ -69,12 +69,6 @@ def test_columns_that_are_not_kafka_s_end_in_one_sentence(spark, kafka, topic, m
     assert "Traceback" not in message
 
 
-def test_kafka_s_own_columns_may_be_given(spark, kafka, topic):
-    reader = spark.read.format("tidegate_kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-    columns = reader.option("subscribe", topic).load().schema
-    assert reader.schema(columns).option("subscribe", topic).load().count() == 20
-
-
 def test_a_secret_never_shows_in_an_error_or_in_the_plan(spark, kafka, topic):
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
@@ -96,31 +90,3 @@ def delete_records(kafka, topic, before):
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     admin.delete_records({TopicPartition(topic, 0): before})
     admin.close()
-
-
-def test_records_that_are_deleted_before_they_were_read_end_the_query(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [NOON] * 10)
-    frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark).select("partition", "offset")
-    assert len(available_now(frame, tmp_path).offsets()) == 10
-    append(kafka, topic, {0: [NOON] * 10})
-    delete_records(kafka, topic, 15)
-    with pytest.raises(StreamingQueryException) as raised:
-        available_now(frame, tmp_path)
-    assert f"positions 10 to 14 of split '{topic}-0' are gone" in str(raised.value)
-    lenient = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=False)
-    frame = lenient.read_stream(spark).select("partition", "offset")
-    assert available_now(frame, tmp_path).offsets() == [(0, offset) for offset in range(15, 20)]
-
-
-def test_a_topic_that_was_created_anew_ends_the_query_though_it_holds_more_than_before(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [NOON] * 10)
-    frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark).select("partition", "offset")
-    assert len(available_now(frame, tmp_path).offsets()) == 10
-    kafka.delete_topic(topic)
-    kafka.create_topic(topic)
-    append(kafka, topic, {0: [NOON] * 15})
-    with pytest.raises(StreamingQueryException, match=f"the topic '{topic}' was deleted and recreated"):
-        available_now(frame, tmp_path)
-    lenient = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=False)
-    frame = lenient.read_stream(spark).select("partition", "offset")
-    assert available_now(frame, tmp_path).offsets() == [(0, offset) for offset in range(15)]

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaProducer
 
 import tidegate
-from tests.support.streams import HOUR, MINUTE, NOON, append, available_now, even_times, every, milliseconds, new_topic
+from tests.support.streams import HOUR, NOON, available_now, even_times, every, milliseconds, new_topic
 from tests.support.streams import kafka_source as source_of
 from tidegate import OptionError, WatermarkStrategy
 
@@ -85,14 +85,6 @@ def test_the_unit_is_detected_once_and_then_fixed(spark, kafka, tmp_path):
     ]
 
 
-def test_headers_that_only_planning_needs_are_not_delivered(spark, kafka):
-    topic = new_topic(kafka, [])
-    produce(kafka, topic, 0, [(b"x", [("at", str(NOON).encode())])])
-    rows = kafka_source(kafka, topic, event_time="header:at", include_event_time=True).read(spark)
-    assert rows.columns[-2:] == ["event_time", "event_time_fault"]
-    assert [milliseconds(row["event_time"]) for row in rows.collect()] == [NOON]
-
-
 @pytest.mark.parametrize(
     ("policy", "times"), [("ignore", [NOON, None, None, None]), ("record-timestamp", [NOON + HOUR, NOON, NOON, NOON])]
 )
@@ -151,56 +143,3 @@ class TestFutureTimes:
             assert (run.watermark_before(batch) or 0) < NOON + 4 * HOUR
         assert run.furthest_ahead(event_time_of) < HOUR
         assert [milliseconds(row["timestamp"]) for row in run.all_rows if row["event_time"] is None] == [YEAR_2099]
-
-    def test_hold_lets_its_partition_wait_and_no_other(self, spark, kafka, tmp_path, topic):
-        source = kafka_source(kafka, topic, future_event_time="hold")
-        run = available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
-        assert run.offsets() == every([50, 200])
-
-    def test_fail_names_it(self, spark, kafka, tmp_path, topic):
-        source = kafka_source(kafka, topic, future_event_time="fail")
-        with pytest.raises(Exception, match=rf"{topic}-0: the record at offset 50 has an event time of {YEAR_2099} ms"):
-            available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
-
-
-class TestLateSplits:
-    """A partition that is added during the run, with records older than the watermark."""
-
-    @pytest.fixture
-    def late(self, spark, kafka, tmp_path):
-        """Read a topic up to 4 hours past noon, then add a partition that begins at noon."""
-
-        def read(**fields):
-            topic = new_topic(kafka, even_times(NOON, NOON + 4 * HOUR, 40))
-            source = kafka_source(kafka, topic, **fields)
-            columns = ("partition", "offset", "timestamp")
-            available_now(source.read_stream(spark).select(*columns), tmp_path)
-            kafka.add_partitions(topic, 2)
-            append(
-                kafka,
-                topic,
-                {0: even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 20), 1: even_times(NOON, NOON + 6 * HOUR, 60)},
-            )
-            return available_now(source.read_stream(spark).select(*columns), tmp_path)
-
-        return read
-
-    def test_by_default_its_rows_are_read_at_once_and_counted(self, late):
-        run = late()
-        assert run.offsets() == [*((0, offset) for offset in range(40, 60)), *every([0, 60])]
-        reports = [json.loads(p.sources[0].latestOffset) for p in run.progress.values()]
-        assert reports[0]["lateRows"] == 39  # the watermark is 1 ms before the last record of the first run
-        assert reports[-1]["lateRowsTotal"] == 39
-
-    def test_catch_up_lets_the_others_wait_for_it(self, late):
-        run = late(late_splits="catch-up")
-        assert run.offsets() == [*((0, offset) for offset in range(40, 60)), *every([0, 60])]
-        for rows in run.rows.values():
-            times = {p: [milliseconds(r["timestamp"]) for r in rows if r["partition"] == p] for p in (0, 1)}
-            if times[0] and times[1]:
-                assert max(times[0]) - min(times[1]) <= HOUR + 6 * MINUTE
-        assert len(run.rows) >= 5
-
-    def test_fail_ends_the_query(self, late):
-        with pytest.raises(Exception, match=r"-1' was found with records of \d+ ms, older than the source's watermark"):
-            late(late_splits="fail")

@@ -9,11 +9,8 @@ import tidegate
 from tests.sources.memory import MemorySource
 from tests.support.streams import (
     NOON,
-    available_now,
-    even_times,
     finish,
     kafka_source,
-    milliseconds,
     new_topic,
     parsed,
     running,
@@ -22,7 +19,7 @@ from tests.support.streams import (
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.errors import OptionError
-from tidegate.watermarks import BoundedOutOfOrdernessWatermarks, RowWatermarkGenerator, punctuated_by
+from tidegate.watermarks import RowWatermarkGenerator, punctuated_by
 
 SECOND = 1000
 
@@ -90,57 +87,6 @@ def test_a_mark_in_a_header_moves_the_watermark_and_nothing_else_does(spark, kaf
         await_that(lambda: said(query).held_by == f"{topic}-0")
         assert said(query).read_here == 0
     producer.close()
-
-
-def test_a_generator_sees_each_row_once_whatever_the_batches_and_restarts_are(spark, kafka, tmp_path):
-    times = even_times(NOON, NOON + 997 * SECOND, 997)
-    topic = new_topic(kafka, times)
-    frame = generated(kafka, topic, EveryTenth, max_offsets_per_trigger=150).read_stream(spark)
-    query = start(frame, tmp_path, lambda rows, _: rows.count())
-    with running(query):
-        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) >= 300)
-    seen = end_watermarks(query)
-    run = available_now(frame.select("offset"), tmp_path)
-    seen += end_watermarks(run.query)
-    assert seen[-1] == times[989]
-    marks = {None, *(int(at) for at in times[9::10])}
-    assert set(seen) <= marks
-    # After the restart the planner itself reads only the last batch before it, if that batch was written.
-    assert said(run.query).read_here <= 150
-
-
-def test_a_bounded_disorder_says_the_same_as_a_generator_and_as_a_plan(spark, kafka, tmp_path):
-    times = even_times(NOON, NOON + 100 * SECOND, 50_000), even_times(NOON, NOON + 80 * SECOND, 400)
-    topic = new_topic(kafka, *times)
-    disorder = timedelta(seconds=5)
-    by_plan = kafka_source(
-        kafka,
-        topic,
-        watermarks=WatermarkStrategy.for_bounded_out_of_orderness(disorder),
-        starting_offsets="earliest",
-    )
-    strategy = WatermarkStrategy.for_generator(lambda: BoundedOutOfOrdernessWatermarks(disorder))
-    by_rows = by_plan.model_copy(
-        update={
-            "watermarks": strategy.with_watermark_alignment(max_drift=timedelta(seconds=30)),
-            "alignment": "watermark",
-        }
-    )
-    last, runs = [], {}
-    for name, source in (("plan", by_plan), ("rows", by_rows)):
-        run = runs[name] = available_now(source.read_stream(spark).select("partition", "timestamp"), tmp_path / name)
-        last.append(end_watermarks(run.query)[-1])
-    assert last[0] == last[1]
-    read, watermarks = [0, 0], [0, 0]
-    for rows in runs["rows"].rows.values():
-        slowest = min(watermarks[p] for p in (0, 1) if read[p] < len(times[p]))
-        for partition in {row["partition"] for row in rows}:
-            assert watermarks[partition] < slowest + 30 * SECOND
-            greatest = max(milliseconds(row["timestamp"]) for row in rows if row["partition"] == partition)
-            watermarks[partition] = greatest - 5 * SECOND
-            read[partition] += sum(row["partition"] == partition for row in rows)
-    assert read == [50_000, 400]
-    assert len(runs["rows"].rows) > 2
 
 
 def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):

@@ -9,17 +9,14 @@ from tests.support.streams import (
     HOUR,
     MINUTE,
     NOON,
-    append,
     even_times,
     finish,
     kafka_source,
     milliseconds,
     new_topic,
     parsed,
-    running,
     start,
 )
-from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 
 DRIFT = timedelta(hours=1)
@@ -95,68 +92,3 @@ def test_two_bounded_queries_wait_for_each_other_and_both_read_everything(spark,
         report = parsed(progress.sources[0].latestOffset)
         if progress.numInputRows and report["heldBy"] is not None:
             assert report["bound"] <= report["low"] + HOUR
-
-
-def test_a_dimension_of_higher_priority_is_read_before_the_facts(spark, kafka, tmp_path):
-    times = even_times(NOON, NOON + 4 * HOUR, 240)
-    facts, dimension = (
-        grouped(kafka, new_topic(kafka, times), "star", priority=priority).read_stream(spark).withColumn("from", name)
-        for priority, name in ((0, expr("'facts'")), (1, expr("'dimension'")))
-    )
-    seen = []
-
-    def keep(batch, _):
-        rows = batch.groupBy("from").agg(expr("max(timestamp) as last")).collect()
-        seen.append({row["from"]: milliseconds(row["last"]) for row in rows})
-
-    columns = ("from", "timestamp")
-    query = start(facts.select(*columns).union(dimension.select(*columns)), tmp_path, keep, availableNow=True)
-    finish(query)
-    read = {"facts": 0, "dimension": 0}
-    for batch in seen:
-        before = dict(read)
-        read.update(batch)
-        if batch.get("facts") and before["dimension"] and before["dimension"] < times[-1]:
-            assert batch["facts"] <= before["dimension"] + MINUTE
-    assert read == {"facts": int(times[-1]), "dimension": int(times[-1])}
-
-
-def has_paused(progress):
-    return progress is not None and parsed(progress.sources[0].latestOffset or "{}").get("paused")
-
-
-def test_a_live_query_is_held_by_another_until_that_one_stops(spark, kafka, tmp_path):
-    ahead, behind = new_topic(kafka, [NOON + 5 * HOUR]), new_topic(kafka, [NOON])
-    rows = []
-    frames = [grouped(kafka, topic, "live").read_stream(spark).select("topic") for topic in (behind, ahead)]
-    with running(start(frames[0], tmp_path / "behind", lambda batch, _: rows.extend(batch.collect()))) as slow:
-        slow.processAllAvailable()
-        with running(start(frames[1], tmp_path / "ahead", lambda batch, _: rows.extend(batch.collect()))) as fast:
-            await_that(lambda: has_paused(fast.lastProgress))
-            assert [row["topic"] for row in rows] == [behind]
-            slow.stop()
-            # stop() does not wait for the planner's process, which leaves the group when it ends.
-            await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
-            assert [row["topic"] for row in rows] == [behind, ahead]
-
-
-def test_a_query_that_fails_holds_the_others_no_longer(spark, kafka, tmp_path):
-    ahead, behind = new_topic(kafka, [NOON + 5 * HOUR]), new_topic(kafka, [NOON])
-    rows = []
-    frames = [grouped(kafka, topic, "failing").read_stream(spark).select("topic") for topic in (behind, ahead)]
-
-    def read_once(batch, _):
-        taken = batch.collect()
-        if rows and taken:
-            raise RuntimeError("the sink is full")
-        rows.extend(taken)
-
-    with running(start(frames[0], tmp_path / "behind", read_once)) as slow:
-        slow.processAllAvailable()
-        with running(start(frames[1], tmp_path / "ahead", lambda batch, _: rows.extend(batch.collect()))) as fast:
-            await_that(lambda: has_paused(fast.lastProgress))
-            assert [row["topic"] for row in rows] == [behind]
-            append(kafka, behind, {0: [NOON + 1]})
-            await_that(lambda: slow.exception() is not None)
-            await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
-            assert [row["topic"] for row in rows] == [behind, ahead]

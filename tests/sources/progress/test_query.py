@@ -29,14 +29,6 @@ def test_a_batch_has_spark_s_figures_and_of_each_source_what_it_said_and_where_i
     assert (batch.source.moved, batch.source.positions, batch.source.state) == (True, {"orders-0": 1}, None)
 
 
-def test_rows_of_a_batch_are_those_of_all_its_sources():
-    assert typed(progress(0, source(report(), rows=7), source({"orders": {"0": 1}}, rows=5))).rows == 12
-
-
-def test_a_source_that_does_not_move_says_so():
-    assert not typed(progress(0, source(report(), moves=False))).source.moved
-
-
 @pytest.mark.parametrize(
     ("text", "watermark"),
     [

@@ -86,12 +86,6 @@ def test_unix_sockets_and_the_daemon_are_used_where_nobody_says_otherwise_and_a_
     assert session.of_context == used
 
 
-@pytest.mark.parametrize("settings", [tidegate.session_conf(), {UNIX_SOCKETS: "false"}])
-def test_who_has_decided_on_unix_sockets_is_not_told_of_them(settings, caplog):
-    set_up_workers(Session(settings), is_local=False)
-    assert caplog.messages == []
-
-
 def test_workers_of_functions_of_users_keep_their_imports_out_of_collections(spark):
     def frozen(rows):
         import gc
