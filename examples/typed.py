@@ -22,7 +22,7 @@ def aligned(servers: str) -> KafkaSource:
     """Return a back-fill of one day, aligned."""
     return KafkaSource(
         bootstrap_servers=servers,
-        kafka={"security.protocol": "SSL", "ssl.cafile": "/etc/ssl/ca.pem"},
+        kafka={"security.protocol": "SSL", "ssl.truststore.location": "/etc/ssl/ca.pem"},
         subscribe=["orders", "payments"],
         starting_timestamp=datetime(2026, 1, 1, tzinfo=timezone.utc),
         ending_timestamp=1_767_312_000_000,

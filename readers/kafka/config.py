@@ -55,8 +55,8 @@ class KafkaConnectionConfig:
 
     bootstrap_servers: ``host:port``, several separated by commas.
     properties: the settings of kafka-python's connections under its names (``security_protocol``, ``sasl_mechanism``,
-        ``ssl_cafile``, ``client_id``, ``request_timeout_ms`` ...).  They hold secrets, so neither ``repr`` nor any
-        error shows them.
+        ``ssl_truststore_location``, ``client_id`` ...).  They hold secrets, so neither ``repr`` nor any error shows
+        them.
     isolation_level: whether records of open and of aborted transactions are visible.
     check_crcs: verify the checksum of every record batch.
     max_decompressed_bytes: the maximum size of one decompressed record batch in memory.

@@ -63,14 +63,13 @@ _OTHER_LOGINS: dict[str, tuple[str, ...]] = {
 
 _OF_LOGIN = ("sasl_from_jaas",)
 _OTHER_NAMES: dict[str, tuple[str, ...]] = {
-    "ssl_cafile": ("ssl_truststore_location", "ssl_truststore_certificates"),
-    "ssl_certfile": ("ssl_keystore_location", "ssl_keystore_certificate_chain"),
-    "ssl_keyfile": ("ssl_keystore_location", "ssl_keystore_key"),
+    "ssl_truststore_location": ("ssl_truststore_certificates",),
+    "ssl_keystore_location": ("ssl_keystore_certificate_chain",),
     "sasl_plain_username": _OF_LOGIN,
     "sasl_plain_password": _OF_LOGIN,
     "sasl_oauthbearer_token_endpoint_url": ("sasl_login_callback_handler_class",),
 }
-"""The same options in Java's configuration, which are named if they were given."""
+"""Other ways to give the same, which are named if they were taken."""
 
 
 class BrokerConnection:

@@ -35,22 +35,18 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     """
     if not properties.get("security_protocol", "PLAINTEXT").endswith("SSL"):
         return None
-    for name in ("cafile", "certfile", "keyfile", "crlfile", "truststore.location", "keystore.location"):
+    for name in ("crlfile", "truststore.location", "keystore.location"):
         _check_readable(f"ssl.{name}", properties.get(f"ssl_{name.replace('.', '_')}"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     versions = properties.get("ssl_versions", ("TLSv1.2", "TLSv1.3"))
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
     choose_ciphers(context, properties.get("ssl_cipher_suites", ()))
-    context.check_hostname = properties.get("ssl_check_hostname", True)
+    context.check_hostname = properties.get("ssl_endpoint_identification_algorithm", True)
     # As in Java, a trusted certificate need not be that of a root CA.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    if not _trust_store(context, properties):
-        _trust(context, properties.get("ssl_cafile"))
-    own = _own_key(properties)
-    if own is None:
-        _show_certificate(context, properties)
-    else:
-        _show_own_key(context, own, properties)
+    _trust(context, properties)
+    if (own := _own_key(properties)) is not None:
+        _show(context, own, properties)
     _heed_revocations(context, properties.get("ssl_crlfile"))
     return context
 
@@ -67,32 +63,23 @@ def look_at_for(error: ssl.SSLError) -> tuple[str, ...]:
     """Return the options that explain why a handshake fails for good; none: it was only cut off."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAMES_DIFFER:
-            return ("ssl_check_hostname", "bootstrap_servers")
+            return ("ssl_endpoint_identification_algorithm", "bootstrap_servers")
         if error.verify_code in _OUT_OF_DATE:
             return ("bootstrap_servers",)
-        return ("ssl_crlfile",) if error.verify_code in _OF_REVOCATION else ("ssl_cafile",)
+        return ("ssl_crlfile",) if error.verify_code in _OF_REVOCATION else ("ssl_truststore_location",)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
         return ()
     if "ALERT" in (error.reason or ""):
-        return ("ssl_certfile", "ssl_keyfile", "security_protocol")
+        return ("ssl_keystore_location", "security_protocol")
     return ("security_protocol",)
 
 
-def _trust(context: ssl.SSLContext, file: str | None) -> None:
-    if file is None:
-        context.load_default_certs()
-        return
-    try:
-        context.load_verify_locations(file)
-    except ssl.SSLError:
-        _refuse("ssl.cafile", file, "which holds no certificate in PEM")
-
-
-def _trust_store(context: ssl.SSLContext, properties: Mapping[str, Any]) -> bool:
-    """Trust the certificates of the trust store, if there is one."""
+def _trust(context: ssl.SSLContext, properties: Mapping[str, Any]) -> None:
+    """Trust the certificates of the trust store, or else the system's."""
     store = _store("truststore", properties)
     if store is None:
-        return False
+        context.load_default_certs()
+        return
     option, file, content = store
     if not content.trusted:
         _refuse(option, file, "which holds no certificate")
@@ -100,7 +87,6 @@ def _trust_store(context: ssl.SSLContext, properties: Mapping[str, Any]) -> bool
         context.load_verify_locations(cadata=content.trusted.decode("ascii", "ignore"))
     except ssl.SSLError:
         _refuse(option, file, "which holds a damaged certificate")
-    return True
 
 
 def _own_key(properties: Mapping[str, Any]) -> KeyMaterial | None:
@@ -147,14 +133,14 @@ def _inline(option: str, properties: Mapping[str, Any]) -> bytes:
     return pem
 
 
-def _show_own_key(context: ssl.SSLContext, own: KeyMaterial, properties: Mapping[str, Any]) -> None:
+def _show(context: ssl.SSLContext, own: KeyMaterial, properties: Mapping[str, Any]) -> None:
     """Load a key from memory."""
     option = "ssl.keystore.location" if "ssl_keystore_location" in properties else "ssl.keystore.key"
     file = properties.get("ssl_keystore_location", _INLINE)
     password = properties.get("ssl_key_password")
     with _as_file(own.key + own.chain) as path:
         try:
-            context.load_cert_chain(path, None, _told(option, file, password, "ssl.key.password"))
+            context.load_cert_chain(path, None, _told(option, file, password))
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
                 _refuse(option, file, "whose key is not that of its certificate")
@@ -195,33 +181,15 @@ def _file_in_memory() -> int | None:
         return None
 
 
-def _told(option: str, file: str, password: str | None, password_option: str) -> Callable[[], str]:
+def _told(option: str, file: str, password: str | None) -> Callable[[], str]:
     """Return the function that OpenSSL calls for a key's password; without it, OpenSSL would prompt in the terminal."""
 
     def told() -> str:
         if password is None:
-            _refuse(option, file, f"whose key is encrypted, but 'kafka.{password_option}' is missing")
+            _refuse(option, file, "whose key is encrypted, but 'kafka.ssl.key.password' is missing")
         return str(password)
 
     return told
-
-
-def _show_certificate(context: ssl.SSLContext, properties: Mapping[str, Any]) -> None:
-    certificate, key = properties.get("ssl_certfile"), properties.get("ssl_keyfile")
-    if certificate is None:
-        return
-    password = properties.get("ssl_password")
-    option, file = ("ssl.certfile", certificate) if key is None else ("ssl.keyfile", key)
-    try:
-        context.load_cert_chain(certificate, key, _told(option, file, password, "ssl.password"))
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            _refuse(option, file, f"whose key is not that of the certificate in 'kafka.ssl.certfile', {certificate!r}")
-        if password is not None and b"ENCRYPTED" in Path(file).read_bytes():
-            _refuse(option, file, "whose key does not open with 'kafka.ssl.password'")
-        if b"BEGIN CERTIFICATE" not in Path(certificate).read_bytes():
-            _refuse("ssl.certfile", certificate, "which holds no certificate in PEM")
-        _refuse(option, file, "which holds no private key in PEM")
 
 
 def _heed_revocations(context: ssl.SSLContext, file: str | None) -> None:

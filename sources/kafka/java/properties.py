@@ -23,7 +23,6 @@ _SHORTEST_PAUSE_S = 0.001  # a busy loop does not help
 
 # Each of the first is useless without one of the second.
 _NEEDS = (
-    (("ssl.keyfile", "ssl.password"), ("ssl.certfile",), "a key is of use with its certificate only"),
     (("ssl.truststore.password",), ("ssl.truststore.location",), "it opens that file"),
     (("ssl.keystore.password",), ("ssl.keystore.location",), "it opens that file"),
     (("ssl.key.password",), ("ssl.keystore.location", "ssl.keystore.key"), "it opens the key there"),
@@ -31,8 +30,8 @@ _NEEDS = (
     (("ssl.keystore.certificate.chain",), ("ssl.keystore.key",), "a certificate is of use with its key only"),
 )
 _INSTEAD_OF_EACH_OTHER = (
-    ("ssl.cafile", "ssl.truststore.location", "ssl.truststore.certificates"),
-    ("ssl.certfile", "ssl.keystore.location", "ssl.keystore.certificate.chain"),
+    ("ssl.truststore.location", "ssl.truststore.certificates"),
+    ("ssl.keystore.location", "ssl.keystore.certificate.chain"),
 )
 
 
@@ -57,7 +56,7 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
         elif name == "bootstrap.servers":
             raise OptionError("the option 'kafka.bootstrap.servers' is given twice; it is no property of the client")
         elif instead := next((why for key, why in INSTEAD.items() if is_of(name, key)), None):
-            raise OptionError(f"the option 'kafka.{name}' is of Kafka's Java client; here, {instead}")
+            raise OptionError(f"the option 'kafka.{name}' is of another client of Kafka; here, {instead}")
         elif why_without_effect(name) is None:
             raise OptionError(
                 f"there is no option 'kafka.{name}'{did_you_mean(f'kafka.{name}', [f'kafka.{n}' for n in known()])}"
@@ -67,7 +66,7 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     check_login(connecting)
     _take_tls_of_tokens(connecting)
     _check_certificates(connecting)
-    _join_tls(connecting)
+    _join_versions(connecting)
     _pair_backoffs(reading)
     config = KafkaConnectionConfig(servers, connecting, **reading)
     if config.fetch_max_bytes + _FRAME_BEYOND_RECORDS > LARGEST_FRAME:
@@ -141,7 +140,7 @@ def _take_tls_of_tokens(connecting: MutableMapping[str, Any]) -> None:
     try:
         tls = {name.replace(".", "_"): _converted(name, value, _of_tls(name).convert) for name, value in given.items()}
         _check_certificates(tls)
-        _join_tls(tls)
+        _join_versions(tls)
     except OptionError as error:
         raise OptionError(f"for the token endpoint, in 'kafka.sasl.jaas.config', {error}") from None
     if tls:
@@ -155,14 +154,8 @@ def _of_tls(name: str) -> Property:
     return listed
 
 
-def _join_tls(connecting: MutableMapping[str, Any]) -> None:
-    """Combine two names of the same property, and the versions of TLS."""
-    checks_names = connecting.pop("ssl_endpoint_identification_algorithm", None)
-    if checks_names is not None and connecting.setdefault("ssl_check_hostname", checks_names) != checks_names:
-        raise OptionError(
-            "the options 'kafka.ssl.endpoint.identification.algorithm' and 'kafka.ssl.check.hostname' contradict each "
-            "other; set one of them"
-        )
+def _join_versions(connecting: MutableMapping[str, Any]) -> None:
+    """Combine the newest version of TLS and the versions that are enabled."""
     newest, enabled = connecting.pop("ssl_protocol", None), connecting.pop("ssl_enabled_protocols", None)
     if newest is None and enabled is None:
         return

@@ -24,8 +24,7 @@ OF_SPARK = {
 
 OURS = {
     *("max.decompressed.bytes", "receive.message.max.bytes", "proxy.url", "sasl.plain.username", "sasl.plain.password"),
-    *("sasl.kerberos.name", "sasl.kerberos.domain.name", "ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.password"),
-    *("ssl.crlfile", "ssl.check.hostname"),
+    *("sasl.kerberos.name", "sasl.kerberos.domain.name", "ssl.crlfile"),
 }
 """The properties that Kafka's Java client does not have."""
 

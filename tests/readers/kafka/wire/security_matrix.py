@@ -119,14 +119,19 @@ def _tls(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     wrong = {"ssl.truststore.location": p12, "ssl.truststore.password": WRONG}
     yield Case("wrong password for the trust store", "SSL", wrong, "look at 'kafka.ssl.truststore.password'")
     yield Case("TLS 1.2 with one cipher suite", "SSL", {**ca, **_OLD_TLS})
-    yield Case("the broker's certificate names another host", "SSL@localhost", ca, "look at kafka.ssl.check.hostname")
+    yield Case(
+        "the broker's certificate names another host",
+        "SSL@localhost",
+        ca,
+        "look at kafka.ssl.endpoint",
+    )
     yield Case(
         "the broker's certificate names another host, host names unchecked",
         "SSL@localhost",
         {**ca, "ssl.endpoint.identification.algorithm": ""},
     )
     yield Case("the broker's certificate has expired", "EXPIRED", ca, "certificate has expired")
-    yield Case("the broker's certificate is from an unknown CA", "SSL", {}, "look at kafka.ssl.cafile")
+    yield Case("the broker's certificate is from an unknown CA", "SSL", {}, "look at kafka.ssl.truststore.location")
     plain = Case("TLS to a listener without TLS", "PLAINTEXT", ca, "it speaks PLAINTEXT, but")
     yield replace(plain, properties={**ca, "security.protocol": "SSL"})
 
@@ -146,7 +151,7 @@ def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     yield Case("client key in PKCS12", "MTLS", p12)
     yield Case("client key in JKS, with its own password", "MTLS", {**jks, "ssl.key.password": KEY_PASSWORD})
     yield Case("client key in JKS, without its own password", "MTLS", jks, "look at 'kafka.ssl.key.password'")
-    yield Case("no client certificate", "MTLS", ca, "look at kafka.ssl.certfile")
+    yield Case("no client certificate", "MTLS", ca, "look at kafka.ssl.keystore.location")
     yield Case("the client certificate has expired", "MTLS", in_pem("outdated"), refused)
     stranger = Authority(at.folder / "elsewhere", "another CA").issue("stranger")
     yield Case(

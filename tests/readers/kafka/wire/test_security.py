@@ -52,7 +52,7 @@ class Secured(NamedTuple):
 
     def properties(self, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD) -> dict[str, str]:
         login = {"sasl.mechanism": mechanism, "sasl.plain.username": "me", "sasl.plain.password": password}
-        trust = {"ssl.cafile": str(self.authority.certificate)}
+        trust = {"ssl.truststore.location": str(self.authority.certificate)}
         needed = (login if protocol.startswith("SASL") else {}) | (trust if protocol.endswith("SSL") else {})
         return {"security.protocol": protocol, **needed}
 
@@ -103,11 +103,11 @@ def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(secured: Se
 def test_a_broker_that_wants_a_certificate_is_shown_ours_and_its_alert_is_always_heard(secured: Secured) -> None:
     theirs, servers = secured.properties("SSL"), secured.servers("MTLS")
     encrypted = Authority.issue(secured.authority, "encrypted", password=WRONG)
-    assert secured.rows(servers, {**theirs, "ssl.certfile": str(encrypted), "ssl.password": WRONG}) == 200
+    assert secured.rows(servers, {**theirs, "ssl.keystore.location": str(encrypted), "ssl.key.password": WRONG}) == 200
     for _ in range(5):
         why = refusal(servers, theirs)
         assert "alert" in why
-        assert why.endswith("; look at kafka.ssl.certfile, kafka.ssl.keyfile and kafka.security.protocol")
+        assert why.endswith("; look at kafka.ssl.keystore.location and kafka.security.protocol")
 
 
 def test_a_revoked_certificate_is_refused(secured: Secured) -> None:
@@ -210,10 +210,10 @@ def test_the_log_of_kafka_python_shows_no_login(
     assert "n=me,r=" not in caplog.text
 
 
-@pytest.mark.parametrize("name", ["ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.crlfile"])
+@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location", "ssl.crlfile"])
 def test_a_file_that_is_missing_is_named_with_its_option(secured: Secured, tmp_path: Path, name: str) -> None:
     missing = str(tmp_path / "missing.pem")
-    properties = {**secured.properties("SSL"), "ssl.certfile": str(secured.mine), name: missing}
+    properties = {**secured.properties("SSL"), name: missing}
     config = connection_config(secured.servers("SSL"), properties)
     with KafkaClient(config) as client, pytest.raises(OptionError) as raised:
         client.partitions()

@@ -9,7 +9,12 @@ from tidegate import KafkaSource, OptionError
 from tidegate.conformance.memory.reference import MemorySource
 from tidegate.sources.kafka.java.properties import connection_config
 
-SECRETS = ["kafka.sasl.plain.password", "kafka.ssl.password", "kafka.sasl.jaas.config", "kafka.ssl.keystore.password"]
+SECRETS = [
+    "kafka.sasl.plain.password",
+    "kafka.ssl.key.password",
+    "kafka.sasl.jaas.config",
+    "kafka.ssl.keystore.password",
+]
 
 
 def test_a_user_and_a_password_in_what_is_no_server_do_not_show():
@@ -48,7 +53,7 @@ def test_a_secret_shows_in_no_error(name, wrong):
 
 def test_a_secret_shows_in_no_text_of_the_source():
     secure = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.plain.username": "me"}
-    secret = {"sasl.plain.password": SECRET, "ssl.certfile": "me.pem", "ssl.password": SECRET}
+    secret = {"sasl.plain.password": SECRET, "ssl.keystore.location": "me.pem", "ssl.key.password": SECRET}
     source = KafkaSource.from_options({**NEEDED, **{f"kafka.{k}": v for k, v in {**secure, **secret}.items()}})
     assert SECRET not in repr(source) + str(source)
 
@@ -167,8 +172,8 @@ MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER"
         ),
         ({"sasl.mechanism": "PLAIN"}, "'kafka.sasl.mechanism' is given, but 'kafka.security.protocol' is missing"),
         (
-            {"ssl.cafile": "ca.pem"},
-            "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is missing: expected SSL or SASL_SSL",
+            {"ssl.truststore.location": "ca.pem"},
+            "'kafka.ssl.truststore.location' is given, but 'kafka.security.protocol' is missing: expected SSL",
         ),
         (
             {**LOGIN, "security.protocol": "SSL"},
@@ -179,16 +184,8 @@ MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER"
             "'kafka.sasl.plain.password' is given, but 'kafka.security.protocol' is PLAINTEXT, which does not use",
         ),
         (
-            {**LOGIN, "security.protocol": "SASL_PLAINTEXT", "ssl.cafile": "ca.pem"},
-            "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is SASL_PLAINTEXT, which does not use it",
-        ),
-        (
-            {"security.protocol": "SSL", "ssl.keyfile": "key.pem"},
-            "'kafka.ssl.keyfile' is given, but 'kafka.ssl.certfile' is missing",
-        ),
-        (
-            {"security.protocol": "SSL", "ssl.password": SECRET},
-            "'kafka.ssl.password' is given, but 'kafka.ssl.certfile' is missing",
+            {**LOGIN, "security.protocol": "SASL_PLAINTEXT", "ssl.truststore.location": "ca.pem"},
+            "'kafka.ssl.truststore.location' is given, but 'kafka.security.protocol' is SASL_PLAINTEXT, which does not",
         ),
     ],
 )
