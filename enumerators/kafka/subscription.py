@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidegate.enumerators.kafka.topic_patterns import translated
 from tidegate.errors import ConnectorError, did_you_mean
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.kafka.client import KafkaClient
@@ -51,7 +50,7 @@ def _matching(pattern: str, topics: Iterable[str]) -> list[str]:
     Python's regular expressions may backtrack for ages.  RE2, which is part of Arrow, does not.  But it cannot look
     around, so Python matches patterns that do.
     """
-    names, pattern = pa.array(topics, pa.string()), translated(pattern)
+    names = pa.array(topics, pa.string())
     try:
         matching = pc.match_substring_regex(names, f"^(?:{pattern})$")
     except pa.ArrowInvalid:

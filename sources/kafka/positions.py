@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from tidegate.alignment.durations import milliseconds
-from tidegate.enumerators.kafka.topic_patterns import translated
+from tidegate.enumerators.kafka.topic_patterns import check_pattern
 from tidegate.readers.kafka.client import EARLIEST
 
 __all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "TopicName", "TopicPattern", "Topics", "in_milliseconds"]
@@ -115,7 +115,7 @@ def _topic_pattern(pattern: str) -> str:
     pattern = pattern.strip()  # as Spark does
     if not pattern:
         raise ValueError("expected a regular expression that names of topics match")
-    translated(pattern)  # raises for what is no pattern of Java, or has no equal here
+    check_pattern(pattern)
     return pattern
 
 
