@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -33,8 +34,8 @@ _WHOLE = "-?[0-9]{1,18}"  # fits into an int64
 _NUMBER = r"-?[0-9]+(?:[.][0-9]*)?(?:[eE][+-]?[0-9]{1,3})?"
 _ISO8601 = (
     "(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12][0-9]|3[01])"
-    "(?:[Tt ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
-    "(?::(?P<second>[0-5][0-9])(?:[.,](?P<fraction>[0-9]{1,3})[0-9]*)?)?"
+    "(?:[Tt ](?P<hour>[01][0-9]|2[0-3])(?::(?P<minute>[0-5][0-9])"
+    "(?::(?P<second>[0-5][0-9])(?:[.,](?P<fraction>[0-9]{1,3})[0-9]*)?)?)?"
     "(?:[Zz]|(?P<sign>[+-])(?P<zone_hour>[01][0-9]|2[0-3])(?::?(?P<zone_minute>[0-5][0-9]))?)?)?"
 )
 
@@ -80,7 +81,7 @@ def text_times(texts: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     """Return the times of an array of string or binary in milliseconds; null for values that are no time.
 
     The units s, ms and us take decimal numbers, also with a fraction or an exponent.  ISO 8601 is read in its extended
-    format.  That is a date, or a date, "T" or a blank, hours and minutes.  Seconds, their fraction, and "Z" or an
+    format.  That is a date, or a date, "T" or a blank, and hours.  Minutes, seconds, their fraction, and "Z" or an
     offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 are no times.  Blanks are not trimmed.
     """
     if unit == "iso8601":
@@ -116,6 +117,8 @@ def _number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
 
 
 def _iso8601_times(texts: pa.Array) -> pa.Int64Array:
+    with suppress(pa.ArrowInvalid):  # a text is not a time, has no zone, or is finer than milliseconds
+        return texts.cast(pa.string()).cast(pa.timestamp("ms", "UTC")).view(pa.int64())
     fields = pc.extract_regex(texts, f"^{_ISO8601}$")
 
     def number(name: str) -> npt.NDArray[np.int64]:

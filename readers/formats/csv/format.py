@@ -215,14 +215,9 @@ class CsvFormat(ObjectFormat):
         return SeenLines(size, times.filter(pa.array(~bad)), int(bad.sum()))
 
     def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
-        if self.unit is not None and self.unit != "iso8601":
-            return text_times(texts, self.unit)
-        try:
-            return texts.cast(pa.timestamp("ms", "UTC")).view(pa.int64())
-        except pa.ArrowInvalid:  # a text is not a time, has no zone, or is finer than milliseconds
-            if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():
-                raise OptionError(
-                    f"the event-time column {column!r} of {name} holds numbers, so eventTimeUnit must say what they "
-                    "count: s, ms or us"
-                ) from None
-            return text_times(texts, "iso8601")
+        if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():
+            raise OptionError(
+                f"the event-time column {column!r} of {name} holds numbers, so eventTimeUnit must say what they "
+                "count: s, ms or us"
+            )
+        return text_times(texts, self.unit or "iso8601")

@@ -181,7 +181,7 @@ class _Probe:
                 f"the event-time column {self._column!r} of {self._name} holds numbers, so eventTimeUnit must say "
                 "what they count: s, ms or us"
             )
-        return SeenLines(len(block.data), _times(values, self._unit or "iso8601"), malformed)
+        return SeenLines(len(block.data), value_times(values, self._unit or "iso8601"), malformed)
 
 
 class _ReadProbe:
@@ -242,17 +242,6 @@ def _inner(node: object, path: Sequence[str]) -> object:
             return None
         node = node.get(name)
     return node
-
-
-def _times(values: list[object], unit: TimeUnit) -> pa.Int64Array:
-    """Return times in ms since the epoch, rounded down; null for values that are no time."""
-    if unit == "iso8601":
-        try:
-            times = pa.array(values, pa.string()).cast(pa.timestamp("ms", "UTC"))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a value is no text, has no zone, or is finer than milliseconds
-            return value_times(values, unit)
-        return times.view(pa.int64())
-    return value_times(values, unit)
 
 
 class _Shape:

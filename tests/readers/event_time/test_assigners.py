@@ -104,6 +104,7 @@ def test_dates_and_clocks_that_do_not_exist_are_no_times(year: int, month: int, 
     ("text", "time"),
     [
         ("2024-05-01", datetime(2024, 5, 1, tzinfo=timezone.utc)),
+        ("2024-05-01T10Z", datetime(2024, 5, 1, 10, tzinfo=timezone.utc)),
         ("2024-05-01T10:11", datetime(2024, 5, 1, 10, 11, tzinfo=timezone.utc)),
         ("2024-05-01T10:11:12,5Z", datetime(2024, 5, 1, 10, 11, 12, 500_000, tzinfo=timezone.utc)),
         ("2024-05-01 10:11:12.0009999999+02", datetime(2024, 5, 1, 8, 11, 12, tzinfo=timezone.utc)),
@@ -112,6 +113,7 @@ def test_dates_and_clocks_that_do_not_exist_are_no_times(year: int, month: int, 
 )
 def test_iso_8601_may_be_short_or_have_any_number_of_digits(text: str, time: datetime) -> None:
     assert by_json([text], "iso8601") == by_header([text.encode()], "iso8601") == [(time - EPOCH) // MILLISECOND]
+    assert by_json([text, "soon"], "iso8601") == [(time - EPOCH) // MILLISECOND, None]
 
 
 @settings(max_examples=300)
