@@ -20,9 +20,9 @@ from kafka import errors as kafka_errors
 
 from tidegate.errors import BrokerTooOldError, ConnectorError, OptionError, RefusedError, TransientError
 from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
-from tidegate.readers.kafka.wire.kerberos import TicketError
 from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka.wire.login import decode_response as _decode_response
+from tidegate.readers.kafka.wire.mechanisms import TicketError
 from tidegate.readers.kafka.wire.sockets import ProxyError
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError

@@ -29,8 +29,7 @@ from tidegate.kafka_private import (
     get_sasl_mechanism,
 )
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, remaining_s
-from tidegate.readers.kafka.wire.kerberos import KerberosMechanism
-from tidegate.readers.kafka.wire.scram import ScramMechanism
+from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism, ScramMechanism
 from tidegate.readers.kafka.wire.sockets import connected
 from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
 from tidegate.readers.kafka.wire.tokens import TokenProvider

@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.kerberos import KerberosMechanism, TicketError
+from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism, TicketError
 
 COMMON = {"host": "broker", "sasl_kerberos_service_name": "kafka"}
 

@@ -1,4 +1,8 @@
-"""A login by Kerberos (GSSAPI), with the key table or the ticket cache that a login module names."""
+"""The SASL mechanisms whose kafka-python's versions lack details of Kafka's Java client (as of 3.0).
+
+Kerberos (GSSAPI) takes the key table or the ticket cache that a login module names.  SCRAM (RFC 5802, RFC 7677) escapes
+names, knows delegation tokens, and refuses too few iterations.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import OptionError
-from tidegate.kafka_private import SaslMechanismGSSAPI
+from tidegate.kafka_private import SaslMechanismGSSAPI, SaslMechanismScram, ScramClient
 from tidegate.readers.kafka.wire.tokens import TokenError
 
-__all__ = ["KerberosMechanism", "TicketError"]
+__all__ = ["FEWEST_ITERATIONS", "KerberosMechanism", "ScramMechanism", "TicketError", "WeakLoginError"]
 
+FEWEST_ITERATIONS = 4096
 _MAY_HEAL = {2529639068, 2529639132}  # KRB5_KDC_UNREACH, KRB5_REALM_CANT_RESOLVE, without a sign
 
 
@@ -81,3 +86,40 @@ def _own_cache(keytab: str | None, principal: str | None) -> str | None:
     if not keytab:
         return None
     return f"MEMORY:tidegate-{hashlib.sha256(repr((keytab, principal)).encode()).hexdigest()[:16]}"
+
+
+class WeakLoginError(Exception):
+    """The other side asks for a login that is too easy to break."""
+
+
+class ScramMechanism(SaslMechanismScram):  # type: ignore[misc] # kafka-python has no types
+    """A login by SCRAM; with ``sasl_delegation_token``, by a delegation token (KIP-48)."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self._scram_client = _Client(
+            config["sasl_plain_username"],
+            config["sasl_plain_password"],
+            config["sasl_mechanism"],
+            b",tokenauth=true" if config.get("sasl_delegation_token") else b"",
+        )
+
+
+class _Client(ScramClient):  # type: ignore[misc]
+    def __init__(self, user: str, password: str, mechanism: str, extensions: bytes) -> None:
+        # These two characters have a meaning in the messages.
+        super().__init__(user.replace("=", "=3D").replace(",", "=2C"), password, mechanism)
+        self._extensions = extensions
+
+    def first_message(self) -> bytes:
+        bare = b"n=" + self.user + b",r=" + self.nonce + self._extensions
+        self.auth_message += bare
+        message: bytes = b"n,," + bare
+        return message
+
+    def create_salted_password(self, salt: bytes, iterations: int) -> None:
+        if iterations < FEWEST_ITERATIONS:
+            raise WeakLoginError(
+                f"it asks for {iterations} iterations of SCRAM, and at least {FEWEST_ITERATIONS} are safe (RFC 7677)"
+            )
+        super().create_salted_password(salt, iterations)
