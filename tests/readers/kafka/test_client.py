@@ -250,17 +250,6 @@ def test_a_close_is_reported_though_silence_follows_it() -> None:
             client.partitions()
 
 
-def test_a_restarted_broker_is_found_again(lab: Lab) -> None:
-    topic = lab.new_topic()
-    lab.append(topic, encode([Record()] * 3))
-    with KafkaClient(lab.config()) as client:
-        at = TopicPartition(topic, 0)
-        assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
-        lab.kafka.restart()
-        assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
-        assert peek(client, {at: 1}) == {at: (1, 1000)}
-
-
 def test_a_client_leaves_no_socket_and_may_be_used_again(lab: Lab) -> None:
     client = KafkaClient(lab.config())
     client.close()

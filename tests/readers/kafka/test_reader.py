@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import pickle
 import subprocess
 import sys
 import threading
@@ -54,12 +53,6 @@ def delete_before(lab: Lab, topic: str, offset: int) -> None:
     admin = KafkaAdminClient(bootstrap_servers=lab.kafka.bootstrap_servers)
     admin.delete_records({TopicPartition(topic, 0): offset})
     admin.close()
-
-
-def test_a_reader_is_picklable_and_opens_nothing_before_it_reads() -> None:
-    reader = KafkaSplitReader(KafkaConnectionConfig("nowhere:1"), include_headers=True)
-    copy = pickle.loads(pickle.dumps(reader))  # noqa: S301 - the test made the bytes
-    assert copy.__dict__ == reader.__dict__
 
 
 def test_the_broker_may_die_in_mid_range(lab: Lab) -> None:

@@ -112,17 +112,3 @@ def test_a_wait_ends_when_a_transaction_does_and_not_while_it_is_open(
         await_that(lambda: client.list_offsets({at: LATEST}) == {at: (4, -1)})
         client.watch({at: WatchedEnd(4, 4)})
         assert not client.wait(0.2)
-
-
-def test_a_range_may_hold_nothing_but_markers_and_aborted_records(
-    lab: Lab, producer: Callable[[str], KafkaProducer]
-) -> None:
-    topic = lab.new_topic()
-    one = producer(f"{topic}-aborted")
-    for _ in range(3):
-        one.begin_transaction()
-        send(one, topic, b"aborted", count=1)
-        one.abort_transaction()
-    end = lab.end(topic)
-    assert lab.read(topic, 0, end, config=lab.config(isolation_level="read_committed")) == []
-    assert [row["offset"] for row in lab.read(topic, 0, end)] == [0, 2, 4]

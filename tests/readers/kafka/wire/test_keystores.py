@@ -54,21 +54,6 @@ def test_a_key_comes_back_with_its_chain(stores: Stores, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_trust_store_gives_its_certificates(stores: Stores, kind: str) -> None:
-    store = read_store(stores.trusted[kind].read_bytes(), STORE_PASSWORD, None)
-    (trusted,) = x509.load_pem_x509_certificates(store.trusted)
-    assert trusted == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
-    assert store.key == b""
-
-
-# What Java trusts by a store was tried with its own TrustManager.
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_the_certificate_of_a_key_is_trusted_and_not_that_of_its_ca_as_in_java(stores: Stores, kind: str) -> None:
-    store = read_store(stores.keys[kind].read_bytes(), STORE_PASSWORD, KEY_PASSWORD)
-    assert x509.load_pem_x509_certificates(store.trusted) == x509.load_pem_x509_certificates(stores.pem.read_bytes())
-
-
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
 def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores: Stores, kind: str, tmp_path: Path) -> None:
     file = tmp_path / "both"
     file.write_bytes(stores.keys[kind].read_bytes())

@@ -17,31 +17,8 @@ from tidegate.sources.kafka.java.table import INSTEAD, why_without_effect
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PIECES = [
-    *(
-        '"',
-        "'",
-        "\\",
-        "\n",
-        "\r",
-        "\t",
-        " ",
-        "=",
-        ";",
-        "#",
-        "!",
-        ",",
-        "{",
-        "@",
-        "-",
-        "_",
-        "$",
-        ".",
-        "/",
-        "*",
-        "//",
-        "/*",
-    ),
-    *("*/", "\\n", "\\101", "\\8", "\\'", '\\"', "é", "\u4e2d", "\x80", "a", "b1", "1", "12.5", "-3"),
+    *("\"'\\\n\r\t =;#!,{@-_$./*"),
+    *("//", "/*", "*/", "\\n", "\\101", "\\8", "\\'", '\\"', "é", "\u4e2d", "\x80", "a", "b1", "1", "12.5", "-3"),
     *("username", "password", 'username="me"', "password='p w'", "required", "optional", PLAIN),
 ]
 FRAMES = [
