@@ -1,1 +1,0 @@
-"""Benchmarks of what Spark costs any Python data source."""
