@@ -9,7 +9,7 @@ from tidegate.jobs.backfill.arguments import parse_options, parse_time
 from tidegate.jobs.backfill.command import OPTION_EXAMPLE
 from tidegate.jobs.ledger.listed import Wanted
 from tidegate.jobs.ledger.query_ledger import forget_query, list_queries, open_query_ledger
-from tidegate.jobs.ledger.reread import reread_batches, reread_objects
+from tidegate.jobs.ledger.reread import reread_objects
 from tidegate.jobs.ledger.show import show_asked, show_ledger, show_queries, show_why
 from tidegate.jobs.ledger.why import why
 from tidegate.sources.s3.source import S3Source
@@ -49,7 +49,6 @@ def run_reread(
     *,
     begin: str | None,
     end: str | None,
-    batches: str | None,
     checkpoint: str,
     options: Sequence[str],
 ) -> None:
@@ -57,20 +56,13 @@ def run_reread(
 
     objects: a key, or a glob of keys; None: all of the path.
     begin, end: only chunks with event times in this range.
-    batches: a batch or a range of batches, such as ``7`` or ``3-5``, instead of the other arguments.
     """
     source, has_path = _source(location, options)
-    by_object = objects or begin or end
-    if by_object and batches:
-        raise OptionError("--batches cannot be combined with GLOB, --from or --to")
-    if not by_object and not batches:
-        raise OptionError("nothing to read again is named: give GLOB, --from and --to, or --batches")
-    if by_object and not has_path:
+    if not (objects or begin or end):
+        raise OptionError("nothing to read again is named: give GLOB, or --from and --to")
+    if not has_path:
         raise OptionError("to read objects again, --option path=s3://... is needed, and the query's other options")
     ledger = open_query_ledger(source, checkpoint)
-    if batches:
-        show_asked(reread_batches(ledger, batches))
-        return
     begin_at = None if begin is None else parse_time("--from", begin)
     end_at = None if end is None else parse_time("--to", end)
     wanted = Wanted(objects or f"{source.listing_rules.prefix}*")

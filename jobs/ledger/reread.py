@@ -1,20 +1,17 @@
-"""Asks a query to read objects or batches again."""
+"""Asks a query to read objects again."""
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
-from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.rereads import request_reread
-from tidegate.errors import CheckpointError, OptionError
+from tidegate.errors import OptionError
 from tidegate.jobs.ledger.listed import Wanted, listed
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.jobs.ledger.why import find_chunks
@@ -22,9 +19,7 @@ from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.sources.s3.discovery import epoch_ms
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["Asked", "reread_batches", "reread_objects"]
-
-_BATCHES = re.compile(r"(\d+)(?:-(\d+))?")
+__all__ = ["Asked", "reread_objects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,8 @@ def reread_objects(
 
     Raises OptionError if there are no such chunks, or if the query cleans objects.
     """
-    _refuse_cleaned(ledger)
+    if ledger.state is not None and ledger.state.clean is not None:
+        raise OptionError("the query cleans objects that it has read (cleanSource), so they cannot be read again")
     seen = ledger.seen
     if seen is None:
         raise OptionError("to read objects again, --checkpoint must hold a batch, which says what objects were found")
@@ -72,63 +68,11 @@ def reread_objects(
             else "no such object was found before, or none holds such rows"
         )
         raise OptionError(f"{wanted.text!r} names nothing to read again: {detail}")
-    return _ask(ledger, chunks, len(manifest) - chunks.num_rows)
-
-
-def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
-    """Request the chunks of some batches, such as ``7`` or ``3-5``: the same versions of the same objects.
-
-    Raises OptionError if Spark or the state location no longer knows one of the batches, or if the query cleans
-    objects.
-    """
-    _refuse_cleaned(ledger)
-    named = _BATCHES.fullmatch(batches.strip())
-    if named is None:
-        raise OptionError(f"--batches is {batches!r}, but a number or a range is expected, such as 7 or 3-5")
-    first, last = int(named[1]), int(named[2] or named[1])
-    ends = {batch.number: batch.end for batch in ledger.batches or () if batch.is_committed}
-    ends[-1] = Offset()
-    parts = []
-    for number in range(first, last + 1):
-        if number not in ends or number - 1 not in ends:
-            numbers = sorted(number for number in ends if number >= 0 and number - 1 in ends)
-            hint = f"it knows {numbers[0]} to {numbers[-1]}" if numbers else "it knows none"
-            raise OptionError(f"batch {number} is not a written batch that Spark still knows; {hint}")
-        parts += _of_batch(ledger, number, ends[number - 1], ends[number])
-    if not parts:
-        raise OptionError(f"the batches {batches} have read nothing")
-    return _ask(ledger, pa.Table.from_batches(parts).combine_chunks())
-
-
-def _refuse_cleaned(ledger: QueryLedger) -> None:
-    if ledger.state is not None and ledger.state.clean is not None:
-        raise OptionError("the query cleans objects that it has read (cleanSource), so they cannot be read again")
-
-
-def _of_batch(ledger: QueryLedger, number: int, before: Offset, after: Offset) -> list[pa.RecordBatch]:
-    parts = []
-    for split, end in after.progress.positions.items():
-        start = after.start_of(split, before)
-        if start < end:
-            parts.append(_manifest(ledger, split, number).chunks(start, end))
-    return parts
-
-
-def _manifest(ledger: QueryLedger, split: SplitId, batch: int) -> Manifest:
-    try:
-        return Manifest.parse(split, ledger.ledger.read(split))
-    except CheckpointError as error:
-        raise OptionError(
-            f"batch {batch} has read the manifest {split}, which is finished and no longer kept; name its objects, or "
-            "their event times by --from and --to"
-        ) from error
-
-
-def _ask(ledger: QueryLedger, chunks: pa.Table | pa.RecordBatch, waiting: int = 0) -> Asked:
     sorter = ChunkSorter()
     sorter.add(chunks)
     now_ms = int(time.time() * 1000)
-    return Asked(request_reread(ledger.ledger, sorter, now_ms), Manifest.build(now_ms, sorter), waiting)
+    request = request_reread(ledger.ledger, sorter, now_ms)
+    return Asked(request, Manifest.build(now_ms, sorter), len(manifest) - chunks.num_rows)
 
 
 def _waiting(ledger: QueryLedger, wanted: Wanted) -> set[tuple[S3Object, int]]:

@@ -228,15 +228,11 @@ def reread(
         str | None,
         typer.Option("--to", metavar="TIME", show_default="latest", help="Only chunks with event times before it."),
     ] = None,
-    batches: Annotated[
-        str | None,
-        typer.Option(metavar="N-M", show_default="none", help="Only what these batches have read, such as 7 or 3-5."),
-    ] = None,
     option: _Options = None,
 ) -> None:
-    """Let the query read objects, event times or batches once more. Their rows are then delivered twice.
+    """Let the query read objects or event times once more. Their rows are then delivered twice.
 
-    Objects and event times need --option path=... and the other options of the query.
+    It needs --option path=... and the other options of the query.
 
     A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
@@ -247,7 +243,6 @@ def reread(
         objects,
         begin=begin,
         end=end,
-        batches=batches,
         checkpoint=checkpoint,
         options=option or (),
     )

@@ -6,14 +6,8 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "how", "sentence"),
     [
-        (
-            ("reread", "--batches", "x"),
-            {},
-            "--batches is 'x', but a number or a range is expected, such as 7 or 3-5",
-        ),
-        (("reread",), {}, "nothing to read again is named: give GLOB, --from and --to, or --batches"),
+        (("reread",), {}, "nothing to read again is named: give GLOB, or --from and --to"),
         (("reread", "in/*"), {"path": False}, "--option path=s3://... is needed"),
-        (("reread", "in/*", "--batches", "1"), {}, "--batches cannot be combined with GLOB, --from or --to"),
         (("reread", "--from", "noon"), {}, "--from is 'noon', but a time is expected"),
         (("show",), {"endpiont": "x"}, "there is no option 'endpiont'; did you mean 'endpoint'?"),
     ],

@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import pytest
-
 from tests.support.streams import HOUR, NOON
 from tidegate.jobs.figures import clock_time
 
@@ -34,25 +32,13 @@ def test_event_times_are_read_once_more_also_of_a_version_that_was_left_out(quer
     assert "names nothing to read again" in ledger("reread", "--from", "2024-01-01")
 
 
-def test_batches_are_read_once_more(query, ledger):
-    query.run()
-    assert ledger("reread", "--batches", "1-2", path=False)["chunks"] == 2
-    query.run()
-    assert query.delivered == Counter({"0.parquet": 1, "1.parquet": 2, "2.parquet": 2, "3.parquet": 1})
-    assert "batch 9 is not a written batch that Spark still knows; it knows 0 to " in ledger("reread", "--batches", "9")
-    for path in query.state_folder.glob("ledger/*/00000001-*"):
-        path.unlink()
-    assert "which is finished and no longer kept; name its objects" in ledger("reread", "--batches", "0")
-
-
-@pytest.mark.parametrize("arguments", [("in/*",), ("--batches", "0")])
-def test_of_a_query_that_cleans_what_it_reads_nothing_can_be_read_again(query, ledger, arguments):
+def test_of_a_query_that_cleans_what_it_reads_nothing_can_be_read_again(query, ledger):
     query.source = query.source.model_copy(update={"clean_source": "delete"})
     query.run()
-    assert "the query cleans objects that it has read (cleanSource)" in ledger("reread", *arguments)
+    assert "the query cleans objects that it has read (cleanSource)" in ledger("reread", "in/*")
 
 
 def test_without_a_checkpoint_nothing_is_read_again(tidegate):
-    code, _, errors = tidegate("ledger", "reread", "state", "--batches", "1")
+    code, _, errors = tidegate("ledger", "reread", "state", "in/*")
     assert code == 2
     assert "Missing option '--checkpoint'" in errors
