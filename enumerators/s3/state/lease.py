@@ -14,7 +14,7 @@ import threading
 import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -68,17 +68,6 @@ class _Note:
             ) from problem
 
 
-class _Rival(NamedTuple):
-    """Another query's lease, as first seen, and the time of that."""
-
-    seen: Stored
-    seen_at: float
-    lease_s: float
-
-    def is_over(self, stored: Stored, now: float) -> bool:
-        return stored == self.seen and now - self.seen_at >= self.lease_s
-
-
 class Lease:
     """A lease on a folder; one for each run of a query.
 
@@ -118,25 +107,32 @@ class Lease:
         """
         place = f"process {os.getpid()} on {socket.gethostname()}"
         mine = _Note(owner, self._holder, place, self._lease_s, this_process())
-        rival: _Rival | None = None
-        while True:
+        version: str | None = None
+        over: Stored | None = None
+        waited = False
+        while version is None:
             asked_at = self._clocks.monotonic()
             stored = self._folder.read(NAME)
-            note = None if stored is None else self._parse(stored)
-            if stored is None or note is None:
+            if stored is None:
                 version = self._folder.create(NAME, mine.dump())
-            elif (
-                note.released
-                or note.owner == owner
-                or has_ended(note.process)
-                or (rival is not None and rival.is_over(stored, asked_at))
-            ):
+                continue
+            note = self._parse(stored)
+            if stored == over or note.owner == owner or not _may_live(note):
                 version = self._folder.replace(NAME, mine.dump(), stored.version)
+            elif waited:
+                raise ConnectorError(
+                    f"the state location {self._folder.address} is in use by another query, {note.place}; "
+                    "each query needs its own stateLocation"
+                )
             else:
-                version = None
-                rival = self._watch(rival, stored, note)
-            if version is not None:
-                break
+                _LOG.warning(
+                    "the state location %s was in use by another query, %s; waiting up to %g s to see if it still is",
+                    self._folder.address,
+                    note.place,
+                    note.lease_s,
+                )
+                waited = True
+                over = self._watch(stored, note)
         self._require_settled()
         self._held, self._renewed_at = (mine, version), asked_at
         if self._renewed_by_thread:
@@ -153,19 +149,14 @@ class Lease:
 
         If so, a renewal shows it; if not, this is known at the latest after the time of the lease without one.
         """
-        first: _Rival | None = None
-        while True:
-            asked_at = self._clocks.monotonic()
-            stored = self._folder.read(NAME)
-            note = None if stored is None else self._parse(stored)
-            if stored is None or note is None or note.owner != owner or note.released or has_ended(note.process):
-                return False
-            first = first or _Rival(stored, asked_at, note.lease_s)
-            if stored != first.seen:
-                return True
-            if first.is_over(stored, asked_at):
-                return False
-            self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
+        stored = self._folder.read(NAME)
+        note = None if stored is None else self._parse(stored)
+        if stored is None or note is None or note.owner != owner or not _may_live(note):
+            return False
+        if self._watch(stored, note) is not None:
+            return False
+        now = self.read()
+        return now is not None and now.owner == owner and _may_live(now)
 
     def check(self) -> None:
         """Make sure that the lease is held.  Called before every write that needs it; usually without I/O.
@@ -222,23 +213,16 @@ class Lease:
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
 
-    def _watch(self, rival: _Rival | None, stored: Stored, note: _Note) -> _Rival:
-        """Wait a while for the other query to renew its lease; raises ConnectorError if it did."""
-        if rival is None:
-            _LOG.warning(
-                "the state location %s was in use by another query, %s; waiting up to %g s to see if it still is",
-                self._folder.address,
-                note.place,
-                note.lease_s,
-            )
-            rival = _Rival(stored, self._clocks.monotonic(), note.lease_s)
-        elif stored != rival.seen:
-            raise ConnectorError(
-                f"the state location {self._folder.address} is in use by another query, {note.place}; "
-                "each query needs its own stateLocation"
-            )
-        self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
-        return rival
+    def _watch(self, stored: Stored, note: _Note) -> Stored | None:
+        """Watch a lease until it changes, or its process or its time is over; return it if it has not changed."""
+        begun = self._clocks.monotonic()
+        while True:
+            self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
+            asked_at = self._clocks.monotonic()
+            if self._folder.read(NAME) != stored:
+                return None
+            if asked_at - begun >= note.lease_s or has_ended(note.process):
+                return stored
 
     def _require_settled(self) -> None:
         """Make sure that no other query wrote at the same time, if the folder itself does not."""
@@ -287,3 +271,7 @@ class Lease:
 
     def _parse(self, stored: Stored) -> _Note:
         return _Note.parse(stored.data, self._folder.address)
+
+
+def _may_live(note: _Note) -> bool:
+    return not note.released and not has_ended(note.process)

@@ -91,8 +91,6 @@ class Ledger:
         name: without ``/`` and not beginning with a dot.  A second write of the same content does nothing; of another
             one, it raises ContractError.
         """
-        if not name or "/" in name or name.startswith("."):
-            raise ContractError(f"{name!r} cannot be the name of a file in the state location")
         if self._files.create(name, data) is None:
             stored = self._files.read(name)
             if stored is not None and stored.data != data:

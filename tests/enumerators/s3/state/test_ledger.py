@@ -42,12 +42,6 @@ def test_a_file_that_the_checkpoint_names_and_is_gone_is_an_error(ledger):
         ledger.read("00000007-ab")
 
 
-@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "../up"])
-def test_a_name_that_leads_elsewhere_is_refused(ledger, name):
-    with pytest.raises(ContractError, match="cannot be the name"):
-        ledger.write(name, b"")
-
-
 def test_only_old_files_that_nobody_names_are_swept(location, config):
     now = [0.0]
     ledger = Ledger(location, config, wall_clock=lambda: now[0])
