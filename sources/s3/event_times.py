@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin
-from tidegate.enumerators.s3.times.partitions import PartitionTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin, PartitionTimes
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes, TimeColumn
 from tidegate.readers.event_time.units import TimeUnit

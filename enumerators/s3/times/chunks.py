@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.alignment.horizon import Horizon
-from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin
-from tidegate.enumerators.s3.times.partitions import PartitionTimes
+from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin, PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange

@@ -1,14 +1,20 @@
-"""The origin of the event times of objects, as the option eventTime names it."""
+"""The origin of the event times of objects: LastModified, a column, the folder that names the column, or the key."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import did_you_mean
+from tidegate.readers.event_time.columns import check_time_type
+from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.objects.partitions import partition_scalar, partition_texts
+from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["LAST_MODIFIED", "ColumnTimes", "LastModifiedTimes", "Origin", "parse_origin"]
+__all__ = ["LAST_MODIFIED", "ColumnTimes", "LastModifiedTimes", "Origin", "PartitionTimes", "parse_origin"]
 
 _LAST_MODIFIED = "lastModified"
 
@@ -29,6 +35,41 @@ class ColumnTimes:
     """
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTimes:
+    """Takes the event time of all rows of an object from the folder that names the event-time column.
+
+    column: the event-time column, as it is read.
+    prefix: below this prefix, folders name columns.
+    """
+
+    column: TimeColumn
+    prefix: str
+
+    def names(self, key: str) -> bool:
+        """Return whether a folder of a key names the column; the folder then overrides the data."""
+        return self._name(key) is not None
+
+    def range_of(self, key: str) -> TimeRange | None:
+        """Return the time that a key names; None: it names none.
+
+        Raises CorruptDataError if the value is not of the column's type, OptionError if the type holds no times.
+        """
+        name = self._name(key)
+        if name is None:
+            return None
+        names, kind = ".".join(self.column.names), self.column.type
+        check_time_type(names, kind, self.column.unit)
+        value = partition_scalar(partition_texts(key, self.prefix)[name], self.column.field, f"the object {key!r}")
+        time_ms = self.column.times(pa.repeat(value, 1))[0].as_py() if value.is_valid else None
+        return None if time_ms is None else TimeRange(time_ms, time_ms)
+
+    def _name(self, key: str) -> str | None:
+        """Return the column's name as the key spells it."""
+        column = self.column.field.name.lower()
+        return next((name for name in partition_texts(key, self.prefix) if name.lower() == column), None)
 
 
 Origin: TypeAlias = LastModifiedTimes | ColumnTimes | PathTimes

@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes
-from tidegate.enumerators.s3.times.partitions import PartitionTimes
+from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
