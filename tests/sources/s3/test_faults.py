@@ -7,11 +7,12 @@ import threading
 from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pyarrow as pa
 import pytest
 
+from tests.support.objects.faulty_server import FaultyServer, serving
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
 from tidegate.alignment.budget import Budget
@@ -80,10 +81,8 @@ class Faults(BaseHTTPRequestHandler):
         pass
 
 
-class FaultyEndpoint(ThreadingHTTPServer):
+class FaultyEndpoint(FaultyServer):
     """share, kinds: the share of failing requests, and their kinds; both may be changed at any time."""
-
-    daemon_threads = True
 
     def __init__(self, real, share, kinds=FAULTS, seed=0, slow_s=SLOW_S):
         super().__init__(("127.0.0.1", 0), Faults)
@@ -101,21 +100,14 @@ class FaultyEndpoint(ThreadingHTTPServer):
             self.sent[fault] += 1
             return fault
 
-    def handle_error(self, *_):
-        pass  # the client hung up
-
 
 @contextmanager
 def faulty(bucket, share, kinds=FAULTS, seed=0, slow_s=SLOW_S):
-    with FaultyEndpoint(bucket.server.endpoint, share, kinds, seed, slow_s) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(FaultyEndpoint(bucket.server.endpoint, share, kinds, seed, slow_s)) as proxy:
         try:
             yield proxy
         finally:
             proxy.over.set()
-            proxy.shutdown()
-            thread.join()
 
 
 class Impatient(S3Source):
