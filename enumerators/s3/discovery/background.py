@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Generic, TypeVar
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
+from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 
 __all__ = ["BackgroundRounds"]
 
 _PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
 
-FoundT = TypeVar("FoundT")
 
-
-class BackgroundRounds(Generic[FoundT]):
+class BackgroundRounds:
     """Runs one round at a time, in a thread.
 
     look: runs a round, and returns its result.
     """
 
-    def __init__(self, look: Callable[[], FoundT]) -> None:
+    def __init__(self, look: Callable[[], ChunkSorter]) -> None:
         self._look = look
         self._pool: DaemonThreads | None = None
-        self._round: Future[FoundT] | None = None
+        self._round: Future[ChunkSorter] | None = None
 
-    def begin(self) -> Future[FoundT]:
+    def begin(self) -> Future[ChunkSorter]:
         """Begin a round, unless one is running."""
         if self._pool is None:
             self._pool = DaemonThreads(1, "tidegate-discovery")
@@ -34,7 +32,7 @@ class BackgroundRounds(Generic[FoundT]):
             self._round = self._pool.submit(self._look)
         return self._round
 
-    def found(self) -> FoundT | None:
+    def found(self) -> ChunkSorter | None:
         """Return the result of a round; None: it is still running.  Raises the errors of the round.
 
         The first call waits for its round to end, because a bounded run must read all objects.  A later call waits for

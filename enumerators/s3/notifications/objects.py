@@ -24,7 +24,6 @@ _MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, also malform
 _RECEIVING = 8
 _ASKING = 16
 _PAGE = 256
-_MOST_KNOWN = 10_000
 
 
 class ObjectNotifications:
@@ -51,9 +50,7 @@ class ObjectNotifications:
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None
         self._stopped = threading.Event()
-        self._malformed: dict[str, str] = {}  # of this round
-        self._known: set[str] = set()
-        self._malformed_count = 0
+        self._malformed: dict[str, str] = {}  # of this run, and why
 
     def begin_round(self, now_ms: int) -> bool:
         """Begin a round, and return whether it lists all objects, too.
@@ -118,7 +115,7 @@ class ObjectNotifications:
     def metrics(self) -> dict[str, int]:
         """Return the number of waiting messages, and the number of malformed messages in this run."""
         left = {} if self._state is None else {"approximateQueueSize": self._state.messages}
-        return {**left, "numMalformedMessages": self._malformed_count}
+        return {**left, "numMalformedMessages": len(self._malformed)}
 
     def stop(self) -> None:
         """End work in other threads soon, and delete messages of stored objects; may be called twice."""
@@ -133,14 +130,19 @@ class ObjectNotifications:
 
     def _receive(self) -> list[str]:
         """Return the keys that the messages name."""
-        self._malformed.clear()
+        known = len(self._malformed)
         keys = self._receive_some()
         if keys is None:
             return []
         with DaemonThreads(_RECEIVING, "tidegate-receive") as pool:
             for some in pool.map(lambda _: self._receive_all(), range(_RECEIVING)):
                 keys += some
-        self._warn()
+        if new := [*self._malformed.items()][known:]:
+            _LOG.warning(
+                "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
+                counted(len(new), "message"),
+                *new[0],
+            )
         return keys
 
     def _receive_all(self) -> list[str]:
@@ -165,7 +167,7 @@ class ObjectNotifications:
         try:
             created = created_objects(message.body)
         except ValueError as problem:
-            self._malformed[message.id] = str(problem)
+            self._malformed.setdefault(message.id, str(problem))
             return None
         return [
             event.key
@@ -174,19 +176,3 @@ class ObjectNotifications:
             and event.key.startswith(self._rules.prefix)
             and self._rules.enters(event.key)
         ]
-
-    def _warn(self) -> None:
-        """Warn of the malformed messages of this round, once for each."""
-        new = [name for name in self._malformed if name not in self._known]
-        if not new:
-            return
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known.update(new)
-        self._malformed_count += len(new)
-        _LOG.warning(
-            "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
-            counted(len(new), "message"),
-            new[0],
-            self._malformed[new[0]],
-        )
