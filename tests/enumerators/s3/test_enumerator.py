@@ -102,13 +102,3 @@ def test_a_batch_query_needs_no_ledger(store):
     assert [c.min_ms for c in source.details(SplitRange(split, 0, 3))] == [1, 2, 3]
     source.close()
     await_that(lambda: not discovery_threads())
-
-
-def test_costs_are_rows_bytes_and_objects(store):
-    store.put("a", [1, 2], [3])
-    store.put("b", [9, None, 9])
-    source = enumerator(store, None)
-    (split,) = source.discover()
-    cost = source.cost({split: SplitRange(split, 0, 3)})
-    assert (cost.rows, cost.bytes, cost.files) == (6, 30, 2)
-    source.close()

@@ -19,10 +19,9 @@ DRIFT = timedelta(hours=1)
 @pytest.fixture
 def source(bucket, tmp_path):
     def make(**fields):
-        settings = {"path": bucket.path, "state_location": str(tmp_path / "state"), **bucket.connection, **fields}
-        if fields.get("event_time", "").startswith("column:") and fields.get("file_format") == "json":
-            settings.setdefault("event_time_unit", "ms")
-        return S3Source(**settings)
+        return S3Source(
+            **{"path": bucket.path, "state_location": str(tmp_path / "state"), **bucket.connection, **fields}
+        )
 
     return make
 
@@ -40,15 +39,12 @@ def ids(run):
     return sorted(row["id"] for row in run.all_rows)
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "json"])
-def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_names(
-    spark, bucket, source, tmp_path, suffix
-):
+def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_names(spark, bucket, source, tmp_path):
     objects = hourly(range(12))
     for hour, rows in objects.items():
-        bucket.put_rows(f"{(hour * 7) % 12:02}.{suffix}", rows)
+        bucket.put_rows(f"{(hour * 7) % 12:02}.parquet", rows)
     strategy = aligned(timedelta(hours=2))
-    frame = source(file_format=suffix, event_time="column:at", watermarks=strategy).read_stream(spark)
+    frame = source(event_time="column:at", watermarks=strategy).read_stream(spark)
     run = available_now(frame.select("id"), tmp_path / "checkpoint")
     assert ids(run) == list(range(120))
     assert len(run.rows) >= 6
@@ -199,18 +195,17 @@ def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, t
     assert parsed(run.progress[max(run.progress)].sources[0].endOffset)["positions"].keys()
 
 
-@pytest.mark.parametrize("event_time", ["column:at", "path:dt={yyyy-MM-dd}/hour={HH}"])
-def test_a_generator_sees_the_rows_of_all_objects(spark, bucket, source, tmp_path, event_time):
+def test_a_generator_sees_the_times_of_all_objects(spark, bucket, source, tmp_path):
     for hour, rows in hourly(range(4)).items():
         bucket.put_rows(f"dt=2023-11-15/hour={12 + hour}/part.parquet", rows)
     strategy = WatermarkStrategy.for_generator(
         lambda: BoundedOutOfOrdernessWatermarks(MINUTE * timedelta(milliseconds=1))
     )
-    frame = source(event_time=event_time, watermarks=strategy, max_files_per_trigger=1).read_stream(spark)
+    path = "path:dt={yyyy-MM-dd}/hour={HH}"
+    frame = source(event_time=path, watermarks=strategy, max_files_per_trigger=1).read_stream(spark)
     run = available_now(frame.select("id"), tmp_path / "checkpoint")
     assert ids(run) == list(range(40))
-    greatest = NOON + 3 * HOUR + (HOUR - HOUR // 10 if event_time == "column:at" else 0)
-    assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == greatest - MINUTE - 1
+    assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == NOON + 3 * HOUR - MINUTE - 1
 
 
 def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, source, tmp_path):

@@ -83,12 +83,6 @@ def test_another_template_keeps_the_watermark_and_forgets_the_folders():
     assert CompleteFolders.from_json(state, "u") == CompleteFolders("u", 9)
 
 
-def test_folders_outlive_a_run_in_its_offset():
-    folders = CompleteFolders("t").with_objects([folder(1)]).with_markers([folder(0), folder(3), folder(3, "us/")])
-    stored = json.loads(json.dumps(S3Snapshot(folders=folders.to_json()).to_json()))
-    assert CompleteFolders.from_json(S3Snapshot.from_json(stored).folders, "t") == folders
-
-
 @pytest.mark.parametrize("stretches", [[[10, 19, 0]], {"eu/": [[10, 19, 0]]}])
 def test_folders_of_another_layout_are_refused_and_no_hold_is_forgotten(stretches):
     folders = {"template": "t", "complete": 9, "stretches": stretches}

@@ -109,28 +109,6 @@ def test_a_round_that_fails_completes_nothing(store, rounds):
     assert complete(rounds) == 1
 
 
-def test_a_folder_without_a_marker_holds_until_it_comes(store, rounds):
-    store.put(f"{folder(1)}a", [FIRST + HOUR_MS])
-    for hour in (0, 2, 3):
-        mark(store, hour)
-    rounds.round()
-    assert complete(rounds) == 1
-    mark(store, 1)
-    rounds.round()
-    assert complete(rounds) == 4
-
-
-def test_a_marker_completes_no_folder_of_the_same_time_under_another_prefix(store, rounds):
-    for region in ("eu", "us"):
-        store.put(f"region={region}/{folder(0)}a", [FIRST])
-    store.put(f"region=eu/{folder(0)}_SUCCESS")
-    rounds.round()
-    assert complete(rounds) is None
-    store.put(f"region=us/{folder(0)}_SUCCESS")
-    rounds.round()
-    assert complete(rounds) == 1
-
-
 def test_objects_that_are_not_read_hold_nobody(store, rounds):
     store.put(f"{folder(0)}a", [FIRST])
     mark(store, 1)

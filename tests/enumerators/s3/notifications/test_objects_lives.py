@@ -15,7 +15,7 @@ from tests.support.waiting import await_that
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 from tidegate.enumerators.s3.notifications.queue import Message, QueueState
-from tidegate.errors import ConnectorError, CorruptDataError
+from tidegate.errors import ConnectorError
 
 TWO_HOURS_MS = 1_699_999_200_000 - 1  # the end of both folders, on 14 November 2023
 
@@ -59,28 +59,6 @@ def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_quer
     one.look()
     one.plan()
     await_that(lambda: not len(queue))
-
-
-def test_a_round_that_fails_lets_its_messages_come_again(told_query, store, queue):
-    one = told_query()
-    one.look()
-    put(store, "a", "b")
-    tell(queue, "a", "b")
-
-    def fail(obj):
-        if obj.key == "b":
-            raise CorruptDataError("b is no Parquet")
-
-    store.on_survey = fail
-    one.clock.sleep(DISCOVERY_S + 1)
-    with pytest.raises(CorruptDataError, match="b is no Parquet"):
-        one.plan()
-    store.on_survey = lambda _: None
-    one.look()
-    assert one.delivered == {}
-    queue.pass_time(HIDDEN_S)
-    one.look()
-    assert one.delivered == {"a": 1, "b": 1}
 
 
 def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(told_query, store, queue):

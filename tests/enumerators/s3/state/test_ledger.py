@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -14,7 +13,7 @@ from tests.enumerators.s3.state.leases import Rival, lease
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError, OptionError
+from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError
 
 
 @pytest.fixture
@@ -99,44 +98,11 @@ def test_a_note_is_replaced_and_what_never_changes_is_not(ledger):
     assert ledger.names() == ["left-out"]
 
 
-def test_on_a_disk_files_are_whole_and_private(tmp_path, config):
-    ledger = Ledger(str(tmp_path / "deep" / "state"), config)
-    ledger.write("a", b"content")
-    lease = ledger.lease()
-    lease.acquire("me")
-    lease.release()
-    for folder in ("deep", "deep/state", "deep/state/ledger"):
-        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) & 0o077 == 0
-    assert [path.name for path in (tmp_path / "deep/state/ledger").iterdir()] == ["a"]
-    for path in (tmp_path / "deep/state").rglob("*"):
-        assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_many_who_write_the_same_at_one_time_agree(ledger):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: ledger.write("same", b"x" * 100_000), range(16)))
     assert ledger.read("same") == b"x" * 100_000
     assert ledger.names() == ["same"]
-
-
-@pytest.mark.parametrize(("location", "why"), [("s3://", "no bucket"), ("gs://b/x", "must be a path"), (" ", "path")])
-def test_a_location_that_is_none_is_refused(location, why, config):
-    with pytest.raises(OptionError, match=f"^stateLocation is '{location}'.*{why}"):
-        Ledger(location, config)
-
-
-def test_a_location_that_cannot_be_used_is_named(tmp_path, config):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConnectorError, match=f"^cannot write to the state location {tmp_path}/file/ledger: "):
-        Ledger(str(tmp_path / "file"), config).write("a", b"")
-    with pytest.raises(OptionError, match="'no-such-bucket'"):
-        Ledger("s3://no-such-bucket/x", config).write("a", b"")
-    with pytest.raises(OptionError, match="'no-such-bucket'"):
-        Ledger("s3://no-such-bucket/x", config).read("a")
-
-
-def test_the_real_endpoint_keeps_conditions(server, config):
-    assert open_folder("s3://state/conditions", config).keeps_conditions()
 
 
 @pytest.mark.parametrize("conditions", ["kept", "ignored", "refused"])
