@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["advanced", "combine", "split_watermark"]
+__all__ = ["advanced", "combine", "multiplexed", "split_watermark"]
 
 
 def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
@@ -31,3 +31,18 @@ def combine(holding: Collection[int], released: Collection[int]) -> int | None:
 def advanced(before_ms: int | None, now_ms: int | None) -> int | None:
     """Return a time that never goes back, such as a watermark, from its last and its new value."""
     return max((at_ms for at_ms in (before_ms, now_ms) if at_ms is not None), default=None)
+
+
+def multiplexed(before_ms: int | None, active: Collection[int | None], others: Collection[int | None]) -> int | None:
+    """Return the watermark of a source from generators of its splits (Flink: WatermarkOutputMultiplexer).
+
+    None: there is none yet.
+
+    before_ms: the last one.  It never goes back, whatever a split that wakes or begins says.
+    active: the watermarks of the splits that hold it back: it is their minimum.  None: a split has none yet.
+    others: the watermarks of the other splits, idle or gone.  The greatest counts if no split is active.
+    """
+    if None in active:
+        return before_ms
+    least = combine([w for w in active if w is not None], [w for w in others if w is not None])
+    return advanced(before_ms, least)

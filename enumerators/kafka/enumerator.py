@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.horizon import Horizon
@@ -16,11 +16,12 @@ from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.built_in import progress_by_topic
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
+from tidegate.enumerators.kafka.log_ends import LogEnds
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
-from tidegate.enumerators.kafka.take_over import recreated_since
-from tidegate.enumerators.kafka.topics import KnownTopics
+from tidegate.enumerators.kafka.topics import KnownTopics, recreated_since
+from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError, UnknownPartitionError
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
@@ -28,7 +29,6 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 from tidegate.readers.kafka.peek import FindHead, peek
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
-from tidegate.readers.kafka.watch import WatchedEnd
 
 __all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator"]
 
@@ -36,10 +36,8 @@ _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
 _LAST_MS = 2**63 - 1
 _LEADER_ELECTION_S = 2.0
-_NAMED = 5
 
 _Answer = TypeVar("_Answer")
-_Listed: TypeAlias = Mapping[TopicPartition, ListedOffset]
 
 
 class KafkaEnumerator(SplitEnumerator):
@@ -70,7 +68,6 @@ class KafkaEnumerator(SplitEnumerator):
     ) -> None:
         stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
-        self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
         self._cluster_id = stored.cluster_id
         self._topics = KnownTopics(stored.topics)
@@ -83,12 +80,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
         self._found: list[TopicPartition] = []
-        self._begins: dict[TopicPartition, int] = {}
-        self._ends: dict[SplitId, int] = {}
-        self._extents: Mapping[SplitId, Extent] = {}
-        self._watched: Mapping[TopicPartition, WatchedEnd] = {}
-        self._looked: tuple[_Listed, _Listed, _Listed] | None = None  # begins, high watermarks, ends
-        self._leader_epochs: dict[TopicPartition, int] = {}
+        self._logs = LogEnds()
         self._away: Collection[TopicPartition] = ()
         self._bad_records_topic = bad_records_topic
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
@@ -138,8 +130,7 @@ class KafkaEnumerator(SplitEnumerator):
             return ()
         gone = self.lost(removed)
         if gone:
-            names = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else "")
-            _LOG.warning("%s no longer exist, and are no longer read (failOnDataLoss is false)", names)
+            _LOG.warning("%s no longer exist, and are no longer read (failOnDataLoss is false)", first_names(gone))
         self._topics.forget(_partitions(gone), named_topics(self._subscription))
         return gone
 
@@ -187,7 +178,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Compare the ids of topics, and leader epochs that have changed."""
-        self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
+        self._ask_for_topics_of([s for s, at in positions.items() if self._logs.high.get(s, at) < at])
         by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
         if (taken_over_ms := self._taken_over_ms) is not None:
             found = self._asked(lambda: recreated_since(taken_over_ms, by_partition, self._client))
@@ -197,7 +188,7 @@ class KafkaEnumerator(SplitEnumerator):
             return {}
         divergences = self._asked(
             lambda: self._topics.divergences(
-                by_partition, self._begins, self._client.topic_ids, self._client.epoch_ends
+                by_partition, self._logs.begins, self._client.topic_ids, self._client.epoch_ends
             )
         )
         return {partition.split_id: divergence for partition, divergence in divergences.items()}
@@ -206,7 +197,7 @@ class KafkaEnumerator(SplitEnumerator):
         """Find topics that were recreated since the last look: their logs end before their positions."""
         if shorter:
             self._client.partitions({partition.topic for partition in _partitions(shorter)})
-            self._topics.observe(self._leader_epochs, self._client.topic_ids)
+            self._topics.observe(self._logs.leader_epochs, self._client.topic_ids)
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         self._peeked.forget()
@@ -215,36 +206,19 @@ class KafkaEnumerator(SplitEnumerator):
         begins = self._reachable(partitions, EARLIEST, failures)
         # The high watermarks come first: a transaction that ends in between only looks settled later.
         high = self._reachable(begins, LATEST, failures, "read_uncommitted")
-        ends = self._reachable(high, LATEST, failures) if self._committed else high
-        if (begins, high, ends) != self._looked:
-            self._looked = begins, high, ends
-            self._learn(splits, begins, high, ends)
-        self._client.watch(self._watched)
-        self._topics.observe(self._leader_epochs, self._client.topic_ids)
+        is_committed = self._client.config.isolation_level == "read_committed"
+        ends = self._reachable(high, LATEST, failures) if is_committed else high
+        if (begins, high, ends) != self._logs.answers:
+            self._logs = LogEnds.of(splits, begins, high, ends)
+        self._client.watch(self._logs.watched)
+        self._topics.observe(self._logs.leader_epochs, self._client.topic_ids)
         gone = [p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)]
         if gone and self._fail_on_data_loss:
             raise DataLossError(
                 f"the Kafka partition {min(gone).split_id} was deleted while it was read; "
                 "set failOnDataLoss to false to continue without it"
             )
-        return self._extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
-
-    def _learn(self, splits: Collection[SplitId], begins: _Listed, high: _Listed, ends: _Listed) -> None:
-        # Brokers answer in any order, and equal plans need the same one.
-        named = [(split, p) for split in splits if (p := TopicPartition.of(split)) in ends]
-        self._begins = {p: begins[p].offset for _, p in named}
-        self._ends = {split: high[p].offset for split, p in named}
-        self._leader_epochs = {p: ends[p].leader_epoch for _, p in named}
-        self._watched = {p: WatchedEnd(ends[p].offset, high[p].offset) for _, p in named}
-        self._extents = {
-            split: Extent(
-                begins[p].offset,
-                (end := ends[p]).offset,
-                settled=end.offset >= high[p].offset,
-                epoch=end.leader_epoch,
-            )
-            for split, p in named
-        }
+        return self._logs.extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
 
     def _reachable(
         self,
@@ -349,7 +323,7 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; leave a partition to peeks if it is not that of a record before the end."""
-        begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
+        begins = {split: self._logs.begins.get(TopicPartition.of(split), 0) for split in ends}
         wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
         answers = self._asked(lambda: self._client.list_offsets(wanted))
         # Kafka may also name a record that was deleted.

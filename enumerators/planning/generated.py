@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.multiplexer import multiplexed
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SeenRows, SplitWatermark, name_of, new_generator
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
-from tidegate.alignment.watermark import advanced
+from tidegate.alignment.watermark import advanced, multiplexed
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.source_progress import GeneratedProgress, utc_time
 from tidegate.errors import DataLossError, ObjectGoneError

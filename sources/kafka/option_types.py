@@ -1,20 +1,170 @@
-"""Types of the Kafka source's options with their own checks."""
+"""Types of options with their own checks; partitions and points have the JSON of Spark's own Kafka source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
+from tidegate.alignment.durations import milliseconds
+from tidegate.enumerators.kafka.topic_patterns import check_pattern
 from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.punctuated import marks_of
+from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.registry.config import RegistryConfig
 
-__all__ = ["BadRecordsPath", "EventTimeOption", "WatermarkFrom"]
+__all__ = [
+    "BadRecordsPath",
+    "EventTimeOption",
+    "Offsets",
+    "Partitions",
+    "Timestamp",
+    "Timestamps",
+    "TopicName",
+    "TopicPattern",
+    "Topics",
+    "WatermarkFrom",
+    "in_milliseconds",
+]
 
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
+_LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_POINTS = "for every partition, such as "
+_EXAMPLE_OFFSETS = '{"orders": {"0": 23, "1": 7}}'
+_EXAMPLE_TIMES = '{"orders": {"0": 1700000000000, "1": 1700000003600}}'
+_MOMENT = TypeAdapter(AwareDatetime)
+_TOPIC = re.compile(
+    "[a-zA-Z0-9._-]{1,249}"
+)  # LEGAL_CHARS and MAX_NAME_LENGTH of Kafka's Topic, which also refuses . and ..
+_Topics = TypeVar("_Topics", bound=Iterable[str])
+_PARTITIONS = 'the partitions of every topic, such as {"orders": [0, 1]}'
+
+
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value, object_pairs_hook=_without_repetition)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"malformed JSON at character {error.pos}: {error.msg}") from None
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"it names {repeated!r} twice")
+    return dict(pairs)
+
+
+def _whole(value: Any, least: int) -> int:
+    """Return a number, perhaps given as text; refuse other values that int() would accept."""
+    if isinstance(value, str):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
+        raise ValueError(value)
+    return value
+
+
+def _points(value: Any, expected: str, example: str) -> Any:
+    value = _parsed(value)
+    if value is None:
+        return None
+    try:
+        points = {
+            str(topic): {_whole(p, 0): _whole(at, EARLIEST) for p, at in by_partition.items()}
+            for topic, by_partition in value.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"expected {expected} {_POINTS}{example}") from None
+    if not all(points.values()) or not points:
+        raise ValueError(f"it names no partition; expected {expected} {_POINTS}{example}")
+    return points
+
+
+def _offsets(value: Any) -> Any:
+    word = value.strip().lower() if isinstance(value, str) else None
+    if value is None or word in {"earliest", "latest"}:
+        return word
+    if word is not None and not word.startswith("{"):
+        raise ValueError(f"expected earliest, latest, or an offset {_POINTS}{_EXAMPLE_OFFSETS}")
+    return _points(value, "an offset of 0 or more, -2 (earliest) or -1 (latest)", _EXAMPLE_OFFSETS)
+
+
+def _timestamps(value: Any) -> Any:
+    return _points(value, "a time in milliseconds since 1970, -2 (earliest) or -1 (latest)", _EXAMPLE_TIMES)
+
+
+def _time(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        # pydantic takes other numbers for seconds.
+        return _MOMENT.validate_python(value) if re.match(r"\d{4}-", value) else int(value)
+    except ValueError:
+        raise ValueError(
+            "expected a time in milliseconds since 1970, or in ISO 8601 with a zone, such as 2026-11-22T10:00:00Z"
+        ) from None
+
+
+def _since_1970(value: int | datetime) -> int | datetime:
+    # For Kafka, -1 and -2 are the ends of the log, and there are no records before 1970.
+    if not 0 <= in_milliseconds(value) <= _LARGEST:
+        raise ValueError("expected a time in milliseconds since 1970, or a datetime after it")
+    return value
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise ValueError(
+            f"{name!r} cannot be the name of a topic; expected letters, digits, dots, underscores and hyphens, "
+            "and commas between names"
+        )
+    return name
+
+
+def _topic_pattern(pattern: str) -> str:
+    pattern = pattern.strip()  # as Spark does
+    if not pattern:
+        raise ValueError("expected a regular expression that names of topics match")
+    check_pattern(pattern)
+    return pattern
+
+
+def _with_topic_names(topics: _Topics) -> _Topics:
+    for name in topics:
+        _topic_name(name)
+    return topics
+
+
+def _topics(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [topic.strip() for topic in value.split(",") if topic.strip()]
+    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
+
+
+def _assigned(value: Any) -> Any:
+    value = _parsed(value)
+    if value is None:
+        return None
+    try:
+        assigned = {str(topic): _numbers(partitions) for topic, partitions in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"expected {_PARTITIONS}") from None
+    if not all(assigned.values()):
+        raise ValueError(f"it names no partition of {min(t for t in assigned if not assigned[t])!r}")
+    return assigned
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str):  # "12" would be 1 and 2
+        raise TypeError(value)
+    return tuple(dict.fromkeys(_whole(partition, 0) for partition in value))
 
 
 def _event_time(value: Any) -> Any:
@@ -30,6 +180,20 @@ def _watermark_from(value: str) -> str:
     return value
 
 
+Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
+Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_timestamps)]
+Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time), AfterValidator(_since_1970)]
+TopicName: TypeAlias = Annotated[str, AfterValidator(_topic_name)]
+TopicPattern: TypeAlias = Annotated[str, AfterValidator(_topic_pattern)]
+Topics: TypeAlias = Annotated[Sequence[str], BeforeValidator(_topics), AfterValidator(_with_topic_names)]
+Partitions: TypeAlias = Annotated[
+    dict[str, Sequence[int]], BeforeValidator(_assigned), AfterValidator(_with_topic_names)
+]
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
 BadRecordsPath: TypeAlias = Annotated[str, AfterValidator(check_location)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
+
+
+def in_milliseconds(timestamp: Timestamp) -> int:
+    """Return a time in milliseconds since the epoch."""
+    return timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)

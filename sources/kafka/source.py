@@ -37,8 +37,9 @@ from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_recor
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.java.properties import connection_config, planner_config, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
-from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom
-from tidegate.sources.kafka.positions import (
+from tidegate.sources.kafka.option_types import (
+    BadRecordsPath,
+    EventTimeOption,
     Offsets,
     Partitions,
     Timestamp,
@@ -46,6 +47,7 @@ from tidegate.sources.kafka.positions import (
     TopicName,
     TopicPattern,
     Topics,
+    WatermarkFrom,
 )
 from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled, warn_of_times
 from tidegate.sources.options import lower_case, option_names

@@ -8,7 +8,7 @@ from typing import Literal
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.sources.kafka.positions import Offsets, Timestamp, Timestamps, in_milliseconds
+from tidegate.sources.kafka.option_types import Offsets, Timestamp, Timestamps, in_milliseconds
 from tidegate.sources.options import warn_of_seconds
 
 __all__ = ["check_order", "given_points", "overruled", "warn_of_times"]

@@ -203,8 +203,8 @@ def test_the_other_ways_to_subscribe(other):
             "'kafka.fetch.max.bytes' is malformed: expected a whole number above zero",
         ),
         ({"kafka__check__crcs": "1"}, "'kafka.check.crcs' is malformed: expected true or false"),
-        ({"kafka__auto__offset__reset": "earliest"}, "is of Kafka's Java client; here, set startingOffsets"),
-        ({"kafka__config__providers": "file"}, "is of Kafka's Java client; here, write the values themselves"),
+        ({"kafka__auto__offset__reset": "earliest"}, "is of another client of Kafka; here, set startingOffsets"),
+        ({"kafka__config__providers": "file"}, "is of another client of Kafka; here, write the values themselves"),
         ({"kafka__client__rak": "a"}, "there is no option 'kafka.client.rak'; did you mean 'kafka.client.rack'?"),
     ],
 )
