@@ -14,9 +14,8 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit, value_times
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.instant import Instant
 from tidegate.readers.registry.schemas import registry_of
-from tidegate.readers.registry.wire import schema_id_of
+from tidegate.readers.registry.wire import Instant, schema_id_of
 
 if TYPE_CHECKING:
     from tidegate.readers.registry.avro_field import ReadField

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.objects.file import ObjectFile
 
 __all__ = [
     "Fetch",
@@ -171,7 +172,8 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
     The object may have several gzip members or frames.  A request is for at most ``block_bytes``.  Raises
     CorruptDataError for data that cannot be decompressed; errors of ``fetch`` pass.
     """
-    with pa.PythonFile(_Requests(fetch, size, block_bytes), "r") as raw, pa.CompressedInputStream(raw, codec) as text:
+    whole = io.BufferedReader(ObjectFile(size, fetch, block_bytes), block_bytes)
+    with pa.PythonFile(whole, "r") as raw, pa.CompressedInputStream(raw, codec) as text:
         while True:
             try:
                 piece = text.read(block_bytes)
@@ -180,30 +182,6 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
             if not piece:
                 return
             yield piece
-
-
-class _Requests(io.RawIOBase):
-    """An object as a file that is read once, by large requests."""
-
-    def __init__(self, fetch: Fetch, size: int, request_bytes: int) -> None:
-        super().__init__()
-        self._fetch = fetch
-        self._size = size
-        self._request_bytes = request_bytes
-        self._at = 0
-        self._waiting = io.BytesIO()
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, count: int = -1) -> bytes:
-        piece = self._waiting.read(count)
-        if not piece and self._at < self._size:
-            end = min(self._at + self._request_bytes, self._size)
-            self._waiting = io.BytesIO(self._fetch(self._at, end))
-            self._at = end
-            piece = self._waiting.read(count)
-        return piece
 
 
 def _block(offset: int, data: bytes) -> LineBlock:

@@ -11,9 +11,8 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.registry.avro_values import AvroValues
-from tidegate.readers.registry.instant import Instant
 from tidegate.readers.registry.schemas import RegisteredSchema
-from tidegate.readers.registry.wire import HEADER_BYTES
+from tidegate.readers.registry.wire import HEADER_BYTES, Instant
 
 __all__ = ["ReadField", "avro_field"]
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.registry.avro_field import ReadField
-from tidegate.readers.registry.instant import Instant
 from tidegate.readers.registry.protobuf_schema import TIMESTAMP, ProtobufSchema
 from tidegate.readers.registry.schemas import RegisteredSchema
-from tidegate.readers.registry.wire import message_indexes
+from tidegate.readers.registry.wire import Instant, message_indexes
 
 __all__ = ["protobuf_field"]
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import io
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
-import pyarrow as pa
-
 from tidegate.errors import ConnectorError, ObjectGoneError, TransientError
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
-from tidegate.readers.s3.file import ObjectFile
 from tidegate.readers.s3.get import get_range
 from tidegate.readers.s3.request import ask_s3
 
@@ -84,14 +79,6 @@ class ObjectStore:
         ahead = self._ahead
         data = None if ahead is None else ahead.take(obj, start, end)
         return self._fetch(obj, start, end) if data is None else data
-
-    def open(self, obj: S3Object) -> pa.NativeFile:
-        """Return an object as a file; each read requests a range of this very version.
-
-        Sends no request yet.  The file keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
-        """
-        raw = ObjectFile(obj.size, functools.partial(self.fetch, obj), SMALL_BYTES)
-        return pa.PythonFile(io.BufferedReader(raw, SMALL_BYTES), mode="r")
 
     @contextmanager
     def reading_ahead(self, chunks: Sequence[Chunk]) -> Iterator[None]:

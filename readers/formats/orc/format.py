@@ -31,8 +31,8 @@ from tidegate.readers.formats.row_groups import (
 )
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.formats.typed_records import fitted
+from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange, WriteFile
-from tidegate.readers.s3.file import ObjectFile
 from tidegate.readers.s3.store import SMALL_BYTES
 
 __all__ = ["OrcFormat"]

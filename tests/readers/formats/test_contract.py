@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -395,11 +394,3 @@ def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
     assert rows(number, bad_records_path=str(tmp_path)) == [{"c": 1}]
     [file] = tmp_path.iterdir()
     assert json.loads(file.read_text())["path"] == "s3://data/x"
-
-
-@cases()
-def test_a_format_travels_to_the_executors(case: Case) -> None:
-    table = case.rows(3)
-    store = Stored(case.write(table, 4))
-    made = pickle.loads(pickle.dumps(case.made(store)))  # noqa: S301 - the test made the bytes
-    assert read(made, store.listed(), table.schema).equals(table)

@@ -194,18 +194,6 @@ def test_columns_of_the_path_and_the_metadata_are_no_business_of_the_format():
     }
 
 
-def test_rows_are_kept_by_their_event_times():
-    reader = S3SplitReader(
-        Made({"a": [batch(0, 10, 1)]}),
-        ObjectStore(S3ConnectionConfig(), "bucket"),
-        SCHEMA,
-        times=RowTimes(EventTimeRange(3, 5), "id", "ms"),
-    )
-    chunk = Chunk("a", 0, "", 0, 0, 0, 0, None, None)
-    [kept] = reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),)))
-    assert kept.column("id").to_pylist() == [3, 4]
-
-
 def test_rows_are_kept_by_a_time_that_a_folder_names():
     schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
     rows = pa.record_batch({"id": [1, 2]})

@@ -11,18 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.readers.formats.guarded.fatal_format import SCHEMA, FatalFormat
+from tests.readers.formats.guarded.fatal_format import SCHEMA
 from tests.readers.formats.guarded.objects import MOST_BYTES, Objects, guarded, lines_of, processes_of
 from tests.support.objects.lab import read
 from tidegate.alignment.splits import SplitRange
-from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
-from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.guarded import format as guarded_format
 from tidegate.readers.formats.guarded import process as decoder_process
@@ -134,40 +128,6 @@ def test_small_objects_that_are_read_together_have_the_rows_of_each():
         guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
 
 
-def test_of_small_objects_that_are_read_together_only_the_one_that_ends_the_process_is_passed_over(caplog):
-    store = Objects(a="1", b="2\nfault", c="3")
-    task = ReadTask((SplitRange("m", 0, 3),), ([store.chunk(key) for key in "abc"],))
-    [batch] = S3SplitReader(guarded(store), store, SCHEMA, ignore_corrupt=True).read(task)
-    assert lines_of([batch]) == ["1", "2", "3"]
-    assert caplog.text.count("left out: the object s3://data/b ends Arrow's reader (signal SIGSEGV)") == 1
-    with pytest.raises(CorruptDataError, match=r"^the object s3://data/b ends"):
-        list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
-
-
-def test_discovery_leaves_out_and_notes_what_ends_the_process():
-    store = Objects(a="1", b="fault", c="3")
-    discovery = discovery_of(store, ignore_corrupt=True)
-    with pytest.raises(CorruptDataError, match=r"^the object s3://data/b ends"):
-        discovery_of(store).round()
-    manifest = Manifest.build(1, discovery.round())
-    assert sorted(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == ["a", "c"]
-    [noted] = discovery.left_out.objects()
-    assert (noted.obj.key, noted.reason) == ("b", "corrupt")
-
-
-def discovery_of(store: Objects, **options) -> ObjectDiscovery:
-    def pages():
-        yield [store.listed(key) for key in store.contents]
-
-    return ObjectDiscovery(
-        pages,
-        guarded(store),
-        ObjectTimes(ColumnTimes("at"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
-        SeenObjects(1000),
-        **options,
-    )
-
-
 def test_bad_records_are_written_by_the_caller():
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a": ["1", "x"]}), sink)
@@ -181,11 +141,6 @@ def test_bad_records_are_written_by_the_caller():
     [(_, data, records)] = written
     assert (data.count(b"\n"), records) == (1, 1)
     assert [*made.read(store.chunk("x"), schema)] == rows
-
-
-def test_a_bound_without_bound_limits_nothing():
-    made = GuardedFormat(FatalFormat(store := Objects(x="1")), 1 << 62)
-    assert lines_of(made.read(store.chunk("x"), SCHEMA)) == ["1"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.readers.s3.file import ObjectFile
+from tidegate.readers.objects.file import ObjectFile
 
 
 @settings(max_examples=200)
