@@ -130,10 +130,9 @@ class KafkaCluster:
                 led.setdefault(replica or leader, []).append(partition)
             elif partition in self._leaders:
                 failures[partition] = TransientError(f"the Kafka partition {partition.split_id} has no leader")
-            elif self._absences.is_over(partition):
-                failures[partition] = UnknownPartitionError(f"Kafka knows no partition {partition.split_id}")
             else:
-                failures[partition] = TransientError(f"Kafka knows no partition {partition.split_id}")
+                kind = UnknownPartitionError if self._absences.is_over(partition) else TransientError
+                failures[partition] = kind(f"Kafka knows no partition {partition.split_id}")
         return led, failures
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
@@ -147,26 +146,17 @@ class KafkaCluster:
 
         expected: further topics for ``doubt``.
         """
-        request_topics = (
-            None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+
+        def failure(response: Any) -> TransientError | None:
+            failures = (failure_of(topic.error_code, f"topic {topic.name}") for topic in _existing(response))
+            return next(filter(None, failures), None)
+
+        response = self._ask_any(
+            lambda: MetadataRequest(topics=named, allow_auto_topic_creation=False, min_version=4), failure, deadline
         )
-        while True:
-            addresses = self._addresses()
-            for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-                request = MetadataRequest(topics=request_topics, allow_auto_topic_creation=False, min_version=4)
-                try:
-                    response = self.ask(address, request, deadline.remaining_s / left)
-                except TransientError as error:
-                    cause = error
-                    continue
-                existing = [topic for topic in response.topics if topic.error_code != UNKNOWN_TOPIC]
-                failures = (failure_of(topic.error_code, f"topic {topic.name}") for topic in existing)
-                failure = next(filter(None, failures), None)
-                if failure is None:
-                    self._learn(response, existing, {*(topics or ()), *expected})
-                    return response
-                cause = failure
-            deadline.pause(cause)
+        self._learn(response, {*(topics or ()), *expected})
+        return response
 
     def doubt(self, topics: Iterable[str]) -> TransientError | None:
         """Return an error for a topic that the last metadata lacks, but that may become known."""
@@ -198,22 +188,13 @@ class KafkaCluster:
 
         Raises ConnectorError if the cluster refuses, and DeadlineError.
         """
-        cause = TransientError("no broker answers")
-        while True:
-            addresses = self._addresses()
-            for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-                # Later versions of the request have several keys.
-                request = FindCoordinatorRequest(key=group_id, key_type=CoordinatorType.GROUP, max_version=3)
-                try:
-                    response = self.ask(address, request, deadline.remaining_s / left)
-                except TransientError as error:
-                    cause = error
-                    continue
-                failure = failure_of(response.error_code, f"the consumer group {group_id!r}")
-                if failure is None:
-                    return _address(response.host, response.port)
-                cause = failure
-            deadline.pause(cause)
+        response = self._ask_any(
+            # Later versions of the request have several keys.
+            lambda: FindCoordinatorRequest(key=group_id, key_type=CoordinatorType.GROUP, max_version=3),
+            lambda answer: failure_of(answer.error_code, f"the consumer group {group_id!r}"),
+            deadline,
+        )
+        return _address(response.host, response.port)
 
     def close(self) -> None:
         """Close all connections; may be called again, and the cluster may be used again.
@@ -238,7 +219,26 @@ class KafkaCluster:
         self._away.add(address)
         self._absences.begin_anew()
 
-    def _learn(self, response: Any, existing: Collection[Any], asked: Collection[str]) -> None:
+    def _ask_any(
+        self, request: Callable[[], Any], failure: Callable[[Any], TransientError | None], deadline: Deadline
+    ) -> Any:
+        """Return the first answer of a broker without a failure; each has its share of the time that is left."""
+        cause = TransientError("no broker answers")
+        while True:
+            addresses = self._addresses()
+            for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+                try:
+                    response = self.ask(address, request(), deadline.remaining_s / left)
+                except TransientError as error:
+                    cause = error
+                    continue
+                if (problem := failure(response)) is None:
+                    return response
+                cause = problem
+            deadline.pause(cause)
+
+    def _learn(self, response: Any, asked: Collection[str]) -> None:
+        existing = _existing(response)
         self.cluster_id = response.cluster_id
         self._nodes = {broker.node_id: _address(broker.host, broker.port) for broker in response.brokers}
         self._brokers = list(self._nodes.values())
@@ -434,6 +434,10 @@ def failure_of(error_code: int, subject: str) -> TransientError | None:
     if not error.retriable:
         raise ConnectorError(sentence)
     return TransientError(sentence)
+
+
+def _existing(response: Any) -> list[Any]:
+    return [topic for topic in response.topics if topic.error_code != UNKNOWN_TOPIC]
 
 
 def _has_id(topic: Any) -> bool:

@@ -48,3 +48,21 @@ def test_a_watch_that_is_refused_logs_in_once(monkeypatch):
         watching.begin({TopicPartition("orders", 0): end}, {})
         assert watching.wait(0)
     assert len(attempts) == 1
+
+
+def test_leaders_are_asked_for_again_after_metadata_max_age_ms(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    cluster = KafkaCluster(KafkaConnectionConfig(ADDRESS, metadata_max_age_s=5))
+    asked = []
+
+    def refresh(topics, *_):
+        asked.append(topics)
+        cluster._leaders[TopicPartition("orders", 0)] = ADDRESS
+
+    monkeypatch.setattr(cluster, "_refresh_leaders", refresh)
+    for later_s, times in ((0, 1), (4.9, 1), (5.1, 2), (9.9, 2), (10.3, 3)):
+        now[0] = 100 + later_s
+        led, _ = cluster.leaders([TopicPartition("orders", 0)], cluster.deadline("test"))
+        assert led == {ADDRESS: [TopicPartition("orders", 0)]}
+        assert len(asked) == times
