@@ -20,6 +20,7 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.text_values import decimals
 
 __all__ = [
+    "batch_of",
     "check_levels",
     "conform",
     "conform_each",
@@ -147,8 +148,13 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
             raise BadRecordError(f"the column {field.name!r} has {column.null_count} nulls, and the schema allows none")
+    return batch_of(columns, schema, batch.num_rows)
+
+
+def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """Return a batch; one without columns keeps its number of rows only if it is made from structs."""
     if not columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.formats.bad_records import ChunkRecords
 from tidegate.readers.formats.csv.columns import column_name, column_position, odd_width
 from tidegate.readers.formats.csv.quotes import ODD_QUOTES
@@ -73,7 +74,7 @@ class CsvBatches:
             column = texts.columns[self._read.index(position)]
             for row in np.flatnonzero(column.is_valid()).tolist():
                 rescued.setdefault(row, {})[(self._names or ())[position]] = _json(column[row].as_py())
-        values = _batch_of(self._fields, arrays, rows)
+        values = batch_of(arrays, pa.schema(self._fields), rows)
         if not reasons and not rescued:
             return self._records.batch(values)
         batch_records = self._records.begin_batch()
@@ -111,13 +112,6 @@ class CsvBatches:
                 values = enumerate(csv_records.values(texts.first + row))
                 rescued[row] = {column_name(at): _json(value) for at, value in values if at >= width and value}
         return reasons, rescued
-
-
-def _batch_of(fields: Sequence[pa.Field], arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
-    if not arrays:
-        # A batch without columns keeps its number of rows only if it is made from structs.
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _json(text: str) -> str:

@@ -107,7 +107,7 @@ class JsonFormat(ObjectFormat):
         number counts seconds.  A string column takes any other JSON as its text.  If a key comes twice, the last value
         counts.
 
-        A batch holds at most 16 MiB, unless a single row is larger.  Memory holds some 16 MiB of text, or the longest
+        A batch holds at most 8 MiB, unless a single row is larger.  Memory holds some 16 MiB of text, or the longest
         line if that is longer; it may have at most 256 MiB.
 
         Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The

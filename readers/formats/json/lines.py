@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
+from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords
 from tidegate.readers.formats.json.values import (
@@ -25,10 +26,10 @@ from tidegate.readers.formats.json.values import (
     record_converter,
 )
 from tidegate.readers.formats.line_ranges import LineBlock, lines_of
+from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
 
-__all__ = ["BATCH_BYTES", "JsonLines"]
+__all__ = ["JsonLines"]
 
-BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may contain 1e-20, too.
@@ -63,7 +64,7 @@ class JsonLines:
         for part in self._parts(block):
             for batch in self._rows(records, part):
                 if batch.num_rows:
-                    yield from _bounded(batch)
+                    yield from within_bounds(batch)
 
     def plain_batches(self, records: ChunkRecords, data: bytes) -> list[pa.RecordBatch] | None:
         """Return the rows of whole lines as ``batches`` yields them; None: some lines have to be read one by one."""
@@ -73,7 +74,7 @@ class JsonLines:
             if batch is None:
                 return None
             try:
-                batches += _bounded(records.batch(batch))
+                batches += within_bounds(records.batch(batch))
             except BadRecordError:
                 return None
         return batches
@@ -110,7 +111,7 @@ class JsonLines:
                 return None
             columns = [column.combine_chunks() for column in table.columns]
             arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
-            batch = self._batch_of(arrays, table.num_rows)
+            batch = batch_of(arrays, pa.schema(self._fields), table.num_rows)
             batch.validate(full=True)  # pyarrow.json reads 10000 as a decimal(6, 2), which it does not fit
         except pa.ArrowInvalid:
             return None
@@ -155,12 +156,6 @@ class JsonLines:
         bad = next((field for field in self._fields if field.name in misfit.rest), None)
         return bad and f"has no {bad.type} in {bad.name!r}"
 
-    def _batch_of(self, arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
-        if not arrays:
-            # A batch without columns keeps its number of rows only if it is made from structs.
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))
-
 
 def _objects(data: bytes) -> int:
     """Return the number of lines if each begins with ``{`` and ends with ``}``, else 0.
@@ -204,15 +199,6 @@ def _is_utf8(data: bytes) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if batch.num_rows > 1 and batch.nbytes > BATCH_BYTES:
-        half = batch.num_rows // 2
-        yield from _bounded(batch.slice(0, half))
-        yield from _bounded(batch.slice(half))
-    else:
-        yield batch
 
 
 def _holds_decimals(kind: pa.DataType) -> bool:

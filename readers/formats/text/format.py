@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit, about
 from tidegate.readers.formats.line_objects import LineObject, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead
@@ -76,14 +77,14 @@ class TextFormat(ObjectFormat):
             raise OptionError(f"text has one column, of strings, and not {columns}")
         item = LineObject(self.store, chunk.source)
         if self.wholetext:
-            yield _batch_of(pa.array([self._whole(item)], pa.binary()).view(pa.string()), schema)
+            yield _batch(pa.array([self._whole(item)], pa.binary()).view(pa.string()), schema)
             return
         line_end = b"\n" if self.line_sep is None else self.line_sep.encode()
         blocks = item.blocks(chunk.start, chunk.end, BLOCK_BYTES, line_end)
         if chunk.end - chunk.start > BLOCK_BYTES:
             blocks = fetched_ahead(blocks)
         for block in blocks:
-            yield from within_bounds(_batch_of(self._lines(block, line_end), schema))
+            yield from within_bounds(_batch(self._lines(block, line_end), schema))
 
     def _lines(self, block: LineBlock, line_end: bytes) -> pa.StringArray:
         text = utf8(unified(block.data) if self.line_sep is None else block.data, self.encoding)
@@ -109,8 +110,5 @@ class TextFormat(ObjectFormat):
         return utf8(b"".join(pieces), self.encoding)
 
 
-def _batch_of(texts: pa.StringArray, schema: pa.Schema) -> pa.RecordBatch:
-    if not len(schema):
-        # A batch without columns keeps its number of rows only if it is made from structs.
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(texts), pa.struct([])))
-    return pa.RecordBatch.from_arrays([texts], schema=schema)
+def _batch(texts: pa.StringArray, schema: pa.Schema) -> pa.RecordBatch:
+    return batch_of([texts] * len(schema), schema, len(texts))

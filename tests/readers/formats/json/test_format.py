@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.json.texts import BAD, SCHEMA, expected, lines, read_text, records, records_of, timed
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
+from tidegate.readers.formats import row_groups
 from tidegate.readers.formats.json import format as json_format
 from tidegate.readers.formats.json import lines as json_lines
 from tidegate.readers.formats.json.format import JsonFormat
@@ -144,7 +145,8 @@ def test_values_that_go_on_in_the_next_line_are_not_joined():
 
 
 def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
-    monkeypatch.setattr(json_lines, "BATCH_BYTES", 100_000)
+    for module in (json_lines, row_groups):
+        monkeypatch.setattr(module, "BATCH_BYTES", 100_000)
     quick, made = JsonLines._quick, []
     monkeypatch.setattr(JsonLines, "_quick", lambda *given: made.append(quick(*given)) or made[-1])
     wide = pa.schema([(f"c{number}", pa.int64()) for number in range(50)])
@@ -170,7 +172,7 @@ def test_a_large_chunk_is_read_in_bounded_pieces():
     for batch in JsonFormat(memory).read(chunk_of(memory.object, 0, memory.object.size), schema):
         rows += batch.num_rows
         most = max(most, pa.total_allocated_bytes() - before)
-        assert batch.nbytes <= json_lines.BATCH_BYTES
+        assert batch.nbytes <= row_groups.BATCH_BYTES
     assert rows == 60_000
     assert memory.object.size > 3 * json_format.BLOCK_BYTES
     assert max(memory.requests) <= json_format.BLOCK_BYTES + 2 * 16 * 1024
