@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, model_validator
@@ -73,16 +74,7 @@ class CsvOptions(RecordOptions, EncodingOptions):
     @property
     def csv_dialect(self) -> CsvDialect:
         """The options as the format takes them."""
-        return CsvDialect(
-            sep=self.sep,
-            quote=self.quote,
-            escape=self.escape,
-            comment=self.comment,
-            header=self.header,
-            multi_line=self.multi_line,
-            null_value=self.null_value,
-            encoding=self.encoding,
-        )
+        return CsvDialect(**{field.name: getattr(self, field.name) for field in fields(CsvDialect)})
 
 
 class CsvFactory(FormatFactory[CsvOptions]):

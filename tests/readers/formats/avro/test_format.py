@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.avro.files import CODECS, MARKER, MILLIS, avro, moment, timed
 from tests.support.objects.lab import InMemory, chunk, held, laid, read
 from tidegate.readers.formats.avro.format import AvroFormat
-from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.objects.values import S3Object, TimeRange
 from tidegate.readers.s3.store import SMALL_BYTES
 
 
@@ -89,9 +89,3 @@ def test_batches_are_bounded_whatever_the_blocks_are(store, folder) -> None:
         assert max(batch.nbytes for batch in batches) <= 2 << 20
     obj = laid(folder, avro(({"n": 1} for _ in range(40_000)), n="long"))
     assert max(batch.num_rows for batch in AvroFormat(store).read(chunk(obj), pa.schema([]))) <= 16_384
-
-
-def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, folder) -> None:
-    obj = laid(folder, timed(3))
-    assert AvroFormat(store).survey(obj, "other") == [ChunkSurvey(0, obj.size, 3, None, 3)]
-    assert AvroFormat(store).survey(obj, "at.other") == [ChunkSurvey(0, obj.size, 3, None, 3)]

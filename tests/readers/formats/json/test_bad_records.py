@@ -174,11 +174,6 @@ def test_bad_records_are_written_with_their_place_and_bytes_and_a_repeated_task_
     assert entries[1]["reason"] == "the line is no JSON object: its byte 0 is not UTF-8"
 
 
-def test_a_good_chunk_writes_no_file(tmp_path):
-    read(b'{"i":1}', pa.schema([("i", pa.int64())]), BadRecordPolicy(path=str(tmp_path / "bad")))
-    assert not (tmp_path / "bad").exists()
-
-
 @pytest.mark.parametrize(("mode", "extra"), [("PERMISSIVE", ["_corrupt_record"]), ("DROPMALFORMED", [])])
 def test_columns_are_inferred_from_the_lines_that_can_be_read(mode, extra):
     memory = Memory(b'{"b":1}\n{\n{"Z":2}\n')

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import pickle
-
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -19,8 +16,6 @@ from tidegate.readers.formats.json import lines as json_lines
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
-from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.store import ObjectStore
 
 
 @settings(max_examples=300)
@@ -177,29 +172,3 @@ def test_a_large_chunk_is_read_in_bounded_pieces():
     assert memory.object.size > 3 * json_format.BLOCK_BYTES
     assert max(memory.requests) <= json_format.BLOCK_BYTES + 2 * 16 * 1024
     assert most < 5 * json_format.BLOCK_BYTES
-
-
-def test_objects_of_a_real_endpoint(server, config):
-    server.create_bucket("json")
-    client = server.client()
-    made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 200_000)))  # noqa: S301 - the test made the bytes
-    text = timed(list(range(10_000)), [30] * 10_000)
-    schema = pa.schema([("at", pa.struct([("ms", pa.int64())]))])
-    for key in ("dt=1/ü 100%+.json", "ü/packed.json.gz"):
-        client.put_object(Bucket="json", Key=key, Body=gzip.compress(text) if key.endswith("gz") else text)
-    for entry in client.list_objects_v2(Bucket="json")["Contents"]:
-        obj = S3Object(entry["Key"], entry["Size"], entry["ETag"].strip('"'), 0)
-        assert made.infer([obj]).names == ["at", "x"]
-        surveys = made.survey(obj, "at.ms")
-        assert len(surveys) == (1 if obj.key.endswith("gz") else 3)
-        assert (surveys[0].times.min_ms, surveys[-1].times.max_ms) == (0, 9_999)
-        rows = [row["at"]["ms"] for row in read_all(made, obj, schema)]
-        assert rows == [*range(10_000)]
-        client.put_object(Bucket="json", Key=obj.key, Body=b"{}\n")
-        with pytest.raises(ObjectGoneError, match="was overwritten"):
-            made.survey(obj, "at.ms")
-        with pytest.raises(ObjectGoneError, match="was overwritten"):
-            read_all(made, obj, schema)
-        with pytest.raises(ObjectGoneError, match="was overwritten"):
-            made.infer([obj])
-    client.close()

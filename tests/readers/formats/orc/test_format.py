@@ -9,14 +9,12 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tests.readers.formats.orc.files import CODECS, orc_file
+from tests.readers.formats.orc.files import orc_file
 from tests.support.objects.lab import InMemory, chunk, held, laid, read
-from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
+from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import spark_schema
 from tidegate.readers.formats.orc.format import OrcFormat
 from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
@@ -83,25 +81,6 @@ def test_an_object_overwritten_while_it_is_read_is_gone(config, store, folder, l
         client.put_object(Bucket="data", Key="during.orc", Body=b"x" * len(content))
         with pytest.raises(ObjectGoneError, match=r"^s3://data/during.orc was overwritten after it was found$"):
             list(batches)
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_changed_bytes_are_corrupt_or_other_values(data: st.DataObject) -> None:
-    table = pa.table({"at": pa.array([1000, 2000] * 9, UTC_US), "s": ["text", None] * 9})
-    content = bytearray(orc_file(table, 4, compression=data.draw(st.sampled_from(CODECS))))
-    for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
-        content[at] = data.draw(st.integers(0, 255))
-    made, obj = OrcFormat(InMemory(bytes(content))), held(bytes(content))
-    problems = []
-    try:
-        made.survey(obj, "at")
-        read(made, obj, pa.schema([("s", pa.string()), ("at", UTC_US)]))
-    except CorruptDataError as problem:
-        problems.append(str(problem))
-    except OptionError as problem:
-        problems.append(f"s3://data/x {problem}")  # the column has another type
-    assert all(sentence.startswith("s3://data/x ") for sentence in problems)
 
 
 def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:
