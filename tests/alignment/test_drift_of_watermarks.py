@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.alignment.model import KafkaLike, Log, log
+from tests.alignment.logs import KafkaLike, Log, log
 from tidegate.alignment.group import UNGROUPED, GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, log
+from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
 from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.alignment.model import Entry, Log, PeekOnly
+from tests.alignment.logs import Entry, Log, PeekOnly
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.known_heads import KnownHeads

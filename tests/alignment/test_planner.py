@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log, states
+from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
+from tests.alignment.model import World, states
 from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress

@@ -9,7 +9,8 @@ from itertools import accumulate
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World
+from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly
+from tests.alignment.model import World
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.alignment.plan import Limits

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log, states
+from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
+from tests.alignment.model import World, states
 from tests.alignment.spark_watermark import LAGS
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits

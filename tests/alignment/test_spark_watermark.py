@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log
+from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
+from tests.alignment.model import World
 from tests.alignment.spark_watermark import SparkWatermark
 from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.plan import Limits, Plan

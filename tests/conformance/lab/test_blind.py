@@ -1,7 +1,7 @@
 import inspect
 from types import SimpleNamespace
 
-from tests.alignment.model import KafkaLike
+from tests.alignment.logs import KafkaLike
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
 from tidegate.conformance.lab.blind import Blind
 
