@@ -30,7 +30,6 @@ COLUMNS = (
     "watermark (UTC)",
     "bound (UTC)",
     "late rows",
-    "lookups a batch",
 )
 
 
@@ -181,7 +180,6 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         clock_time(last.watermark),
         clock_time(last.bound),
         count(_late(run)),
-        f"{sum(batch.progress.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
     )
 
 
