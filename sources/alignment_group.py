@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.group import GroupFolder, Notes
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.others import Notes
 from tidegate.enumerators.notes.shared import SharedNotes
 
 if TYPE_CHECKING:

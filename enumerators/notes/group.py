@@ -11,86 +11,23 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Annotated, NamedTuple, Protocol, TypeAlias
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
-from typing_extensions import Self
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.others import Notes, OtherMembers
 from tidegate.errors import ConnectorError
 
-__all__ = ["GroupFolder", "Notes"]
+__all__ = ["GroupFolder"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _RENEWALS_PER_LEASE = 5
 _POLL_S = 0.05
 _PATIENCE_S = 0.1
 _MOST_PATIENCE_S = 10.0
-
-
-class Notes(Protocol):
-    """The notes of all members of a group, by member id; each member writes only its own.
-
-    repeat_s: how many seconds an unchanged note is not written again, and how long the notes that were read stay valid.
-    """
-
-    repeat_s: float
-
-    def write(self, name: str, note: Json) -> None:
-        """Write a note, or replace the note of that name; raises ConnectorError if that is not possible."""
-
-    def notes(self) -> Iterable[tuple[str, Json | None]]:
-        """Return all notes by name; None: it is damaged."""
-
-    def remove(self, name: str) -> None:
-        """Remove a note if it exists."""
-
-
-_Time: TypeAlias = Annotated[int, Field(ge=-(2**62), le=2**62)]
-_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=100)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-
-class _MemberNote(_Strict):
-    """The fields of ``Member`` in a note."""
-
-    id: _Name
-    max_drift_ms: Annotated[int, Field(ge=1, le=2**62)]
-    joined: float
-    priority: _Time
-    low_ms: _Time | None
-    reads: Annotated[str, Field(max_length=10_000)]
-
-
-class _Note(_Strict):
-    """The note of a member: itself, the number of its plans, and the name of its last renewal."""
-
-    member: _MemberNote
-    plans: int
-    renewal: _Name
-
-    @model_validator(mode="after")
-    def _own(self, info: ValidationInfo) -> Self:
-        if self.member.id != info.context:
-            raise ValueError("it has the name of another member")
-        return self
-
-
-class _Heard(NamedTuple):
-    """A member's note: the number of its plans, its last renewal, and when that was first seen."""
-
-    member: Member
-    plans: int
-    renewal: str
-    seen_at: float
 
 
 class GroupFolder:
@@ -119,15 +56,13 @@ class GroupFolder:
         self._renewed_by_thread = renewed_by_thread
         self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.wall(), priority, reads=reads)
         self._run, self._renewals, self._renewed_at = uuid.uuid4().hex[:12], 0, float("-inf")
-        self._heard_of: dict[str, _Heard] = {}
-        self._damaged: set[str] = set()  # notes that cannot be read
-        self._looked_at = float("-inf")
+        self._other_members = OtherMembers(notes, lease_s, clocks.monotonic)
         self._peers: frozenset[str] = frozenset()  # members that the run's first offset names
         self._stored: frozenset[str] = frozenset()  # members that the last offset names
         self._met: set[str] = set()
         self._begun = self._joined = False
         self._plans = 0
-        self._writing, self._looking = threading.Lock(), threading.Lock()
+        self._writing = threading.Lock()
         self._left = threading.Event()
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
         self._joined_at = 0.0
@@ -161,7 +96,7 @@ class GroupFolder:
         before_ms = self._me.low_ms
         self.tell(low_ms)
         if low_ms is not None and (before_ms is None or low_ms < before_ms):
-            self._look()  # this member wakes: another may have woken since the notes were read
+            self._other_members.look(self._me.id)  # this member wakes: another may have woken since the notes were read
         others = {member.id: member for member, _ in self._others()}
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
@@ -178,7 +113,7 @@ class GroupFolder:
     def renew(self) -> None:
         """Renew the note, and see which members renewed theirs.  A thread calls this several times per lease."""
         self._write()
-        self._look()
+        self._other_members.look(self._me.id)
 
     def _write(self) -> None:
         with self._writing:
@@ -223,42 +158,7 @@ class GroupFolder:
         return "a member that is not there yet" if self._expected else min(self._peers - self._met, default=None)
 
     def _others(self) -> list[tuple[Member, int]]:
-        """Return the members that renewed their notes within a lease, each with the number of its plans."""
-        if self._clock() - self._looked_at >= self._notes.repeat_s:
-            self._look()
-        now = self._clock()
-        return [
-            (heard.member, heard.plans) for heard in self._heard_of.values() if now - heard.seen_at <= self._lease_s
-        ]
-
-    def _look(self) -> None:
-        with self._looking:
-            now, heard_of = self._clock(), {}
-            others = [(name, note) for name, note in self._notes.notes() if name != self._me.id]
-            for name, note in others:
-                # If a note cannot be read, its member's lease runs out.
-                if (heard := self._read(name, note, now)) is not None:
-                    heard_of[name] = heard
-            self._looked_at, self._heard_of = now, heard_of
-
-    def _read(self, name: str, note: Json | None, now: float) -> _Heard | None:
-        before = self._heard_of.get(name)
-        try:
-            said = _Note.model_validate(note, context=name)
-        except ValidationError as problem:
-            if name not in self._damaged:
-                _LOG.warning(
-                    "the note %r in the alignment group cannot be read, so it counts as absent: %s; use the same "
-                    "version of tidegate in all applications of the group, and the location for nothing else",
-                    name[:100],
-                    problem.errors()[0]["msg"],
-                )
-            self._damaged.add(name)
-            return before
-        self._damaged.discard(name)
-        is_old = before is not None and before.renewal == said.renewal
-        member = Member(**said.member.model_dump())
-        return _Heard(member, said.plans, said.renewal, before.seen_at if before is not None and is_old else now)
+        return self._other_members.alive(self._me.id)
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
