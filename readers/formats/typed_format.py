@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
-from tidegate.readers.arrow.conform import position_of, surely_fits
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError, OutOfMemoryError
+from tidegate.readers.arrow.conform import position_of, spark_schema, surely_fits
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import SeenTimes, path_of
 from tidegate.readers.event_time.units import TimeUnit
@@ -18,7 +22,7 @@ from tidegate.readers.formats.typed_records import fitted
 from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["TypedFormat"]
+__all__ = ["TypedFormat", "inferred_schema"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,37 @@ class TypedFormat(ObjectFormat):
     chunk_bytes: int = CHUNK_BYTES
     bad_records: BadRecordPolicy = FAIL
     read_times: TimeColumn | None = None
+
+    named: ClassVar[str] = ""
+    """The name of the format in errors."""
+
+    @abstractmethod
+    def schema_of(self, obj: S3Object) -> pa.Schema:
+        """Return the columns of an object that is not empty."""
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """See ObjectFormat.infer; raises the errors of inferred_schema."""
+        return inferred_schema(samples, self.schema_of, self.store.bucket)
+
+    @contextmanager
+    def decoding(self, obj: S3Object) -> Iterator[None]:
+        """Add an object's address to errors of decoding.
+
+        Raises CorruptDataError for an error of Arrow, an OSError and a UnicodeDecodeError.  Raises an error of the same
+        class for a BadRecordError, a CorruptDataError and an OutOfMemoryError.  Other errors pass, and so do Arrow's
+        errors of memory and cancellation.
+        """
+        address = self.store.address(obj.key)
+        try:
+            yield
+        except (BadRecordError, CorruptDataError, OutOfMemoryError) as problem:
+            if str(problem).startswith(address):
+                raise
+            raise type(problem)(f"{address} cannot be read: {problem}") from None
+        except (pa.ArrowMemoryError, pa.ArrowCancelled):
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+            raise CorruptDataError(f"{address} is no {self.named} that can be read: {problem}") from problem
 
     @property
     def time_unit(self) -> TimeUnit | None:
@@ -64,3 +99,20 @@ class TypedFormat(ObjectFormat):
         address, schema = self.store.address(obj.key), pa.schema([times.field])
         records = self.bad_records.of_survey.of_chunk(address, chunk, schema, record="row")
         return SeenTimes(column, times.unit, functools.partial(fitted, records))
+
+
+def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
+    """Return the columns of the samples, in Spark's types; columns that only later samples have come last.
+
+    schema_of: reads the columns of an object that is not empty.
+
+    Raises OptionError if all samples are empty, if two disagree on a type, and for a type that Spark cannot hold.
+    Errors of ``schema_of`` are passed on.
+    """
+    schemas = [spark_schema(schema_of(sample)) for sample in samples if sample.size]
+    if not schemas:
+        raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
+    try:
+        return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
+        raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -15,8 +15,6 @@ from tidegate.readers.avro.container import AvroBlock, AvroHeader, blocks_of, re
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
 from tidegate.readers.event_time.seen import SeenTimes, look_at_ends
-from tidegate.readers.formats.decoding import decoding
-from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES
 from tidegate.readers.formats.typed_format import TypedFormat
@@ -56,11 +54,9 @@ class AvroFormat(TypedFormat):
     requests of REQUEST_BYTES, a block and a batch of rows.  Codecs are null, deflate, snappy, zstandard, bzip2 and xz.
     """
 
-    most_bytes: int = DEFAULT_MOST_BYTES
+    named: ClassVar[str] = "Avro"
 
-    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; raises the errors of inferred_schema."""
-        return inferred_schema(samples, self._schema, self.store.bucket)
+    most_bytes: int = DEFAULT_MOST_BYTES
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into even chunks of at most ``chunk_bytes``.
@@ -78,7 +74,7 @@ class AvroFormat(TypedFormat):
             return [ChunkSurvey(*cut, max((cut[1] - cut[0]) // ESTIMATED_ROW_BYTES, 1), None) for cut in pairwise(cuts)]
         if not cuts:
             return []
-        with self._decoding(obj):
+        with self.decoding(obj):
             opened = self._open(obj, whole=obj.size <= WHOLE_BYTES)
             return [self._surveyed(opened, self.seen_times(obj, column), column, *cut) for cut in pairwise(cuts)]
 
@@ -86,7 +82,7 @@ class AvroFormat(TypedFormat):
         """See ObjectFormat.read.  A batch has about 1 MiB decompressed, unless a single row is larger."""
         with (
             self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write, record="row") as records,
-            self._decoding(chunk.source),
+            self.decoding(chunk.source),
         ):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             top = [field.name for field in opened.records.fields]
@@ -95,8 +91,9 @@ class AvroFormat(TypedFormat):
             for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
                 yield fitted(records, batch, offset)
 
-    def _schema(self, obj: S3Object) -> pa.Schema:
-        with self._decoding(obj):
+    def schema_of(self, obj: S3Object) -> pa.Schema:
+        """See TypedFormat.schema_of."""
+        with self.decoding(obj):
             return pa.schema(list(self._open(obj).records.kind))
 
     def _surveyed(self, opened: _Opened, seen: SeenTimes, column: str, start: int, end: int) -> ChunkSurvey:
@@ -126,9 +123,6 @@ class AvroFormat(TypedFormat):
         header = read_header(fetch, obj.size)
         bound = SizeLimit(self.most_bytes, MOST_BYTES_OPTION)
         return _Opened(fetch, obj.size, header, AvroRecords(header.schema, bound), bound)
-
-    def _decoding(self, obj: S3Object) -> AbstractContextManager[None]:
-        return decoding(self.store.address(obj.key), "Avro")
 
 
 def _slices(data: bytes) -> Fetch:

@@ -16,9 +16,8 @@ from tidegate.readers.arrow.conform import check_levels
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.formats.guarded.child import Call, Look
 from tidegate.readers.formats.guarded.process import DecoderEndedError, decoder
-from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.row_groups import unseen_surveys
-from tidegate.readers.formats.typed_format import TypedFormat
+from tidegate.readers.formats.typed_format import TypedFormat, inferred_schema
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
@@ -48,7 +47,7 @@ class GuardedFormat(ObjectFormat):
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer."""
         return inferred_schema(
-            samples, lambda obj: self._looked_at("infer", [(obj, [obj])])[0], self.inner.store.bucket
+            samples, lambda obj: self._looked_at("schema_of", [(obj, obj)])[0], self.inner.store.bucket
         )
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:

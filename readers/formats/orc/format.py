@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, compress
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -14,8 +15,6 @@ from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import position_of, spark_schema
-from tidegate.readers.formats.decoding import decoding
-from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.orc.tail import OrcTail, StripeFooter, read_tail
 from tidegate.readers.formats.orc.values import OrcValues, spark_type, zone_shift_s
@@ -66,9 +65,7 @@ class OrcFormat(TypedFormat):
     Timestamps have to be between the years 1678 and 2261.
     """
 
-    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; raises the errors of inferred_schema."""
-        return inferred_schema(samples, self._schema, self.store.bucket)
+    named: ClassVar[str] = "ORC"
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
@@ -96,7 +93,8 @@ class OrcFormat(TypedFormat):
             for stripe, batch in self._decoded(opened, mine, sorted(places)):
                 yield from within_bounds(fitted(records, batch, stripe.start))
 
-    def _schema(self, obj: S3Object) -> pa.Schema:
+    def schema_of(self, obj: S3Object) -> pa.Schema:
+        """See TypedFormat.schema_of."""
         with self._opened(obj) as opened:
             return spark_schema(pa.schema([pa.field(field.name, spark_type(field)) for field in opened.fields]))
 
@@ -153,7 +151,7 @@ class OrcFormat(TypedFormat):
                 failures.append(problem)
                 raise
 
-        with decoding(self.store.address(obj.key), "ORC"):
+        with self.decoding(obj):
             try:
                 tail = read_tail(ask, obj.size, whole=whole)
                 with closing(ObjectFile(obj.size, fetch, SMALL_BYTES)) as source:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.event_time.columns import check_time_type
-from tidegate.readers.formats.decoding import decoding
-from tidegate.readers.formats.inferring import inferred_schema
 from tidegate.readers.formats.parquet.footer import (
     column_ranges,
     leaf_of,
@@ -74,9 +72,7 @@ class ParquetFormat(TypedFormat):
     INT96 is an instant, as in Spark.
     """
 
-    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; raises the errors of inferred_schema."""
-        return inferred_schema(samples, self._schema, self.store.bucket)
+    named: ClassVar[str] = "Parquet"
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
@@ -88,7 +84,7 @@ class ParquetFormat(TypedFormat):
         surveys = unseen_surveys(obj, column, self.chunk_bytes)
         if surveys is not None:
             return surveys
-        with self._decoding(obj):
+        with self.decoding(obj):
             opened = self._open(obj)
             groups = row_groups(opened.metadata, obj.size)
             times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
@@ -96,7 +92,7 @@ class ParquetFormat(TypedFormat):
 
     def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
-        with self._decoding(chunk.source):
+        with self.decoding(chunk.source):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             groups = row_groups(opened.metadata, chunk.size)
             mine = [group for group in groups if chunk.start <= group.start < chunk.end]
@@ -106,8 +102,9 @@ class ParquetFormat(TypedFormat):
                 for group, batch in self._decoded(opened, mine, names):
                     yield from within_bounds(fitted(records, batch, group.start))
 
-    def _schema(self, obj: S3Object) -> pa.Schema:
-        with self._decoding(obj):
+    def schema_of(self, obj: S3Object) -> pa.Schema:
+        """See TypedFormat.schema_of."""
+        with self.decoding(obj):
             opened = self._open(obj)
             with self._file(opened) as (file, _):
                 return spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata))
@@ -198,9 +195,6 @@ class ParquetFormat(TypedFormat):
         fetch = functools.partial(self.store.fetch, opened.obj)
         with closing(ObjectFile(opened.obj.size, fetch, SMALL_BYTES)) as source:
             yield _parquet(source, opened.metadata, request), source
-
-    def _decoding(self, obj: S3Object) -> AbstractContextManager[None]:
-        return decoding(self.store.address(obj.key), "Parquet")
 
 
 def _names(metadata: Any, schema: pa.Schema | None) -> list[str]:

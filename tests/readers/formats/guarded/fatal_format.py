@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -47,9 +47,8 @@ _DEEDS: dict[str, Callable[[str], object]] = {
 
 @dataclass(frozen=True)
 class FatalFormat(TypedFormat):
-    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        for obj in samples:
-            self._lines(obj)
+    def schema_of(self, obj: S3Object) -> pa.Schema:
+        self._lines(obj)
         return SCHEMA
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
