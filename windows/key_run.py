@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,7 +17,7 @@ from tidegate.windows.key_windows import KeyWindows
 from tidegate.windows.rows import Rows, Times
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.state.store import KeyStore
-from tidegate.windows.window import MIN_TIME, Window
+from tidegate.windows.window import MIN_TIME, TimeWindow, Window
 
 if TYPE_CHECKING:
     from tidegate.windows.assigners.contract import Assigned
@@ -46,6 +46,11 @@ class KeyRun:
         self._assigner, self._trigger = operator.assigner, operator.trigger
         self.results, self.late = self._windows.results, self._windows.late
 
+    @property
+    def watermark(self) -> int:
+        """Return the watermark of the key in ms."""
+        return self._state.watermark
+
     def next_event_timer(self) -> int | None:
         """Return the time of the key's first event-time timer in ms; None: there is none."""
         return self._state.event_timers.next_time()
@@ -61,6 +66,15 @@ class KeyRun:
     def processing_timers(self) -> list[tuple[int, int | None, int | None]]:
         """Return the key's processing-time timers: time, start and end of the window."""
         return [(time, window.start, window.end) for time, window in self._state.processing_timers.entries]
+
+    def open(self, panes: Iterable[tuple[TimeWindow, Any]]) -> None:
+        """Add windows with the event-time trigger that were open before: each with the value folded from its rows."""
+        for window, contents in panes:
+            self._windows.open(window, contents)
+
+    def panes(self) -> list[tuple[Window, Any]]:
+        """Return the windows that hold something, as ``open`` takes them."""
+        return [(window, pane.contents) for window, pane in self._state.panes() if pane.contents is not None]
 
     def close(self) -> None:
         """Store all changes.  Raises FunctionError for state that cannot be pickled."""
@@ -106,18 +120,6 @@ class KeyRun:
         times = np.asarray(timestamps, np.int64)
         try:
             self._take_rows(Rows(rows), times)
-        except Exception as error:  # noqa: BLE001
-            self._blame(error)
-
-    def process_folded(self, window: Window, first: int, contents: Any) -> bool:
-        """Take rows of a window that is not late and does not merge, which the caller has folded into one value.
-
-        first: the event time of the row that came first, in ms.
-        contents: the value, as the function of the windows folds it.
-        Returns whether the trigger takes all rows at once; if not, nothing has changed.
-        """
-        try:
-            return self._windows.add_folded(window, first, contents)
         except Exception as error:  # noqa: BLE001
             self._blame(error)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from tidegate.errors import ContractError
 from tidegate.windows.assigners.contract import MergingWindowAssigner
 from tidegate.windows.contexts import FunctionContext, KeyClock, PaneContext
@@ -92,19 +90,16 @@ class KeyWindows:
         self._register_cleanup(window, context)
         return True
 
-    def add_folded(self, window: Window, first: int, contents: Any) -> bool:
-        """Add folded rows to a window that is not late, as ``add_all`` does.
-
-        first: the event time of the row that came first, in ms.  contents: the value into which they were folded.
-        """
-        self.current = window
+    def open(self, window: TimeWindow, contents: Any) -> None:
+        """Add a window with the event-time trigger that was open before."""
+        if self.operator.assigner.merges:
+            self._state.merged[window] = window
         pane = self._pane(window)
+        pane.contents = contents
         context = self._context(window, pane)
-        if self.folding is None or not self.operator.trigger.on_elements(np.array([first]), window, context):
-            return False
-        pane.contents = contents if pane.contents is None else self.folding.merge(pane.contents, contents)
+        if window.max_timestamp() > self._state.watermark:
+            context.register_event_time_timer(window.max_timestamp())
         self._register_cleanup(window, context)
-        return True
 
     def fire_timer(self, time: int, window: Window, *, in_event_time: bool) -> None:
         """Let the trigger decide at a timer that is due, and clean the window up if its cleanup is due."""

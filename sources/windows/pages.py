@@ -1,213 +1,204 @@
-"""The keys of a bucket in pages of some kilobytes: a batch reads and writes the pages of the keys that it touches.
+"""The rows of a bucket's state in pages of some kilobytes: a batch reads and writes the pages that it touches.
 
-The pages grow and shrink by linear hashing (Litwin 1980), one page after the other, so there is no directory.  What is
-due is found without reading pages: a block holds the first timers of its pages, and the bucket those of its blocks.
+A page is an Arrow batch, and a hash of the key says which.  Pages grow and shrink by linear hashing (Litwin 1980), one
+page after the other, so there is no directory.  What is due is found without reading pages: a block holds the first
+timers of its pages, and the bucket those of its blocks.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Protocol
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from tidegate.readers.arrow import compute as pc
+from tidegate.sources.windows.hashing import hashes
 from tidegate.windows.window import MAX_TIME
 
-__all__ = ["KeyEntry", "PageStore", "Pages"]
+__all__ = ["EVENT", "NEVER", "PROCESSING", "PageStore", "Pages"]
 
+EVENT, PROCESSING = "__event", "__processing"
+"""The columns with the first timers of a row, in ms."""
+NEVER = MAX_TIME
+"""The time of a timer that there is not."""
+_Ints: TypeAlias = npt.NDArray[np.int64]
 _MEAN = 4_000  # bytes of a page on average: pages that were not split yet have twice as much as the others
 _BLOCK = 256  # pages of a block
-_NEVER = MAX_TIME
-_ENTRY = struct.Struct("<IIBqq")  # bytes of key and value, which timers there are, and their times
-_NO_PAGE = b""
-
-
-@dataclass(slots=True)
-class KeyEntry:
-    """The state of one key.
-
-    event_timer, processing_timer: the times of its first timers, in ms.
-    value: the operator's state of the key, without chunks of rows; None: there is none.
-    """
-
-    event_timer: int | None = None
-    processing_timer: int | None = None
-    value: bytes | None = None
 
 
 class PageStore(Protocol):
     """Keeps pages and blocks."""
 
-    def read(self, kind: bytes, number: int) -> bytes | None:
-        """Return a page or block; None: it is empty."""
+    def read(self, kind: bytes, numbers: Collection[int]) -> dict[int, bytes]:
+        """Return pages or blocks by number, without those that are empty."""
 
     def write(self, kind: bytes, number: int, value: bytes | None) -> None:
         """Store a page or block that was read before, or is new; None: it is empty."""
 
 
-@dataclass(slots=True)
-class _Page:
-    entries: dict[bytes, KeyEntry]
-    read: bytes  # as it is stored
-    held: int  # bytes of its entries, as counted in the size of all pages
-
-
 class Pages:
-    """The keys of one bucket during a batch.
+    """The rows of one bucket during a batch: ``touched`` reads some, and ``replace`` stores them anew.
+
+    schema: the columns of rows.  A column of timers may be missing.
+    keys: the columns of the key.
 
     Attributes:
-    count, size: the number of pages, and the bytes of their entries, of which a large one counts only in part.
+    count, size: the number of pages, and the bytes of their rows, of which a large one counts only in part.
     first_timers: for each block, the first timers of its pages: in event time and in processing time, in ms.
 
     """
 
-    def __init__(self, store: PageStore, count: int, size: int, first_timers: list[list[int]]) -> None:
-        self._store = store
-        self.count, self.size, self.first_timers = count, size, first_timers
-        self._pages: dict[int, _Page] = {}
-        self._blocks: dict[int, npt.NDArray[np.int64]] = {}
+    def __init__(
+        self,
+        store: PageStore,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        count: int = 1,
+        size: int = 0,
+        first_timers: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self._store, self._schema, self._keys = store, schema, list(keys)
+        self.count, self.size, self.first_timers = count, size, [list(times) for times in first_timers]
+        self._read: dict[int, bytes | None] = {}  # pages as they are stored
+        self._held = 0  # the bytes of their rows
+        self._blocks: dict[int, _Ints] = {}
 
-    def get(self, key: bytes) -> KeyEntry | None:
-        """Return the state of a key; None: it has none."""
-        return self._page(self._number(key)).entries.get(key)
+    def touched(self, keys: pa.Table | None, event_ms: int, processing_ms: int) -> pa.Table:
+        """Return the rows of all pages that may have a row of these keys, or a timer at or before one of these times.
 
-    def put(self, key: bytes, entry: KeyEntry) -> None:
-        """Set the state of a key; without a value, it is removed."""
-        entries = self._page(self._number(key)).entries
-        if entry.value is not None:
-            entries[key] = entry
-        else:
-            entries.pop(key, None)
+        keys: has the columns of the key; None: no keys.
+        """
+        numbers = {*self._due(event_ms, processing_ms)}
+        if keys is not None and keys.num_rows:
+            numbers.update(np.unique(self._numbers(keys)).tolist())
+        return self._rows_of(numbers)
 
-    def due(self, event_ms: int, processing_ms: int) -> Iterator[bytes]:
-        """Yield the keys with a timer at or before one of these times, as of the last ``flush``."""
-        limits = np.array([event_ms, processing_ms])
-        for number, first in enumerate(self.first_timers):
-            if first[0] > event_ms and first[1] > processing_ms:
-                continue
-            for place in np.flatnonzero((self._block(number) <= limits).any(axis=1)).tolist():
-                for key, entry in self._page(number * _BLOCK + place).entries.items():
-                    event, processing = entry.event_timer, entry.processing_timer
-                    if (event is not None and event <= event_ms) or (
-                        processing is not None and processing <= processing_ms
-                    ):
-                        yield key
+    def replace(self, rows: pa.Table) -> None:
+        """Store these rows in place of those that were read.  The pages become more or fewer, by their bytes."""
+        self.size += _bytes(rows) - self._held
+        before, self.count = self.count, self._wanted()
+        moved = self._rows_of(_moved(before, self.count) - self._read.keys() if self.size else ())
+        if moved.num_rows:
+            rows = pa.concat_tables([rows, moved])
+        numbers = self._numbers(rows)
+        order = np.argsort(numbers, kind="stable")
+        ordered, numbers = rows.take(pa.array(order)).combine_chunks(), numbers[order]
+        begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+        firsts = self._first_timers(ordered, begins)
+        ends = [*begins[1:].tolist(), len(numbers)][: len(begins)]
+        found = dict(zip(numbers[begins].tolist(), zip(begins.tolist(), ends, firsts, strict=True), strict=True))
+        self._read_blocks({number // _BLOCK for number in self._read.keys() | found.keys()})
+        for number in sorted(self._read.keys() | found.keys()):
+            if number in found:
+                begin, end, first = found[number]
+                self._write(number, _to_bytes(ordered.slice(begin, end - begin)), first)
+            else:
+                self._write(number, None, [NEVER, NEVER])
+        self._held = _bytes(rows)
+        self._write_blocks()
 
     def next_timers(self) -> tuple[int | None, int | None]:
-        """Return the first timers of all keys, after ``flush``: in event time and in processing time; None: none."""
-        event, processing = (min(times) for times in zip(*self.first_timers, [_NEVER, _NEVER], strict=True))
-        return None if event == _NEVER else event, None if processing == _NEVER else processing
+        """Return the first timers of all rows, after ``replace``: in event time and in processing time; None: none."""
+        event, processing = (min(times) for times in zip(*self.first_timers, [NEVER, NEVER], strict=True))
+        return None if event == NEVER else event, None if processing == NEVER else processing
 
-    def flush(self) -> None:
-        """Store all changes.  The pages become more or fewer, so that each has some kilobytes."""
-        for page in self._pages.values():
-            self._count(page)
-        while self.size > self.count * _MEAN:
-            self._split()
-        while self.count > 1 and self.size < self.count * _MEAN // 4:
-            self._merge()
-        for number, page in self._pages.items():
-            blob = _to_bytes(page.entries)
-            if blob != page.read:
-                self._store.write(b"page", number, blob or None)
-                page.read = blob
-            self._note_timers(number, page)
+    def _wanted(self) -> int:
+        """Return the number of pages for their bytes.  It does not follow every small change."""
+        most, least = max(1, self.size * 4 // _MEAN), max(1, -(-self.size // _MEAN))
+        return min(max(self.count, least), most)
+
+    def _rows_of(self, numbers: Collection[int]) -> pa.Table:
+        """Return the rows of pages that were not read before."""
+        blobs = self._store.read(b"page", numbers)
+        self._read.update(dict.fromkeys(numbers) | blobs)
+        batches = [pa.ipc.read_record_batch(blobs[number], self._schema) for number in sorted(blobs)]
+        rows = pa.Table.from_batches(batches, self._schema).combine_chunks()
+        self._held += _bytes(rows)
+        return rows
+
+    def _write(self, number: int, blob: bytes | None, firsts: Sequence[int]) -> None:
+        if blob != self._read.get(number):
+            self._store.write(b"page", number, blob)
+            self._read[number] = blob
+        self._blocks[number // _BLOCK][number % _BLOCK] = firsts
+
+    def _due(self, event_ms: int, processing_ms: int) -> Iterator[int]:
+        """Yield the pages with a timer at or before one of these times."""
+        limits = np.array([event_ms, processing_ms])
+        blocks = [
+            number
+            for number, (event, processing) in enumerate(self.first_timers)
+            if event <= event_ms or processing <= processing_ms
+        ]
+        self._read_blocks(blocks)
+        for number in blocks:
+            is_due = (self._blocks[number] <= limits) & (self._blocks[number] != NEVER)
+            yield from (np.flatnonzero(is_due.any(axis=1)) + number * _BLOCK).tolist()
+
+    def _numbers(self, rows: pa.Table) -> _Ints:
+        """Return the page of each row."""
+        bits = (self.count - 1).bit_length()
+        low = hashes(rows.select(self._keys)).view(np.int64) & ((1 << bits) - 1)
+        return np.where(low < self.count, low, low & ((1 << max(bits - 1, 0)) - 1))
+
+    def _first_timers(self, rows: pa.Table, begins: npt.NDArray[np.intp]) -> list[list[int]]:
+        times = np.full((len(begins), 2), NEVER)
+        for place, name in enumerate((EVENT, PROCESSING)):
+            if name in rows.column_names and len(begins):
+                times[:, place] = np.minimum.reduceat(rows.column(name).to_numpy(), begins)
+        return times.tolist()
+
+    def _read_blocks(self, numbers: Collection[int]) -> None:
+        unread = {number for number in numbers if number not in self._blocks}
+        blobs = self._store.read(b"due", unread)
+        for number in unread:
+            block = np.full((_BLOCK, 2), NEVER)
+            if number in blobs:
+                block[:] = np.frombuffer(blobs[number], "<i8").reshape(-1, 2)
+            self._blocks[number] = block
+
+    def _write_blocks(self) -> None:
         for number, block in self._blocks.items():
-            self._store_block(number, block)
+            blob, firsts = block.astype("<i8").tobytes(), block.min(axis=0).tolist()
+            is_empty = bool((block == NEVER).all())
+            while len(self.first_timers) <= number:
+                self.first_timers.append([NEVER, NEVER])
+            before = self._store.read(b"due", [number]).get(number)
+            if before != (None if is_empty else blob):
+                self._store.write(b"due", number, None if is_empty else blob)
+            self.first_timers[number] = firsts
         del self.first_timers[-(-self.count // _BLOCK) :]
 
-    def _count(self, page: _Page) -> None:
-        held = _held(page.entries)
-        self.size += held - page.held
-        page.held = held
 
-    def _split(self) -> None:
-        """Add a page, which takes half of the keys of another."""
-        new = self.count
-        old = self._page(new - (1 << new.bit_length() - 1))
-        self.count += 1
-        added = self._pages[new] = _Page({}, _NO_PAGE, 0)
-        for key in [key for key in old.entries if self._number(key) == new]:
-            added.entries[key] = old.entries.pop(key)
-        self._count(old)
-        self._count(added)
-
-    def _merge(self) -> None:
-        """Empty the last page into the one from which it was split."""
-        if not self.size:  # all pages are empty
-            self.count = 1
-            return
-        self.count -= 1
-        last = self._page(self.count)
-        into = self._page(self.count - (1 << self.count.bit_length() - 1))
-        into.entries.update(last.entries)
-        last.entries = {}
-        self._count(last)
-        self._count(into)
-
-    def _number(self, key: bytes) -> int:
-        digest = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
-        bits = (self.count - 1).bit_length()
-        number = digest & ((1 << bits) - 1)
-        return number if number < self.count else number & ((1 << bits - 1) - 1)
-
-    def _page(self, number: int) -> _Page:
-        page = self._pages.get(number)
-        if page is None:
-            blob = self._store.read(b"page", number) or _NO_PAGE
-            entries = dict(_of_bytes(blob))
-            page = self._pages[number] = _Page(entries, blob, _held(entries))
-        return page
-
-    def _block(self, number: int) -> npt.NDArray[np.int64]:
-        block = self._blocks.get(number)
-        if block is None:
-            blob = self._store.read(b"due", number)
-            block = np.full((_BLOCK, 2), _NEVER) if blob is None else np.frombuffer(blob, "<i8").reshape(-1, 2).copy()
-            self._blocks[number] = block
-            while len(self.first_timers) <= number:
-                self.first_timers.append([_NEVER, _NEVER])
-        return block
-
-    def _note_timers(self, number: int, page: _Page) -> None:
-        times = ((entry.event_timer, entry.processing_timer) for entry in page.entries.values())
-        firsts = [
-            min((min(time, _NEVER - 1) for time in of_kind if time is not None), default=_NEVER)
-            for of_kind in zip(*times, strict=True)
-        ]
-        self._block(number // _BLOCK)[number % _BLOCK] = firsts or _NEVER
-
-    def _store_block(self, number: int, block: npt.NDArray[np.int64]) -> None:
-        blob = block.astype("<i8").tobytes()
-        is_empty = bool((block == _NEVER).all())
-        if is_empty or blob != self._store.read(b"due", number):
-            self._store.write(b"due", number, None if is_empty else blob)
-        self.first_timers[number] = block.min(axis=0).tolist()
+def _moved(before: int, after: int) -> set[int]:
+    """Return the pages with rows that move when the number of pages changes."""
+    few = min(before, after)
+    return {_origin(number, few) for number in range(few, max(before, after))} | {*range(after, before)}
 
 
-def _held(entries: dict[bytes, KeyEntry]) -> int:
-    """Return the bytes of entries, for the number of pages: more pages would not help one large entry."""
-    return sum(min(_ENTRY.size + len(key) + len(entry.value or b""), _MEAN) for key, entry in entries.items())
+def _origin(number: int, count: int) -> int:
+    """Return the page from which one was split, of those that there were at first."""
+    while number >= count:
+        number -= 1 << number.bit_length() - 1
+    return number
 
 
-def _to_bytes(entries: dict[bytes, KeyEntry]) -> bytes:
-    parts: list[bytes] = []
-    for key, entry in entries.items():
-        value, event, processing = entry.value or b"", entry.event_timer, entry.processing_timer
-        timers = (event is not None) + 2 * (processing is not None)
-        parts += (_ENTRY.pack(len(key), len(value), timers, event or 0, processing or 0), key, value)
-    return b"".join(parts)
+def _bytes(rows: pa.Table) -> int:
+    """Return the bytes of rows, for the number of pages: more pages would not help one large row."""
+    total = np.zeros(rows.num_rows, np.int64)
+    fixed = 0
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes = pc.binary_length(column).fill_null(0).to_numpy()
+            total += sizes
+        else:
+            fixed += max(column.type.bit_width // 8, 1) if not pa.types.is_null(column.type) else 0
+    return int(np.minimum(total + fixed, _MEAN).sum())
 
 
-def _of_bytes(blob: bytes) -> Iterator[tuple[bytes, KeyEntry]]:
-    place = 0
-    while place < len(blob):
-        key_size, value_size, timers, event, processing = _ENTRY.unpack_from(blob, place)
-        begin = place + _ENTRY.size + key_size
-        place = begin + value_size
-        entry = KeyEntry(event if timers & 1 else None, processing if timers & 2 else None, blob[begin:place])
-        yield blob[begin - key_size : begin], entry
+def _to_bytes(rows: pa.Table) -> bytes:
+    (batch,) = rows.to_batches()
+    return bytes(batch.serialize())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -20,20 +22,20 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
-from tidegate.errors import ContractError, OptionError
+from tidegate.errors import OptionError
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
-from tidegate.sources.windows.folding import Folded, fold, folds
+from tidegate.sources.windows.columns import END, START, ColumnWindows
 from tidegate.sources.windows.keys import Key, comparable, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
-from tidegate.sources.windows.pages import KeyEntry
+from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given, check_output, checked
-from tidegate.sources.windows.state import Bucket, BucketState
+from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry, Layout
 from tidegate.spark_private import DRIVER_WORKER
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
-from tidegate.windows.rows import as_mappings
+from tidegate.windows.rows import as_mappings, listed
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 __all__ = [
@@ -54,6 +56,7 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS = "output", "results"
 LATE_DROPPED_ROWS = "__late_dropped"
 """The column of a row that is no result, but says how many late rows a bucket dropped."""
+_VALUE = "__value"
 
 
 def row_column(output: str) -> str:
@@ -99,16 +102,11 @@ class Wish:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Result:
+class _Result(dict[str, Any]):
     """A row of results; PySpark takes its values by name."""
 
-    __slots__ = ("values",)
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
     def asDict(self, recursive: bool = False) -> dict[str, Any]:  # noqa: ARG002, FBT002, N802 - PySpark's
-        return self.values
+        return self
 
 
 class WindowProcessor(StatefulProcessor):
@@ -134,7 +132,16 @@ class WindowProcessor(StatefulProcessor):
         self._float_keys = [
             name for name in self._wish.keys.values() if isinstance(packed[name].dataType, DoubleType | FloatType)
         ]
-        self._state = BucketState(handle, self._wish.description)
+        wish = self._wish
+        rows = to_arrow_schema(packed, timezone="UTC")
+        keys = [*wish.keys.values()]
+        self._columns = None
+        layout = _of_single_keys(rows, keys)
+        if wish.time_mode == "EventTime" and ColumnWindows.takes(wish.operator, rows):
+            self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
+            layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=self._columns.of_entries)
+        self._layout = layout
+        self._state = BucketState(handle, wish.description, layout)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Take the rows of a bucket."""
@@ -156,7 +163,7 @@ class WindowProcessor(StatefulProcessor):
     def _witnessed(self) -> Iterator[Any]:
         """Refuse state of other windows, and leave a description for the next run."""
         with in_one_sentence():
-            self._state.store(self._state.load(), lambda: None, is_witness=True)
+            self._state.store(self._state.load(), None, is_witness=True)
         yield from ()
 
     def _run(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None = None) -> Iterator[Any]:
@@ -164,38 +171,77 @@ class WindowProcessor(StatefulProcessor):
             yield from self._results(blobs, times, expired_ms)
 
     def _results(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None) -> Iterator[Any]:
-        wish = self._wish
         bucket = self._state.load(expired_ms)
         spark_ms, now_ms = times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs()
         before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
-        arrived, folded = self._arrived(blobs, before_rows_ms)
-        due = bucket.due(watermark_ms, now_ms)
+        rows = comparable(unpacked(blobs, self._wish.packed), self._float_keys) if blobs else None
+        state = bucket.pages.touched(rows, max(before_rows_ms, watermark_ms), now_ms)
+        if self._columns is not None:
+            yield from self._of_columns(self._columns, bucket, state, rows, before_rows_ms, watermark_ms)
+        else:
+            yield from self._of_keys(bucket, state, rows, before_rows_ms, watermark_ms, now_ms)
+        self._state.store(bucket, _next_call(bucket, self._wish, spark_ms, now_ms))
+
+    def _of_columns(
+        self, windows: ColumnWindows, bucket: Bucket, state: pa.Table, rows: pa.Table | None, before: int, after: int
+    ) -> Iterator[Any]:
+        """Hand rows to windows in columns."""
+        outcome = windows.run(state, rows, before, after)
+        bucket.pages.replace(outcome.state)
+        wish = self._wish
+        named = {OUTPUT: RESULTS} if wish.late is not None or wish.outputs else {}
+        for fired in outcome.fired:
+            yield from self._rows_of_columns(windows, fired, named)
+        yield from self._rows_of(None, [Given(key, fired.window, fired.value) for key, fired in outcome.one_by_one])
+        if wish.late is None and outcome.late:
+            yield _Result({LATE_DROPPED_ROWS: len(outcome.late)})
+        for key, row in outcome.late:
+            yield from self._late_rows(key, [row])
+
+    def _rows_of_columns(self, windows: ColumnWindows, fired: pa.Table, named: dict[str, str]) -> Iterator[_Result]:
+        wish = self._wish
+        columns = {name: values_of(fired.column(column)) for name, column in wish.keys.items()}
+        for name, column in ((WINDOW_START, START), (WINDOW_END, END)):
+            columns[name] = (fired.column(column).to_numpy() * 1000).tolist()
+        for name, column in windows.results(fired, dict(wish.results)).items():
+            columns[name] = listed(column)
+        columns |= {name: [value] * fired.num_rows for name, value in named.items()}
+        return map(_Result, map(zip, repeat([*columns]), zip(*columns.values(), strict=True)))
+
+    def _of_keys(
+        self, bucket: Bucket, state: pa.Table, rows: pa.Table | None, before: int, after: int, now_ms: int
+    ) -> Iterator[Any]:
+        """Hand rows to the operator, key by key."""
+        wish = self._wish
+        entries = _entries_of(state, [*wish.keys.values()])
+        arrived = _by_key(rows, wish) if rows is not None and rows.num_rows else {}
         given: dict[str | None, list[Given]] = defaultdict(list)
         dropped = 0
-        for key in dict.fromkeys([*due, *folded, *arrived]):
-            entry = bucket.entry(key)
-            run = KeyRun(wish.operator, key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
-            run.advance_watermark(before_rows_ms)
+        for key in dict.fromkeys([*_due(entries, after, now_ms), *arrived]):
+            entry = entries.get(key)
+            store = self._state.of_key(key, None if entry is None else entry.value)
+            run = KeyRun(wish.operator, key[0] if len(key) == 1 else key, store, now_ms)
+            run.advance_watermark(before)
             run.advance_processing_time(now_ms)
-            for window, first, contents in folded.get(key, ()):
-                if not run.process_folded(window, first, contents):
-                    raise ContractError(f"{type(wish.operator.trigger).__name__} does not take all rows of {window}")
             if key in arrived:
                 run.process_elements(*arrived[key])
-            run.advance_watermark(watermark_ms)
+            run.advance_watermark(after)
             for fired in run.results:
                 given[fired.output].append(Given(key, fired.window, fired.value))
             dropped += len(run.late)
             yield from self._late_rows(key, run.late)
-            entry.event_timer, entry.processing_timer = run.next_event_timer(), run.next_processing_timer()
-            self._check_timers(entry)
+            timers = run.next_event_timer(), run.next_processing_timer()
+            self._check_timers(*timers)
             run.close()
-            bucket.put(key, entry)
+            if store.value is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = KeyEntry(*timers, store.value)
         if dropped and wish.late is None:
             yield _Result({LATE_DROPPED_ROWS: dropped})
         for output, values in given.items():
             yield from self._rows_of(output, values)
-        self._state.store(bucket, lambda: _next_call(bucket, wish, spark_ms, now_ms))
+        bucket.pages.replace(self._layout.of_entries(entries))
 
     def _late_rows(self, key: Key, rows: list[Mapping[str, Any]]) -> Iterator[_Result]:
         wish = self._wish
@@ -209,7 +255,7 @@ class WindowProcessor(StatefulProcessor):
         wish = self._wish
         if output is None:
             named = {OUTPUT: RESULTS} if wish.late is not None or wish.outputs else {}
-            for one, values in zip(given, checked(given, wish.results, wish.keys, wish.texts), strict=True):
+            for one, values in zip(given, self._checked(given), strict=True):
                 yield _Result({**_named(wish, one.key), **_bounds(one.window), **named, **values})
             return
         check_output(output, wish.outputs)
@@ -217,6 +263,10 @@ class WindowProcessor(StatefulProcessor):
             yield _Result(
                 {**_named(wish, one.key), **_bounds(one.window), OUTPUT: output, row_column(output): dict(values)}
             )
+
+    def _checked(self, given: list[Given]) -> list[Mapping[str, Any]]:
+        """Return the values of results.  Raises FunctionError for one that does not fit its type."""
+        return checked(given, self._wish.results, self._wish.keys, self._wish.texts)
 
     def _watermarks(self, bucket: Bucket, spark_ms: int) -> tuple[int, int]:
         """Return the watermark before the rows of the batch, and the one after them; ``Wish`` says why."""
@@ -227,27 +277,48 @@ class WindowProcessor(StatefulProcessor):
         bucket.watermark_ms = _watermark(spark_ms, self._wish.ahead_ms)
         return before_rows_ms, bucket.watermark_ms
 
-    def _check_timers(self, entry: KeyEntry) -> None:
+    def _check_timers(self, event_timer: int | None, processing_timer: int | None) -> None:
         """Raise OptionError for a timer in a kind of time in which Spark would not call these windows."""
-        if entry.processing_timer is not None and self._wish.time_mode != "ProcessingTime":
+        if processing_timer is not None and self._wish.time_mode != "ProcessingTime":
             trigger = _name_of_innermost(self._wish.operator.trigger)
             raise OptionError(f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True")
-        if entry.event_timer is not None and not self._wish.has_event_times:
+        if event_timer is not None and not self._wish.has_event_times:
             trigger = _name_of_innermost(self._wish.operator.trigger)
             raise OptionError(f"{trigger} has a timer in event time: name it, as windowed(..., event_time='...')")
 
-    def _arrived(
-        self, blobs: list[bytes], watermark_ms: int
-    ) -> tuple[dict[Key, tuple[Any, npt.NDArray[np.int64]]], dict[Key, list[Folded]]]:
-        """Return rows by key, and folded rows by key."""
-        wish = self._wish
-        if not blobs:
-            return {}, {}
-        table = comparable(unpacked(blobs, wish.packed), self._float_keys)
-        folded: dict[Key, list[Folded]] = {}
-        if folds(wish.operator):
-            folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
-        return _by_key(table, wish) if table.num_rows else {}, folded
+
+def _of_single_keys(rows: pa.Schema, keys: list[str]) -> Layout:
+    """Return the layout of windows that are kept key by key: a row for each key."""
+    times = [pa.field(name, pa.int64()) for name in (EVENT, PROCESSING)]
+    schema = pa.schema([*(rows.field(key) for key in keys), *times, pa.field(_VALUE, pa.binary())])
+
+    def of_entries(entries: Mapping[Key, KeyEntry]) -> pa.Table:
+        columns: list[Sequence[Any]] = [*zip(*entries, strict=True)] if entries else [()] * len(keys)
+        times = [
+            [NEVER if time is None else min(time, NEVER - 1) for time in (entry[kind] for entry in entries.values())]
+            for kind in (0, 1)
+        ]
+        columns += [*times, [entry.value for entry in entries.values()]]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    return Layout(schema, keys, has_chunks=True, of_entries=of_entries)
+
+
+def _entries_of(state: pa.Table, keys: list[str]) -> dict[Key, KeyEntry]:
+    """Return the rows of ``_of_single_keys`` by key."""
+    timers = ([None if time == NEVER else time for time in listed(state.column(name))] for name in (EVENT, PROCESSING))
+    entries = map(KeyEntry, *timers, listed(state.column(_VALUE)))
+    return dict(zip(zip(*(values_of(state.column(key)) for key in keys), strict=True), entries, strict=True))
+
+
+def _due(entries: Mapping[Key, KeyEntry], event_ms: int, processing_ms: int) -> list[Key]:
+    """Return the keys with a timer at or before one of these times."""
+    return [
+        key
+        for key, (event, processing, _) in entries.items()
+        if (event is not None and event <= event_ms) or (processing is not None and processing <= processing_ms)
+    ]
 
 
 def _named(wish: Wish, key: Key) -> dict[str, Any]:

@@ -1,30 +1,66 @@
-"""The state of a bucket: the states of its keys in pages, and what a batch needs of all of them.
+"""The state of a bucket: rows in pages, and what a batch needs of all of them.
 
-Spark receives a state call in one read, so a call of more than 8 KiB hangs the query (seen with Spark 4.3).  Larger
-values are kept in parts.
+Spark receives a state call in one read, so a call of more than 8 KiB hangs the query (docs/spark.md).  Larger values
+are kept in parts.
 """
 
 from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 from tidegate.enumerators.planning.other_windows import check_same_windows
-from tidegate.sources.windows.keys import Key, key_of, key_to_bytes
-from tidegate.sources.windows.pages import KeyEntry, Pages
+from tidegate.sources.windows.keys import Key, key_of
+from tidegate.sources.windows.pages import Pages
 
-__all__ = ["Bucket", "BucketState"]
+__all__ = ["Bucket", "BucketState", "KeyEntry", "Layout", "StoredKey"]
 
 _PART = 7_000  # bytes
 _VERSION = b"\x01"  # of every value: then come the number of its parts in two bytes, and its bytes
 _PICKLED = b"\x80"
-"""The first byte of the layout before pages: one pickled value with all keys of the bucket."""
+"""The first byte of the first layout: one pickled value with all keys of the bucket."""
+_ARROW = 2
+"""The layout of pages: batches of Arrow.  Before it, a page held the pickled state of each key, with its timers."""
+_ENTRY = struct.Struct("<IIBqq")  # of that page: bytes of key and value, which timers there are, and their times
+_MANY = 4  # if a batch reads one of so many pages or more, reading all of them takes less
+
+
+class KeyEntry(NamedTuple):
+    """The state of one key as the first two layouts have it.
+
+    event_timer, processing_timer: the times of its first timers, in ms.
+    value: the operator's state of the key, without chunks of rows.
+    """
+
+    event_timer: int | None
+    processing_timer: int | None
+    value: bytes
+
+
+class Layout(NamedTuple):
+    """The rows of the state.
+
+    schema: the columns.  keys: those of the key.
+    has_chunks: whether the operator keeps chunks of rows besides.
+    of_entries: returns rows for the state of an earlier layout.
+    """
+
+    schema: pa.Schema
+    keys: Sequence[str]
+    has_chunks: bool
+    of_entries: Callable[[Mapping[Key, KeyEntry]], pa.Table]
+
+
+_Parts: TypeAlias = list[bytes]
 
 
 @dataclass(slots=True)
@@ -40,18 +76,6 @@ class Bucket:
     timer: int | None = None
     watermark_ms: int | None = None
 
-    def due(self, event_ms: int, processing_ms: int) -> list[Key]:
-        """Return the keys with a timer at or before one of these times."""
-        return [key_of(key) for key in self.pages.due(event_ms, processing_ms)]
-
-    def entry(self, key: Key) -> KeyEntry:
-        """Return the state of a key."""
-        return self.pages.get(key_to_bytes(key)) or KeyEntry()
-
-    def put(self, key: Key, entry: KeyEntry) -> None:
-        """Set the state of a key; without a value, it is removed."""
-        self.pages.put(key_to_bytes(key), entry)
-
 
 class BucketState:
     """The stored state of the bucket that Spark handles now.
@@ -59,12 +83,13 @@ class BucketState:
     description: the description of the windows, by names of their parts.  State with another description is refused.
     """
 
-    def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str]) -> None:
-        self._handle, self._description = handle, dict(description)
+    def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str], layout: Layout) -> None:
+        self._handle, self._description, self._layout = handle, dict(description), layout
         self._keys: MapState = handle.getMapState("keys", "part int", "bytes binary")
         self._chunks: MapState = handle.getMapState("rows", "key binary, chunk int, part int", "bytes binary")
-        self._header: list[bytes] = []
-        self._parts: dict[tuple[bytes, int], list[bytes]] = {}
+        self._header: _Parts = []
+        self._parts: dict[tuple[bytes, int], _Parts] = {}
+        self._count = 0
 
     def load(self, expired_ms: int | None = None) -> Bucket:
         """Return the bucket of Spark's current key.
@@ -73,33 +98,34 @@ class BucketState:
 
         Raises CheckpointError if windows with another description stored it.
         """
-        self._parts = {}
+        self._parts, self._count = {}, 0
         self._header = _read(self._part_of_header)
         if not self._header:
-            return Bucket(Pages(self, 1, 0, []))
+            return Bucket(self._pages())
         if self._header[0][:1] == _PICKLED:
             return self._of_pickled(expired_ms)
         stored = json.loads(_joined(self._header))
         check_same_windows(stored["description"], self._description)
         timer = None if stored["timer"] == expired_ms else stored["timer"]
-        pages = Pages(self, stored["pages"], stored["size"], stored["due"])
-        return Bucket(pages, timer, stored["watermark"])
+        if stored.get("layout") != _ARROW:
+            return Bucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"])
+        self._count = stored["pages"]
+        return Bucket(self._pages(stored["pages"], stored["size"], stored["due"]), timer, stored["watermark"])
 
-    def store(self, bucket: Bucket, next_call: Callable[[], int | None], *, is_witness: bool = False) -> None:
-        """Store the bucket, and have Spark call it.
+    def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
+        """Store the bucket, whose pages are stored, and have Spark call it.
 
-        next_call: returns the time of Spark's timer, when all timers are known; None: none.
+        timer: the time of Spark's timer; None: none.
         is_witness: the bucket has no keys, but is stored for its description.
         """
         pages = bucket.pages
-        pages.flush()
-        timer = next_call()
         if timer != bucket.timer:
             if bucket.timer is not None:
                 self._handle.deleteTimer(bucket.timer)
             if timer is not None:
                 self._handle.registerTimer(timer)
         stored = {
+            "layout": _ARROW,
             "description": self._description,
             "timer": timer,
             "watermark": bucket.watermark_ms,
@@ -114,12 +140,15 @@ class BucketState:
         for number in range(len(parts), len(self._header)):
             self._keys.removeKey((number,))
 
-    def read(self, kind: bytes, number: int) -> bytes | None:
-        """Return a page or block; None: it is empty."""
-        parts = self._parts.get((kind, number))
-        if parts is None:
-            parts = self._parts[kind, number] = _read(lambda part: self._value((kind, number, part)))
-        return _joined(parts) if parts else None
+    def read(self, kind: bytes, numbers: Collection[int]) -> dict[int, bytes]:
+        """Return pages or blocks by number, without those that are empty."""
+        unread = [number for number in numbers if (kind, number) not in self._parts]
+        if len(unread) > 1 and len(unread) * _MANY >= self._count and not self._layout.has_chunks:
+            self._read_all()
+        for number in unread:
+            if (kind, number) not in self._parts:
+                self._parts[kind, number] = _read(partial(self._value, kind, number))
+        return {number: _joined(parts) for number in numbers if (parts := self._parts[kind, number])}
 
     def write(self, kind: bytes, number: int, value: bytes | None) -> None:
         """Store a page or block that was read before, or is new; None: it is empty."""
@@ -130,44 +159,73 @@ class BucketState:
             self._chunks.removeKey((kind, number, part))
         self._parts[kind, number] = parts
 
-    def of_key(self, key: Key, entry: KeyEntry) -> KeyStore:
+    def of_key(self, key: Key, value: bytes | None) -> StoredKey:
         """Return the store that the operator reads and writes for one key."""
-        return KeyStore(self._chunks, key, entry)
+        return StoredKey(self._chunks, key, value)
+
+    def _pages(self, count: int = 1, size: int = 0, first_timers: Sequence[Sequence[int]] = ()) -> Pages:
+        return Pages(self, self._layout.schema, self._layout.keys, count, size, first_timers)
+
+    def _read_all(self) -> None:
+        """Read all pages and blocks: Spark sends many at once."""
+        found: dict[tuple[bytes, int], dict[int, bytes]] = {}
+        for (kind, number, part), (value,) in self._chunks.iterator():
+            found.setdefault((bytes(kind), number), {})[part] = bytes(value)
+        for place, parts in found.items():
+            self._parts.setdefault(place, [parts[part] for part in range(len(parts))])
+        for number in range(self._count):
+            self._parts.setdefault((b"page", number), [])
 
     def _part_of_header(self, part: int) -> bytes | None:
         value = self._keys.getValue((part,))
         return None if value is None else bytes(value[0])
 
-    def _value(self, place: tuple[bytes, int, int]) -> bytes | None:
-        value = self._chunks.getValue(place)
+    def _value(self, kind: bytes, number: int, part: int) -> bytes | None:
+        value = self._chunks.getValue((kind, number, part))
         return None if value is None else bytes(value[0])
 
     def _of_pickled(self, expired_ms: int | None) -> Bucket:
-        """Return a bucket that was stored before there were pages; it is stored in pages."""
+        """Return a bucket of the first layout."""
         while (part := self._part_of_header(len(self._header))) is not None:
             self._header.append(part)
         description, timer, entries, watermark_ms = pickle.loads(b"".join(self._header))  # noqa: S301 - our own
         check_same_windows(description, self._description)
-        bucket = Bucket(Pages(self, 1, 0, []), None if timer == expired_ms else timer, watermark_ms)
-        for key, entry in entries.items():
-            bucket.put(key, KeyEntry(*entry))
-        bucket.pages.flush()
-        return bucket
+        pages = self._of_entries({key: KeyEntry(*entry) for key, entry in entries.items()})
+        return Bucket(pages, None if timer == expired_ms else timer, watermark_ms)
+
+    def _old_entries(self, stored: Mapping[str, Any]) -> dict[Key, KeyEntry]:
+        """Return the keys of a bucket of the second layout, and remove its pages and blocks."""
+        pages = self.read(b"page", range(stored["pages"]))
+        blocks = self.read(b"due", range(len(stored["due"])))
+        for kind, numbers in ((b"page", pages), (b"due", blocks)):
+            for number in numbers:
+                self.write(kind, number, None)
+        return {key: entry for page in pages.values() for key, entry in _entries_of(page)}
+
+    def _of_entries(self, entries: Mapping[Key, KeyEntry]) -> Pages:
+        """Return the keys of an earlier layout in pages of this one."""
+        stored = self._pages()
+        stored.replace(self._layout.of_entries(entries))
+        self._count = stored.count
+        return self._pages(stored.count, stored.size, stored.first_timers)
 
 
-class KeyStore:
-    """The state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
+class StoredKey:
+    """The stored state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself.
 
-    def __init__(self, chunks: MapState, key: Key, entry: KeyEntry) -> None:
-        self._chunks, self._key, self._entry = chunks, key, entry
+    value: the state without chunks; None: there is none.
+    """
+
+    def __init__(self, chunks: MapState, key: Key, value: bytes | None) -> None:
+        self._chunks, self._key, self.value = chunks, key, value
 
     def read(self) -> bytes | None:
         """Return the state of the key; None: it has none."""
-        return self._entry.value
+        return self.value
 
     def write(self, value: bytes | None) -> None:
         """Store the state of the key, or remove it (None)."""
-        self._entry.value = value
+        self.value = value
 
     def read_rows(self, chunk: int) -> bytes:
         """Return a chunk of rows that is stored."""
@@ -192,6 +250,16 @@ class KeyStore:
     def _digest(self) -> bytes:
         """The key in a few bytes, because each state call holds it: a key of any length leaves room for a part."""
         return blake2b(pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), digest_size=32).digest()
+
+
+def _entries_of(page: bytes) -> Iterator[tuple[Key, KeyEntry]]:
+    place = 0
+    while place < len(page):
+        key_size, value_size, timers, event, processing = _ENTRY.unpack_from(page, place)
+        begin = place + _ENTRY.size + key_size
+        place = begin + value_size
+        entry = KeyEntry(event if timers & 1 else None, processing if timers & 2 else None, page[begin:place])
+        yield key_of(page[begin - key_size : begin]), entry
 
 
 def _cut(blob: bytes) -> list[bytes]:

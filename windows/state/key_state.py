@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -83,6 +84,12 @@ class KeyState:
             stored = self._stored.get(window)
             pane = self._panes[window] = PaneState() if stored is None else _pane(*stored)
         return pane
+
+    def panes(self) -> Iterator[tuple[Window, PaneState]]:
+        """Yield all panes, with the window for which each stands."""
+        windows = {*self.merged} if self.merged else {_window(*window) for window in (*self._stored, *self._panes)}
+        for window in windows:
+            yield window, self.pane(self.merged.get(window, window))
 
     def elements(self, contents: ElementList) -> list[TimedRow]:
         """Return all rows of a pane in order."""
