@@ -7,15 +7,14 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from math import isnan
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.windows.rows import as_values
 
-__all__ = ["Key", "comparable", "key_of", "key_to_bytes", "values_of"]
+__all__ = ["Key", "comparable", "key_of", "values_of"]
 
 Key: TypeAlias = tuple[Any, ...]
 _NAN = float("nan")
@@ -45,21 +44,8 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
     return list(map(_with_one_nan, values)) if pa.types.is_floating(column.type) else values
 
 
-def key_to_bytes(key: Key) -> bytes:
-    """Return a key as it is stored: equal keys have equal bytes, whatever the versions of Python and its packages."""
-    return b"".join(map(_value_to_bytes, key))
-
-
-def _value_to_bytes(value: Any) -> bytes:
-    kind = _KINDS.get(type(value))
-    if kind is None:
-        raise OptionError(f"windows cannot keep the key {value!r}: it is a {type(value).__name__}; convert it first")
-    text = kind.write(value)
-    return kind.tag + len(text).to_bytes(4, "little") + text
-
-
 def key_of(stored: bytes) -> Key:
-    """Return the key of its bytes."""
+    """Return a key of the second layout of state: each value has a tag, the number of its bytes, and its bytes."""
     values, place = [], 0
     while place < len(stored):
         begin = place + 5
@@ -69,41 +55,19 @@ def key_of(stored: bytes) -> Key:
     return tuple(values)
 
 
-class _Kind(NamedTuple):
-    tag: bytes
-    write: Callable[[Any], bytes]
-    read: Callable[[bytes], Any]
-
-
-def _iso(value: Any) -> bytes:
-    return str(value.isoformat()).encode()
-
-
-_KINDS: Mapping[type, _Kind] = {
-    str: _Kind(
-        b"s", lambda value: value.encode("utf-8", "surrogatepass"), lambda text: text.decode("utf-8", "surrogatepass")
-    ),
-    bool: _Kind(b"t", lambda value: b"1" if value else b"", bool),
-    int: _Kind(b"i", lambda value: str(value).encode(), int),
-    float: _Kind(
-        b"f",
-        lambda value: struct.pack("<d", _NAN if isnan(value) else value + 0.0),
-        lambda text: _with_one_nan(*struct.unpack("<d", text)),
-    ),
-    type(None): _Kind(b"n", lambda _: b"", lambda _: None),
-    bytes: _Kind(b"b", bytes, bytes),
-    bytearray: _Kind(b"b", bytes, bytes),
-    Decimal: _Kind(b"d", lambda value: str(value).encode(), lambda text: Decimal(text.decode())),
-    datetime: _Kind(b"z", _iso, lambda text: datetime.fromisoformat(text.decode())),
-    date: _Kind(b"D", _iso, lambda text: date.fromisoformat(text.decode())),
-    time: _Kind(b"T", _iso, lambda text: time.fromisoformat(text.decode())),
-    timedelta: _Kind(
-        b"w",
-        lambda value: str(value // timedelta(microseconds=1)).encode(),
-        lambda text: timedelta(microseconds=int(text)),
-    ),
+_READ: Mapping[bytes, Callable[[bytes], Any]] = {
+    b"s": lambda text: text.decode("utf-8", "surrogatepass"),
+    b"t": bool,
+    b"i": int,
+    b"f": lambda text: _with_one_nan(*struct.unpack("<d", text)),
+    b"n": lambda _: None,
+    b"b": bytes,
+    b"d": lambda text: Decimal(text.decode()),
+    b"z": lambda text: datetime.fromisoformat(text.decode()),
+    b"D": lambda text: date.fromisoformat(text.decode()),
+    b"T": lambda text: time.fromisoformat(text.decode()),
+    b"w": lambda text: timedelta(microseconds=int(text)),
 }
-_READ = {kind.tag: kind.read for kind in _KINDS.values()}
 
 
 def _with_one_nan(value: Any) -> Any:

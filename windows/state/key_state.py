@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from tidegate.windows.state.plain import of_bytes, pickled, to_bytes
 from tidegate.windows.state.store import KeyStore
 from tidegate.windows.state.timers import Timers
 from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
@@ -51,7 +52,7 @@ class PaneState:
 class KeyState:
     """The state of one key, by window.
 
-    Values are pickled, so accumulators, rows and named states must be picklable.
+    Plain values are stored as JSON.  Others, and chunks of rows, are pickled, so they must be picklable.
     """
 
     def __init__(self, store: KeyStore) -> None:
@@ -68,7 +69,7 @@ class KeyState:
         timers: tuple[list[Any], ...] = ([], [], [])
         self._next_chunk = self._live_chunks = 0
         if self._read is not None:
-            stored = pickle.loads(self._read)  # noqa: S301 - what this class pickled itself
+            stored = of_bytes(self._read)
             self.watermark, self.stagger, self.function, self._next_chunk, self._live_chunks, *timers, panes = stored
             self._stored = panes
         event, processing, pairs = timers
@@ -121,12 +122,12 @@ class KeyState:
                 panes.pop(window, None)
             else:
                 panes[window.start, window.end] = _stored_pane(pane)
-        blob = self._pickled(panes)
+        blob = self._to_bytes(panes)
         if blob != self._read:
             self._store.write(blob)
             self._read = blob
 
-    def _pickled(self, panes: dict[tuple[Any, Any], tuple[Any, ...]]) -> bytes | None:
+    def _to_bytes(self, panes: dict[tuple[Any, Any], tuple[Any, ...]]) -> bytes | None:
         """Return the state in bytes; None: there is none."""
         event, processing = self.event_timers.entries, self.processing_timers.entries
         if not (event or processing or panes or self.merged or self.function or self._live_chunks):
@@ -135,26 +136,19 @@ class KeyState:
         pairs = [(*window, *stored) for window, stored in self.merged.items()]
         chunks = (self._next_chunk, self._live_chunks)
         state = (self.watermark, self.stagger, self.function, *chunks, *timers, pairs, panes)
-        return _pickled(state)
+        return to_bytes(state)
 
     def _store_rows(self, contents: ElementList) -> None:
         for place, chunk in enumerate(contents.chunks):
             if isinstance(chunk, list):
-                self._store.write_rows(self._next_chunk, _pickled(chunk))
+                self._store.write_rows(self._next_chunk, pickled(chunk))
                 contents.chunks[place] = self._next_chunk
                 self._next_chunk += 1
                 self._live_chunks += 1
 
 
-def _pickled(value: Any) -> bytes:
-    try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # a value of the user may raise anything
-        raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
-
-
 def _stored_pane(pane: PaneState) -> tuple[Any, ...]:
-    """Return a pane as it is pickled: without classes of tidegate, whose modules may move while state stays stored."""
+    """Return a pane as it is stored: without classes of tidegate."""
     if isinstance(pane.contents, ElementList):
         return pane.contents.chunks, pane.trigger, pane.function, _ROWS
     return pane.contents, pane.trigger, pane.function
