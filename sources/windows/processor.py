@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -32,7 +31,7 @@ from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpack
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given, check_output, checked
 from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry, Layout
-from tidegate.spark_private import DRIVER_WORKER
+from tidegate.spark_private import DRIVER_WORKER, to_arrow_schema
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings, listed
