@@ -1,6 +1,5 @@
 """A stream that learns of new objects by a queue, through Spark."""
 
-from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -72,12 +71,3 @@ def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket
 def test_a_wrong_option_is_named_with_its_value(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         S3Source(path="s3://bucket/in", **fields)
-
-
-def test_a_queue_that_does_not_exist_ends_the_query_with_a_sentence(queue, source):
-    enumerator = source(event_time="column:at").model_copy(update={"queue_url": queue.url + "-x"}).enumerator(None)
-    with (
-        closing(enumerator),
-        pytest.raises(OptionError, match=r"queueUrl is 'http://.*-x', and there is no such queue"),
-    ):
-        enumerator.discover()

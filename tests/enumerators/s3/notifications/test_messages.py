@@ -52,12 +52,6 @@ def test_keys_are_named_as_they_are_whatever_their_characters_and_the_way_of_the
         assert created_objects(body) == [("b", names[0])]
 
 
-def test_a_plus_sign_is_a_space_in_what_s3_says_and_itself_in_what_event_bridge_says():
-    assert created_objects(s3_body(("b", "red flower+.jpg")))[0].key == "red flower+.jpg"
-    assert "red+flower%2B.jpg" in s3_body(("b", "red flower+.jpg"))
-    assert created_objects(event_bridge_body("b", "red+flower%2B.jpg"))[0].key == "red+flower%2B.jpg"
-
-
 @pytest.mark.parametrize(
     "event", ["ObjectCreated:Put", "ObjectCreated:CompleteMultipartUpload", "s3:ObjectCreated:Copy"]
 )
