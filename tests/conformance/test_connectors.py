@@ -1,9 +1,9 @@
 """tidegate's connectors, the reference and the example keep the rules, on a real broker, endpoint and database.
 
-A new Spark takes long to start.  So a rule that starts one is tested only where no other test shows the same.
-``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects.
-``test_connect`` reads a topic through Spark Connect.  The reference is the base of the mutants that these rules must
-find, and queries of Spark read the other three connectors.  LIVES lives of a query are made up.  With
+A new Spark takes long to start.  So a rule that starts one is tested only where no other test shows the same:
+``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects, and
+``test_connect`` reads both through Spark Connect.  Queries of Spark read topics and objects.  The reference is the base
+of the mutants, and the example has tests of its own.  LIVES lives of a query are made up.  With
 TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested everywhere, with as many lives as a user's run takes.
 """
 
@@ -21,7 +21,7 @@ from tidegate.conformance.memory.reference import MemoryHarness
 
 DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
 LIVES = 3
-OWN_DRIVER = {("TestS3", "SPARK-11")}
+SPARKLESS = tuple(tier for tier in Tier if tier is not Tier.SPARK or DRIVERS in os.environ)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def fails(rule):
 
 
 @pytest.fixture(autouse=True)
-def _few_drivers(request, rule, monkeypatch):
-    if DRIVERS not in os.environ and (request.cls.__name__, rule and rule.id) not in OWN_DRIVER:
+def _few_drivers(monkeypatch):
+    if DRIVERS not in os.environ:
         monkeypatch.setenv(DRIVERS, "no")
 
 
@@ -52,7 +52,7 @@ def _few_lives(monkeypatch):
 
 
 class TestMemory(ConnectorSuite):
-    tiers = tuple(tier for tier in Tier if tier is not Tier.SPARK or DRIVERS in os.environ)
+    tiers = SPARKLESS
 
     @pytest.fixture
     def harness(self):
@@ -72,6 +72,8 @@ class TestS3(ConnectorSuite):
 
 
 class TestOutbox(ConnectorSuite):
+    tiers = SPARKLESS
+
     @pytest.fixture
     def harness(self):
         return OutboxHarness

@@ -1,6 +1,8 @@
 """A query through Spark Connect, whose client has no Java: prints the rows that were read, as JSON.
 
-python -m tests.sources.connect BOOTSTRAP_SERVERS TOPIC FOLDER
+python -m tests.sources.connect BOOTSTRAP_SERVERS TOPIC OBJECTS FOLDER
+
+OBJECTS has the options of an S3 source as JSON.
 """
 
 import json
@@ -15,7 +17,7 @@ from tidegate.conformance.lab.spark.connect_turn import await_connect_turn
 
 
 def main():
-    servers, topic, folder = sys.argv[1:]
+    servers, topic, objects, folder = sys.argv[1:]
     await_connect_turn()
     spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     tidegate.register(spark)
@@ -41,6 +43,10 @@ def main():
     assert query.awaitTermination(120)
     rows = sorted((row["partition"], row["offset"]) for row in spark.read.parquet(f"{folder}/out").collect())
     (progress,) = tidegate.progress(query)
+    texts = spark.readStream.format("tidegate_s3").options(**json.loads(objects)).load().select("value")
+    writer = texts.writeStream.format("parquet").option("path", f"{folder}/texts")
+    copied = writer.option("checkpointLocation", f"{folder}/of_texts").trigger(availableNow=True).start()
+    assert copied.awaitTermination(120)
     try:
         windows = str(tidegate.windowed(source.read_stream(spark), "partition", "timestamp"))
     except tidegate.OptionError as error:
@@ -50,6 +56,7 @@ def main():
             {
                 "batch": by_name.load().count(),
                 "rows": rows,
+                "texts": sorted(row["value"] for row in spark.read.parquet(f"{folder}/texts").collect()),
                 "batches": len(query.recentProgress),
                 "watermark": progress.watermark.isoformat(),
                 "windows": windows,

@@ -6,14 +6,37 @@ import re
 import subprocess
 import sys
 
+from tests.support.buckets import Bucket
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tests.support.waiting import PATIENCE_S
 
 
-def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_listener(kafka, tmp_path):
+def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_listener(kafka, s3, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + 3 * HOUR, 3000), even_times(NOON + 2 * HOUR, NOON + 3 * HOUR, 500))
+    bucket = Bucket(s3)
+    bucket.put("a.txt", b"one\ntwo\n")
+    bucket.put("b.txt", b"three\n")
+    bucket.close()
+    objects = {
+        "path": bucket.path,
+        "fileFormat": "text",
+        "eventTime": "lastModified",
+        "endpoint": s3.endpoint,
+        "region": s3.region,
+        "accessKey": s3.access_key,
+        "secretKey": s3.secret_key,
+        "stateLocation": f"s3://{bucket.name}/state",
+    }
     client = subprocess.run(
-        [sys.executable, "-m", "tests.sources.connect", kafka.bootstrap_servers, topic, str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "tests.sources.connect",
+            kafka.bootstrap_servers,
+            topic,
+            json.dumps(objects),
+            str(tmp_path),
+        ],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # of the server, which the client starts
         capture_output=True,
         text=True,
@@ -28,6 +51,7 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
     report = json.loads(client.stdout)
     assert report["batch"] == 3500
     assert [tuple(row) for row in report["rows"]] == every([3000, 500])
+    assert report["texts"] == ["one", "three", "two"]
     assert report["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most
     assert report["watermark"] == "2023-11-15T14:59:52.799000+00:00"
     assert "windows are for a DataFrame of a classic session" in report["windows"]
