@@ -20,7 +20,7 @@ from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
 from tidegate.spark_private import cloudpickle
 
-__all__ = ["Elsewhere", "batch_of", "offset_after", "snapshot_of"]
+__all__ = ["Elsewhere", "offset_after", "snapshot_of"]
 
 _HASH_SEED = "20260101"  # sets of texts are probably in another order there
 _ZONE = "Pacific/Chatham"  # probably another time zone than here
@@ -76,13 +76,6 @@ class Elsewhere:
             if pipe is not None:
                 with suppress(BrokenPipeError):  # it died with a question on its way
                     pipe.close()
-
-
-def batch_of(open_run: OpenRun, source: Source, cores: int, start: Json, end: Json) -> list[Any]:
-    """Read the batch between two offsets, and return its Arrow batches."""
-    with closing(open_run(source.as_stream(), LabClock().clocks, cores)) as run:
-        tasks = run.tasks(start, end)
-    return [batch for task in tasks for batch in source.reader(end.get("enumerator")).read(task)]
 
 
 def offset_after(open_run: OpenRun, source: Source, cores: int, start: Json) -> Json:

@@ -43,8 +43,7 @@ def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | No
     witness=("a range that lost its first row only", "a range that lost nothing", "a range that lost everything"),
 )
 def the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(*after(*(number + n for n in range(5))))
+    lab.two_splits(*after(*range(5)))
     source, enumerator = lab.opened()
     placed = lab.placed(source, enumerator)
     for trimmed in (1, 3, 5):

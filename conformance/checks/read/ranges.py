@@ -16,8 +16,7 @@ _PAGE = 2_100
 
 @rule("READ-1")
 def rows_come_once_and_in_order(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(7)))
+    lab.two_splits(*after(*range(7)))
     source, enumerator = lab.opened()
     lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
 
@@ -43,8 +42,7 @@ def a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
 
 @rule("READ-4", witness=("a gap",))
 def a_task_reads_all_its_ranges(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(7)))
+    lab.two_splits(*after(*range(7)))
     source, enumerator = lab.opened()
     pieces, left_out = [], []
     for whole in lab.everything(enumerator):

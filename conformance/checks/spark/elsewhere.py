@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from pyspark.errors import PySparkException
 
-from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import SkippedError
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.lab.spark.driver import Delivered, another_driver, read_by_connect, read_on_cluster
 from tidegate.conformance.lab.spark.stream import folder
 from tidegate.conformance.rules import Tier, rule
 from tidegate.spark_private import check_connect
 
 
-def _written(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(6)))
-
-
 @rule("SPARK-10", tier=Tier.SPARK, witness=("a task that was tried again",))
 def a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
-    _written(lab)
+    lab.two_splits(*after(*range(6)))
     source = lab.source(minPartitions="2")
     lab.tell("stream on two executors, where every first attempt of a task fails")
     with another_driver(lab) as driver:
@@ -37,7 +31,7 @@ def spark_connect_reads_it(lab: Lab) -> None:
         check_connect()
     except (ImportError, PySparkException) as missing:
         raise SkippedError(f"Spark Connect is not installed: {missing}") from None
-    _written(lab)
+    lab.two_splits(*after(*range(6)))
     source = lab.source()
     lab.tell("stream through Spark Connect")
     with another_driver(lab) as client:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.lab.planning import LabClock
 from tidegate.conformance.lab.spark.planner import CORES, ReadBatch, stream_by_limit
 from tidegate.conformance.rules import Tier, rule
@@ -27,8 +27,7 @@ _MAX_ROWS = 3
 
 def _written(lab: Lab) -> int:
     """Write rows, wait until all can be discovered, and return their number."""
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(5)))
+    lab.two_splits(*after(*range(5)))
     lab.wait_until_discovered(lab.source())
     return len(lab.rows)
 

@@ -6,7 +6,7 @@ from pyspark.errors import PySparkException
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.leftovers import Held
 from tidegate.conformance.lab.spark.session import shared_session
 from tidegate.conformance.lab.spark.stream import SparkStream, gist
@@ -14,17 +14,9 @@ from tidegate.conformance.rules import Tier, rule
 from tidegate.sources.bridge import schema_of
 
 
-def _written(lab: Lab, rows: int = 4) -> list[Split]:
-    """Return splits with rows: two, where the connector can have two."""
-    return [
-        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(rows)))
-        for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1)
-    ]
-
-
 @rule("SPARK-1", tier=Tier.SPARK, needs=(Ability.BATCH,))
 def a_batch_query_reads_what_was_written(lab: Lab) -> None:
-    split = _written(lab)[0]
+    split = lab.two_splits(*after(*range(4)))[0]
     texts = ["größer als 日本語 😀", "", *([None] if lab.can(Ability.NULL_VALUES) else [])]
     split.append(*(BEGIN_MS + 10 * SECOND_MS for _ in texts), values=texts)
     source = lab.source()
@@ -46,35 +38,26 @@ def a_batch_query_reads_what_was_written(lab: Lab) -> None:
         lab.expect(text == values[key], f"row {key} was written with the value {values[key]!r}, and read with {text!r}")
 
 
-@rule("SPARK-2", tier=Tier.SPARK)
+@rule("SPARK-2", tier=Tier.SPARK, witness=("a batch that was read again after a restart",))
 def a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
-    first = _written(lab)[0]
-    stream = SparkStream(lab, lab.source())
-    stream.run()
+    first = lab.two_splits(*after(*range(4)))[0]
+    stream = SparkStream(lab, lab.source(), twice=True)
+    before = {batch.number: batch for batch in stream.run()}
     lab.compare(stream.delivered, in_order=False)
-    again = [key for batch in stream.run() for key in batch.keys]
-    lab.expect(not again, f"a second run without new rows delivers {again[:3]}")
+    number = stream.forget_last_commit()
     if lab.can(Ability.GROWING_SPLITS):
         first.append_each(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
     if lab.can(Ability.NEW_SPLITS):
         lab.split(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
-    stream.run()
-    lab.compare(stream.delivered, in_order=False)
-
-
-@rule("SPARK-3", tier=Tier.SPARK, witness=("a batch that was read again after a restart",))
-def a_batch_is_the_same_whenever_it_is_read(lab: Lab) -> None:
-    _written(lab)
-    stream = SparkStream(lab, lab.source(), twice=True)
-    before = {batch.number: batch for batch in stream.run()}
-    number = stream.forget_last_commit()
     for batch in stream.run():
         if batch.number == number:
             lab.saw("a batch that was read again after a restart")
             _expect_same(lab, f"batch {number}, before and after a restart", before[number].keys, batch.keys)
+    lab.compare(stream.delivered, in_order=False)
+    again = [key for batch in stream.run() for key in batch.keys]
+    lab.expect(not again, f"a run without new rows delivers {again[:3]}")
     for batch in stream.batches:
         _expect_same(lab, f"batch {batch.number}, by two actions", batch.keys, batch.again)
-    lab.compare(stream.delivered, in_order=False)
 
 
 def _expect_same(lab: Lab, what: str, first: list[str], second: list[str]) -> None:
@@ -83,7 +66,7 @@ def _expect_same(lab: Lab, what: str, first: list[str], second: list[str]) -> No
 
 @rule("SPARK-4", tier=Tier.SPARK)
 def a_running_stream_takes_what_comes(lab: Lab) -> None:
-    first = _written(lab)[0]
+    first = lab.two_splits(*after(*range(4)))[0]
     stream = SparkStream(lab, lab.source())
     with stream.running() as query:
         stream.await_rows(query)
@@ -98,7 +81,7 @@ def a_running_stream_takes_what_comes(lab: Lab) -> None:
 
 @rule("SPARK-5", tier=Tier.SPARK, witness=("a planner process",))
 def nothing_is_left_of_a_stopped_stream(lab: Lab) -> None:
-    _written(lab)
+    lab.two_splits(*after(*range(4)))
     spark = shared_session()
     stream = SparkStream(lab, lab.source())
     before = Held.now(spark)

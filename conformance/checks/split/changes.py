@@ -33,8 +33,7 @@ def an_end_never_goes_back(lab: Lab) -> None:
 
 @rule("SPLIT-12")
 def starts_and_stops_answer_for_every_split(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
     if lab.can(Ability.MANY_SPLITS):
         lab.split()
     source, enumerator = lab.opened()

@@ -54,8 +54,7 @@ def the_first_look_finds_every_split(lab: Lab) -> None:
 
 @rule("SPLIT-4")
 def names_outlive_a_checkpoint(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(BEGIN_MS + number)
+    lab.two_splits(BEGIN_MS)
     enumerator = lab.enumerator(lab.source())
     for split in lab.until(lambda: list(enumerator.discover()) or None, "discover() never finds a split"):
         lab.expect(isinstance(split, str), f"the split {split!r} is named by {type(split).__name__}, not by text")
@@ -94,8 +93,7 @@ def a_split_keeps_its_name(lab: Lab) -> None:
 
 @rule("SPLIT-7")
 def another_process_finds_the_same_splits(lab: Lab) -> None:
-    for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
     with closing(lab.enumerator(source)) as enumerator:
         splits = lab.discovered(enumerator)
@@ -116,8 +114,7 @@ def splits_of(source: Source, state: Json | None, positions: Positions) -> list[
 
 @rule("SPLIT-10")
 def looking_again_changes_nothing(lab: Lab) -> None:
-    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
     with closing(lab.enumerator(source)) as enumerator:
 

@@ -10,7 +10,7 @@ from tidegate.conformance.abilities import Ability
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.elsewhere import offset_after
 from tidegate.conformance.lab.explain import difference, listed
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import Tier, rule
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -18,7 +18,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 @rule("STATE-1", witness=("a restart between two rows of a split",))
 def a_restart_goes_on_with_the_rest(lab: Lab) -> None:
-    splits = _splits(lab, 6)
+    splits = lab.two_splits(*after(*range(6)))
     query = Query(lab, lab.source())
 
     def one_batch() -> bool | None:
@@ -41,7 +41,7 @@ def a_restart_goes_on_with_the_rest(lab: Lab) -> None:
 @rule("STATE-2", needs=(Ability.START_AT_END,))
 def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    _await_all(lab)
+    lab.wait_until_discovered(lab.source())
     query = Query(lab, lab.source_at_end())
     query.plan()
     query.crash()
@@ -51,7 +51,7 @@ def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
 @rule("STATE-4", needs=(Ability.NEW_SPLITS,))
 def a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> None:
     before = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    _await_all(lab)
+    lab.wait_until_discovered(lab.source())
     from_begin = Query(lab, lab.source())
     from_begin.run_until_read(before.rows)
     from_begin.stop()
@@ -82,9 +82,9 @@ def a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
 
 @rule("STATE-6")
 def a_batch_that_was_logged_comes_again(lab: Lab) -> None:
-    splits = _splits(lab, 4)
+    splits = lab.two_splits(*after(*range(4)))
     query = Query(lab, lab.source())
-    _await_all(lab)
+    lab.wait_until_discovered(lab.source())
     lab.until(lambda: query.plan() or None, "nothing is planned though rows are there")
     first = query.read()
     query.crash()
@@ -100,7 +100,7 @@ def a_batch_that_was_logged_comes_again(lab: Lab) -> None:
 
 @rule("STATE-7", witness=("a crash before the offset was stored", "a crash after it", "a crash after reading"))
 def a_crash_at_any_point_costs_nothing(lab: Lab) -> None:
-    splits = _splits(lab, 2)
+    splits = lab.two_splits(*after(*range(2)))
     query = Query(lab, lab.source())
     query.run_until_read(_rows(splits))
     for number, point in enumerate(
@@ -131,9 +131,9 @@ def _get_to(query: Query, point: str) -> bool | None:
 
 @rule("STATE-9", tier=Tier.FAULTS, witness=("a planner that was killed",))
 def a_killed_planner_is_succeeded(lab: Lab) -> None:
-    splits = _splits(lab, 3)
+    splits = lab.two_splits(*after(*range(3)))
     query = Query(lab, lab.source())
-    _await_all(lab)
+    lab.wait_until_discovered(lab.source())
     elsewhere = lab.elsewhere()
     lab.tell("plan the first batch in another process")
     offset = elsewhere.call(offset_after, lab.open_run, query.source, query.cores, INITIAL_OFFSET)
@@ -143,19 +143,6 @@ def a_killed_planner_is_succeeded(lab: Lab) -> None:
     lab.saw("a planner that was killed")
     query.run_until_read(_rows(splits))
     _expect_all_once(query)
-
-
-def _splits(lab: Lab, rows: int) -> list[Split]:
-    """Make two splits, where there can be two, with rows a second apart."""
-    number = 2 if lab.can(Ability.MANY_SPLITS) else 1
-    return [lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(rows))) for _ in range(number)]
-
-
-def _await_all(lab: Lab) -> None:
-    """Wait until all that was written can be seen."""
-    enumerator = lab.enumerator(lab.source())
-    lab.discovered(enumerator)
-    enumerator.close()
 
 
 def _rows(splits: Sequence[Split]) -> list[Row]:

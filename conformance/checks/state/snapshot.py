@@ -111,8 +111,7 @@ class _Stored:
 
 def _stored(lab: Lab) -> _Stored:
     """Write rows, discover and read them.  Raises NotApplicableError where a snapshot is None."""
-    for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
-        lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     state = enumerator.snapshot()

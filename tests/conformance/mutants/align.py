@@ -2,10 +2,7 @@ import time
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
-    Around,
     Changed,
-    of_another,
-    unaligned,
 )
 from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED, Cost
@@ -19,19 +16,6 @@ SECOND_MS = 1_000
 class BoundInclusive(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         return super().lookup(event_time_ms + 1, splits)
-
-
-class NeverResumes(Changed):
-    """Never reads a split again after a pause."""
-
-    def __init__(self, *opened):
-        super().__init__(*opened)
-        self.paused = {}
-
-    def after(self, start, end):
-        for split in self.run.source_progress()["paused"]:
-            self.paused.setdefault(split, end["positions"][split])
-        return {**end, "positions": {**end["positions"], **self.paused}}
 
 
 class PeeksAtAPage(MemoryEnumerator):
@@ -64,11 +48,6 @@ class CountsHalfOfTheRows(MemoryEnumerator):
 
     def cost(self, ranges):
         return Cost(rows=sum(r.end - r.start for r in ranges.values()) // 2)
-
-
-class IgnoresTheLimit(Around):
-    def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
-        return self.run.latest_offset(start, UNLIMITED, min_rows)
 
 
 class SharesTheLimitOut(Changed):
@@ -113,12 +92,6 @@ class WatermarkIsOfTheFuture(Changed):
         return {**end, "watermark": IN_THE_YEAR_2200_MS} if end == unpacked(start) else end
 
 
-class LatestIsTheLastPosition(MemoryEnumerator):
-    def latest(self, ends, horizon):
-        heads = self.peek({split: max(0, end - 1) for split, end in ends.items()}, horizon)
-        return {split: None if head is None else head.event_time_ms for split, head in heads.items()}
-
-
 class AlignsByTheFuture(MemorySource):
     def usable_ms(self, split, record, horizon):
         return super().usable_ms(split, record, Horizon())
@@ -141,7 +114,6 @@ class LooksThroughNoRange(MemoryEnumerator):
 
 PAST = "at or past the bound"
 DROPPED = "Spark drops "
-LEFT = "were written and not all delivered"
 
 
 def enumerating(sin, killer, words, enumerator):
@@ -154,16 +126,10 @@ def planning(sin, killer, words, open_run):
 
 MUTANTS = [
     enumerating("the bound is inclusive", "ALIGN-1", PAST, BoundInclusive),
-    planning("a paused split is read", "ALIGN-1", PAST, of_another(unaligned)),
-    planning("a paused split is never resumed", "ALIGN-1", LEFT, NeverResumes),
     enumerating("peek answers for 16 splits", "ALIGN-3", PAST, PeeksAtAPage),
     enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
     enumerating("peek sees the first rows of pages", "ALIGN-5", PAST, PeeksAtPages),
     enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
-    planning("a row limit is ignored", "ALIGN-7", "rows, but 4 are allowed", IgnoresTheLimit),
-    enumerating(
-        "latest is that of the last position", "TIME-4", "but there is no row before it", LatestIsTheLastPosition
-    ),
     Mutant(
         "rows in the future are aligned",
         "TIME-3",

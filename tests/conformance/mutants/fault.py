@@ -111,12 +111,6 @@ def with_client(client):
 
 MUTANTS = [
     Mutant("there is no deadline", "FAULT-1", ("planning did not end within 1.35 s",), sinful(source=WaitsForEver)),
-    Mutant(
-        "errors of the client slip through",
-        "FAULT-1",
-        ("planning raises builtins.OSError",),
-        with_client(RaisesWhatItGets),
-    ),
     Mutant("an error shows the key", "FAULT-1", ("planning", "shows a secret"), with_client(SaysTheKey)),
     Mutant(
         "a request that is repeated because it is slow is answered twice",

@@ -109,12 +109,6 @@ class ShowsItsAddress(MemorySource):
     address: Annotated[str, Field(pattern="^[0-9a-f]+:[0-9a-f]+@.+:[0-9]+$")]
 
 
-class ReadsWithItsKey(MemorySource):
-    @property
-    def reads(self):
-        return self.address
-
-
 class StoresItsAddress(MemoryEnumerator):
     def __init__(self, source, state):
         super().__init__(source, None)
@@ -135,18 +129,6 @@ class NamesItsAddressInErrors(MemoryReader):
             raise ConnectorError("reading failed") from RuntimeError(f"at {self._source.address}: {error}")
 
 
-class TellsMilliseconds(WholeEnumerator):
-    def wall_clock(self):
-        return time.time() * 1000
-
-
-class StopsItsClock(WholeEnumerator):
-    stands_at = time.time()
-
-    def wall_clock(self):
-        return self.stands_at
-
-
 class TurnsItsClockBack(WholeEnumerator):
     calls = 0
 
@@ -159,16 +141,6 @@ class FreesTooMuch(WholeEnumerator):
     def commit(self, positions):
         for split in positions:
             self._client.ask("trim", split, 1)
-
-
-class AddsUpCommits(WholeEnumerator):
-    commits = 0
-
-    def commit(self, positions):
-        self.commits += 1
-
-    def extents(self, splits):
-        return {} if self.commits > 1 else super().extents(splits)
 
 
 class ReadsWhatItsDetailsSay(MemoryReader):
@@ -190,19 +162,9 @@ class DetailsOfNow(WholeEnumerator):
         return wanted.end - again
 
 
-class DetailsOfTheFirstRun(WholeEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._restored = state is not None
-
-    def details(self, wanted):
-        return wanted.start if self._restored else wanted.end
-
-
 MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
     Mutant("a constructor starts a thread", "LIFE-1", ("making an enumerator", "'thread'"), opening(a_thread)),
-    Mutant("a constructor opens a file", "LIFE-1", ("making an enumerator", "'file'"), opening(a_file)),
     Mutant("a constructor writes a file", "LIFE-1", ("making an enumerator writes a file",), opening(a_written_file)),
     Mutant("a thread leaked", "LIFE-2", ("3 more of the kind 'thread'",), leaking(a_thread)),
     Mutant("a socket leaked", "LIFE-2", ("3 more of the kind 'socket'",), leaking(a_socket)),
@@ -245,7 +207,6 @@ MUTANTS = [
     Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
     Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
     Mutant("a secret in repr", "LIFE-12", ("a secret is in repr(source)",), sinful(source=ShowsItsAddress)),
-    Mutant("a secret in the rows", "LIFE-12", ("a secret is in reads",), sinful(source=ReadsWithItsKey)),
     Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),
     Mutant("a secret in the log", "LIFE-12", ("a secret is in a log",), sinful(enumerator=LogsItsAddress)),
     Mutant(
@@ -254,21 +215,12 @@ MUTANTS = [
         ("a secret is in the error of reading",),
         sinful(reader=NamesItsAddressInErrors),
     ),
-    Mutant("a clock of milliseconds", "LIFE-15", ("wall_clock() says",), sinful(enumerator=TellsMilliseconds)),
-    Mutant("a clock that stands", "LIFE-15", ("again and again",), sinful(enumerator=StopsItsClock)),
     Mutant("a clock that goes back", "LIFE-15", ("goes back",), sinful(enumerator=TurnsItsClockBack)),
     Mutant("commit frees too much", "LIFE-16", ("commit number 1",), sinful(enumerator=FreesTooMuch)),
-    Mutant("commits add up", "LIFE-16", ("there are [], not",), sinful(enumerator=AddsUpCommits)),
     Mutant(
         "details change with time",
         "LIFE-17",
         ("given later",),
         sinful(enumerator=DetailsOfNow, reader=ReadsWhatItsDetailsSay),
-    ),
-    Mutant(
-        "details of the first run only",
-        "LIFE-17",
-        ("given after a restart",),
-        sinful(enumerator=DetailsOfTheFirstRun, reader=ReadsWhatItsDetailsSay),
     ),
 ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
-
 from tests.support.offsets import unpacked
 from tidegate.conformance.lab.planning import open_coordinator
 
@@ -37,19 +34,3 @@ class Changed(Around):
         end = unpacked(self.run.latest_offset(given, *limits))
         self.asked = True
         return start if end == given else self.after(start, end)
-
-
-def of_another(change):
-    """Return the function that opens the coordinator of a changed source."""
-    return lambda source, clocks, cores: open_coordinator(change(source), clocks, cores)
-
-
-def with_strategy(**changes):
-    return of_another(lambda source: source.model_copy(update={"watermarks": replace(source.watermarks, **changes)}))
-
-
-def unaligned(source):
-    return source.model_copy(update={"alignment": "none", "watermarks": replace(source.watermarks, max_drift=None)})
-
-
-idle_at_once = with_strategy(idle_timeout=timedelta(milliseconds=1))

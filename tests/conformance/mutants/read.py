@@ -1,5 +1,4 @@
 import time
-from abc import abstractmethod
 from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
@@ -7,113 +6,48 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tests.conformance.mutants.changes import batches, ranges, rows
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
-from tidegate.errors import DataLossError, DeadlineError
+from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 
 
-class Ranges(MemoryReader):
-    """Reads other ranges than those of the task."""
-
-    @abstractmethod
-    def changed(self, ranges):
-        """Return the ranges that are read instead."""
-
-    def read(self, task):
-        return super().read(ReadTask(tuple(self.changed(task.ranges))))
+def ends(change):
+    """Return a harness whose reader reads from and to other positions."""
+    return ranges(lambda wanted: [replace(part, **change(part.start, part.end)) for part in wanted])
 
 
-class Batches(MemoryReader):
-    """Yields other batches than it has read."""
-
-    @abstractmethod
-    def changed(self, batch):
-        """Return the batch that is yielded instead."""
-
-    def read(self, task):
-        return map(self.changed, super().read(task))
+def without_the_last_row(read):
+    *others, last = list(read) or [None]
+    return [*others, last.slice(0, last.num_rows - 1)] if last else []
 
 
-class SkipsTheLastRow(MemoryReader):
-    def read(self, task):
-        batches = list(super().read(task))
-        yield from [*batches[:-1], batches[-1].slice(0, batches[-1].num_rows - 1)] if batches else []
+def joined_over_gaps(wanted):
+    for split, of_split in groupby(sorted(wanted, key=lambda part: part.split_id), lambda part: part.split_id):
+        parts = list(of_split)
+        yield SplitRange(split, min(part.start for part in parts), max(part.end for part in parts))
 
 
-class ReadsBackwards(Batches):
-    def changed(self, batch):
-        return batch.take(list(range(batch.num_rows))[::-1])
+def read_now(batch):
+    now = pa.repeat(pa.scalar(time.time_ns() // 1_000, batch.schema.field("at").type), batch.num_rows)
+    return batch.set_column(2, "at", now)
 
 
-class YieldsBatchesTwice(MemoryReader):
-    def read(self, task):
-        for batch in super().read(task):
-            yield from (batch, batch)
+def noticing(lost):
+    """Return a harness whose reader notices loss by a request of its own: ``lost(range, begin, end, task)``."""
 
+    class NoticesLoss(MemoryReader):
+        def read(self, task):
+            with closing(self._source.client()) as client:
+                for wanted in task.ranges:
+                    begin, end, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
+                    if lost(wanted, begin, end, task):
+                        raise DataLossError("rows are gone")
+            yield from MemoryReader(self._source.model_copy(update={"fail_on_data_loss": False})).read(task)
 
-class ReadsThePositionAfterTheEnd(Ranges):
-    def changed(self, ranges):
-        return [replace(wanted, end=wanted.end + 1) for wanted in ranges]
-
-
-class BeginsBehindTheStart(Ranges):
-    """Takes the start for the last position that was read, unless it is 0."""
-
-    def changed(self, ranges):
-        return [replace(wanted, start=wanted.start + 1 if wanted.start else 0) for wanted in ranges]
-
-
-class TakesTheEndForACount(Ranges):
-    def changed(self, ranges):
-        return [replace(wanted, end=wanted.start + wanted.end) for wanted in ranges]
-
-
-class ReadsWholeBlocks(Ranges):
-    def changed(self, ranges):
-        return [replace(wanted, start=wanted.start // 2 * 2, end=wanted.end + wanted.end % 2) for wanted in ranges]
-
-
-class ReadsTheFirstRange(Ranges):
-    def changed(self, ranges):
-        return ranges[:1]
-
-
-class KeepsRangesBySplit(Ranges):
-    def changed(self, ranges):
-        return {wanted.split_id: wanted for wanted in ranges}.values()
-
-
-class JoinsRanges(Ranges):
-    def changed(self, ranges):
-        for split, of_split in groupby(
-            sorted(ranges, key=lambda wanted: wanted.split_id), lambda wanted: wanted.split_id
-        ):
-            ends = list(of_split)
-            yield SplitRange(split, min(wanted.start for wanted in ends), max(wanted.end for wanted in ends))
-
-
-class ReadsTheFirstPage(Ranges):
-    def changed(self, ranges):
-        return [replace(wanted, end=min(wanted.end, wanted.start + 1_000)) for wanted in ranges]
-
-
-class BeginsPagesWithTheLastRow(Ranges):
-    def changed(self, ranges):
-        for wanted in ranges:
-            cuts = [*range(wanted.start + 999, wanted.end, 999), wanted.end]
-            yield from (replace(wanted, start=max(wanted.start, cut - 1_000), end=cut) for cut in cuts)
-
-
-class TakesNoRowsForNoLimit(Ranges):
-    def changed(self, ranges):
-        return [replace(wanted, end=wanted.end + 100) if wanted.start == wanted.end else wanted for wanted in ranges]
-
-
-class NeedsARange(Ranges):
-    def changed(self, ranges):
-        return [ranges[0], *ranges[1:]]
+    return sinful(reader=NoticesLoss)
 
 
 class CountsRows(MemoryReader):
@@ -136,14 +70,6 @@ class EndsAtTheFirstHole(MemoryReader):
             if not batches:
                 return
             yield from batches
-
-
-class WaitsForRows(MemoryReader):
-    def _read(self, client, wanted):
-        batches = list(super()._read(client, wanted))
-        if not batches and wanted.start < wanted.end:
-            raise DeadlineError("no row came within 20 s")
-        yield from batches
 
 
 class NullsForHoles(MemoryReader):
@@ -175,12 +101,6 @@ class ReadsToThePresentEnd(MemoryReader):
         return super()._read(client, replace(wanted, end=end if wanted.end > 3 else wanted.end))
 
 
-class TellsWhenItReads(Batches):
-    def changed(self, batch):
-        now = pa.repeat(pa.scalar(time.time_ns() // 1_000, batch.schema.field("at").type), batch.num_rows)
-        return batch.set_column(2, "at", now)
-
-
 class EnumeratorThatTellsReaders(MemoryEnumerator):
     """Leaves data that readers need in the memory of its process."""
 
@@ -191,10 +111,6 @@ class EnumeratorThatTellsReaders(MemoryEnumerator):
         self.KNOWN.update((self._source.address, split) for split in splits)
         return splits
 
-    def close(self):
-        self.KNOWN.clear()
-        super().close()
-
 
 class ReaderThatIsTold(MemoryReader):
     def read(self, task):
@@ -204,11 +120,6 @@ class ReaderThatIsTold(MemoryReader):
             if (self._source.address, wanted.split_id) in EnumeratorThatTellsReaders.KNOWN
         ]
         return super().read(ReadTask(tuple(known)))
-
-
-class EnumeratorOfOneProcess(EnumeratorThatTellsReaders):
-    def close(self):
-        MemoryEnumerator.close(self)
 
 
 class SharesIterators(MemoryReader):
@@ -232,54 +143,6 @@ class SkipsTheFirstRowThatIsLeft(MemoryReader):
         return super()._read(client, replace(wanted, start=begin + 1) if lost else wanted)
 
 
-class NoticesLoss(MemoryReader):
-    """Notices loss by a request of its own; ``begins`` are the begins of the task's splits that still exist."""
-
-    def read(self, task):
-        with closing(self._source.client()) as client:
-            for wanted in task.ranges:
-                begin, end, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
-                if self.lost(wanted, begin, end, task):
-                    raise DataLossError("rows are gone")
-        yield from MemoryReader(self._source.model_copy(update={"fail_on_data_loss": False})).read(task)
-
-    @abstractmethod
-    def lost(self, wanted, begin, end, task):
-        """Return whether rows of a range are gone; the split has rows from begin to end."""
-
-
-class TakesOneLostRowForNone(NoticesLoss):
-    def lost(self, wanted, begin, end, task):
-        return begin > wanted.start + 1
-
-
-class NoticesLossOfWholeRanges(NoticesLoss):
-    def lost(self, wanted, begin, end, task):
-        return begin >= wanted.end > wanted.start
-
-
-class NoticesLossWhereRowsAreLeft(NoticesLoss):
-    def lost(self, wanted, begin, end, task):
-        return wanted.start < begin < end
-
-
-class NoticesLossInTheFirstRange(NoticesLoss):
-    def lost(self, wanted, begin, end, task):
-        return wanted is task.ranges[0] and begin > wanted.start
-
-
-class TakesEveryDeletionForLoss(NoticesLoss):
-    def lost(self, wanted, begin, end, task):
-        return begin > 0
-
-
-class LooksForLossOnce(NoticesLoss):
-    """Checks for loss before it reads, and then reads pages of the rows that are left."""
-
-    def lost(self, wanted, begin, end, task):
-        return begin > wanted.start
-
-
 class LossOfAnotherName(MemoryReader):
     def read(self, task):
         try:
@@ -288,46 +151,88 @@ class LossOfAnotherName(MemoryReader):
             raise KeyError(str(error)) from None
 
 
-READERS = [
-    ("the last row of a task is lost", "READ-1", ("1 missing",), SkipsTheLastRow),
-    ("rows come backwards", "READ-1", ("out of order: comes after 0#6",), ReadsBackwards),
-    ("batches come twice", "READ-1", ("14 more than once", "comes 2 times"), YieldsBatchesTwice),
-    ("the end of a range is inclusive", "READ-3", ("position 0 of split-0 has 0#0, 0#1",), ReadsThePositionAfterTheEnd),
-    ("the start of a range is exclusive", "READ-3", ("not all rows are found",), BeginsBehindTheStart),
-    ("the end is taken for a count", "READ-3", ("position 1 of split-0 has 0#1, 0#2",), TakesTheEndForACount),
-    ("blocks are not cut", "READ-3", ("position 0 of split-0 has 0#0, 0#1",), ReadsWholeBlocks),
-    ("only the first range is read", "READ-4", ("all are missing", "range 1"), ReadsTheFirstRange),
-    ("ranges are kept by split", "READ-4", ("missing", "range"), KeepsRangesBySplit),
-    ("ranges are joined over gaps", "READ-4", ("never asked for",), JoinsRanges),
-    ("only the first page is read", "READ-5", ("9,500 missing", "0#1000"), ReadsTheFirstPage),
-    ("pages begin with the last row", "READ-5", ("0#998", "comes 2 times"), BeginsPagesWithTheLastRow),
-    ("no rows is no limit", "READ-6", ("from 0 to 0 gives 4 rows",), TakesNoRowsForNoLimit),
-    ("a task needs a range", "READ-6", ("IndexError",), NeedsARange),
-    ("rows are counted over holes", "READ-7", ("though peek() finds",), CountsRows),
-    ("reading ends at a hole", "READ-7", ("4 missing",), EndsAtTheFirstHole),
-    ("a hole is waited for", "READ-7", ("DeadlineError",), WaitsForRows),
-    ("a hole is a null", "READ-7", ("'None' was never written",), NullsForHoles),
-    ("rows are read once", "READ-9", ("reading 1 and 2", "the second lacks 0#0"), ReadsOnce),
-    ("reading goes on to the present end", "READ-9", ("adds 0#5, 0#6",), ReadsToThePresentEnd),
-    ("rows hold the time of reading", "READ-9", ("column 'at' differs", "0#0"), TellsWhenItReads),
-    ("iterators are shared", "READ-12", ("missing", "0#0"), SharesIterators),
-    ("data loss has another name", "READ-27", ("KeyError",), LossOfAnotherName),
-    ("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), FailsForLoss),
-    ("one lost row is none", "READ-27", ("of split-1 from 0 to 5 is gone",), TakesOneLostRowForNone),
-    ("loss is that of a whole range", "READ-27", ("and no error",), NoticesLossOfWholeRanges),
-    ("the loss of a whole split is ignored", "READ-27", ("1#4 of split-1",), NoticesLossWhereRowsAreLeft),
-    ("loss is looked for in the first range", "READ-27", ("split-0 from 0", "no error"), NoticesLossInTheFirstRange),
-    ("every deletion is a loss", "READ-27", ("no row of",), TakesEveryDeletionForLoss),
-    ("loss is looked for before the first page", "READ-28", ("deleted after the first batch",), LooksForLossOnce),
-    ("a row is skipped after a loss", "READ-14", ("0#3", "missing"), SkipsTheFirstRowThatIsLeft),
-]
+def reading(reader):
+    return sinful(reader=reader)
+
 
 MUTANTS = [
-    *(Mutant(sin, killer, words, sinful(reader=reader)) for sin, killer, words, reader in READERS),
+    Mutant("the last row of a task is lost", "READ-1", ("1 missing",), reading(rows(without_the_last_row))),
+    Mutant("rows come backwards", "READ-1", ("comes after 0#6",), batches(lambda batch: batch[::-1])),
+    Mutant(
+        "the end of a range is inclusive",
+        "READ-3",
+        ("position 0 of split-0 has 0#0, 0#1",),
+        ends(lambda start, end: {"end": end + 1}),
+    ),
+    Mutant(
+        "the start of a range is exclusive",
+        "READ-3",
+        ("not all rows are found",),
+        ends(lambda start, end: {"start": start + 1 if start else 0}),
+    ),
+    Mutant(
+        "blocks are not cut",
+        "READ-3",
+        ("position 0 of split-0 has 0#0, 0#1",),
+        ends(lambda start, end: {"start": start // 2 * 2, "end": end + end % 2}),
+    ),
+    Mutant(
+        "ranges are kept by split",
+        "READ-4",
+        ("missing", "range"),
+        ranges(lambda wanted: {part.split_id: part for part in wanted}.values()),
+    ),
+    Mutant("ranges are joined over gaps", "READ-4", ("never asked for",), ranges(joined_over_gaps)),
+    Mutant(
+        "only the first page is read",
+        "READ-5",
+        ("9,500 missing", "0#1000"),
+        ends(lambda start, end: {"end": min(end, start + 1_000)}),
+    ),
+    Mutant(
+        "no rows is no limit",
+        "READ-6",
+        ("from 0 to 0 gives 4 rows",),
+        ends(lambda start, end: {"end": end + 100 * (start == end)}),
+    ),
+    Mutant("rows are counted over holes", "READ-7", ("though peek() finds",), reading(CountsRows)),
+    Mutant("reading ends at a hole", "READ-7", ("4 missing",), reading(EndsAtTheFirstHole)),
+    Mutant("a hole is a null", "READ-7", ("'None' was never written",), reading(NullsForHoles)),
+    Mutant("rows are read once", "READ-9", ("reading 1 and 2", "the second lacks 0#0"), reading(ReadsOnce)),
+    Mutant("reading goes on to the present end", "READ-9", ("adds 0#5, 0#6",), reading(ReadsToThePresentEnd)),
+    Mutant("rows hold the time of reading", "READ-9", ("column 'at' differs", "0#0"), batches(read_now)),
+    Mutant("iterators are shared", "READ-12", ("missing", "0#0"), reading(SharesIterators)),
+    Mutant("data loss has another name", "READ-27", ("KeyError",), reading(LossOfAnotherName)),
+    Mutant("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), reading(FailsForLoss)),
+    Mutant("a row is skipped after a loss", "READ-14", ("0#3", "missing"), reading(SkipsTheFirstRowThatIsLeft)),
+    Mutant(
+        "one lost row is none",
+        "READ-27",
+        ("of split-1 from 0 to 5 is gone",),
+        noticing(lambda wanted, begin, end, task: begin > wanted.start + 1),
+    ),
+    Mutant(
+        "loss is looked for in the first range",
+        "READ-27",
+        ("split-0 from 0", "no error"),
+        noticing(lambda wanted, begin, end, task: wanted is task.ranges[0] and begin > wanted.start),
+    ),
+    Mutant(
+        "every deletion is a loss",
+        "READ-27",
+        ("no row of",),
+        noticing(lambda wanted, begin, end, task: begin > 0),
+    ),
+    Mutant(
+        "loss is looked for before the first page",
+        "READ-28",
+        ("deleted after the first batch",),
+        noticing(lambda wanted, begin, end, task: begin > wanted.start),
+    ),
     Mutant(
         "readers need the process of the enumerator",
         "READ-11",
         ("here and in another process", "the second lacks 0#0"),
-        sinful(enumerator=EnumeratorOfOneProcess, reader=ReaderThatIsTold),
+        sinful(enumerator=EnumeratorThatTellsReaders, reader=ReaderThatIsTold),
     ),
 ]

@@ -4,14 +4,12 @@ import threading
 from contextlib import closing
 from typing import Any
 
-import pyarrow as pa
 from pydantic import PrivateAttr
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import Around
 from tidegate.alignment.budget import Cost
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
-from tidegate.conformance.memory.store import MemoryStore
 
 KEPT_OPEN = []
 
@@ -21,13 +19,6 @@ class BatchesBeginAtTheEnd(MemorySource):
         return self.model_copy(update={"starting": "latest"})
 
 
-class EmptyTextsBecomeNull(MemoryReader):
-    def read(self, task):
-        for batch in super().read(task):
-            texts = [text or None for text in batch["value"].to_pylist()]
-            yield batch.set_column(1, batch.schema.field(1), pa.array(texts, pa.string()))
-
-
 class KnowsOnlyTheSplitsOfItsSnapshot(MemoryEnumerator):
     def __init__(self, source, state):
         super().__init__(source, state)
@@ -35,11 +26,6 @@ class KnowsOnlyTheSplitsOfItsSnapshot(MemoryEnumerator):
 
     def discover(self):
         return self._state.setdefault("splits", super().discover())
-
-
-class WorksOnlyWhereTheStoreIs(MemoryEnumerator):
-    def discover(self):
-        return MemoryStore.of_this_process(self._client.name).splits()
 
 
 class TakesAwayWhatItReads(MemoryReader):
@@ -97,11 +83,6 @@ class DividesOtherwise(Around):
         return self.run.tasks(start, end)[::-1]
 
 
-class HasDetailsThatCannotTravel(MemoryEnumerator):
-    def details(self, wanted):
-        return lambda: wanted
-
-
 class HoldsWhatIsOpen(MemorySource):
     _lock: Any = PrivateAttr(default_factory=threading.Lock)
 
@@ -109,26 +90,14 @@ class HoldsWhatIsOpen(MemorySource):
 MUTANTS = [
     Mutant("a batch query begins at the end", "SPARK-1", ("missing",), sinful(source=BatchesBeginAtTheEnd)),
     Mutant(
-        "empty texts are read as null by Spark",
-        "SPARK-1",
-        ("was written with the value '', and read with None",),
-        sinful(reader=EmptyTextsBecomeNull),
-    ),
-    Mutant(
         "a restart knows only the splits of its snapshot",
         "SPARK-2",
         ("2 missing",),
         sinful(enumerator=KnowsOnlyTheSplitsOfItsSnapshot),
     ),
     Mutant(
-        "it works only in the process that holds the data",
-        "SPARK-8",
-        ("in another process", "AttributeError"),
-        sinful(enumerator=WorksOnlyWhereTheStoreIs),
-    ),
-    Mutant(
         "a reader takes away what it reads",
-        "SPARK-3",
+        "SPARK-2",
         ("before and after a restart", "(nothing)"),
         sinful(reader=TakesAwayWhatItReads),
     ),
@@ -166,12 +135,6 @@ MUTANTS = [
         ("asked for in two processes, are not the same",),
         sinful(),
         DividesOtherwise,
-    ),
-    Mutant(
-        "the details of a range cannot be pickled",
-        "SPARK-9",
-        ("in another process", "Can't pickle"),
-        sinful(enumerator=HasDetailsThatCannotTravel),
     ),
     Mutant("a source holds an open resource", "SPARK-10", ("cannot be pickled",), sinful(source=HoldsWhatIsOpen)),
 ]

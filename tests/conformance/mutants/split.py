@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.lab.planning import open_coordinator
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import DataLossError
 
@@ -109,33 +108,6 @@ class FindsOnlyWhatIsNew(MemoryEnumerator):
         return new
 
 
-class Planner:
-    """tidegate's planner, wrapped."""
-
-    def __init__(self, source, clocks, cores):
-        self._run = open_coordinator(source, clocks, cores)
-
-    def __getattr__(self, name):
-        return getattr(self._run, name)
-
-
-class CountsPlans(Planner):
-    def latest_offset(self, start, *arguments):
-        offset = self._run.latest_offset(start, *arguments)
-        return {**offset, "waits": offset.get("waits", 0) + 1}
-
-
-class CountsItsLooks(MemoryEnumerator):
-    _looks = 0
-
-    def discover(self):
-        self._looks += 1
-        return super().discover()
-
-    def snapshot(self):
-        return {**super().snapshot(), "looks": self._looks}
-
-
 class EndsGoBack(MemoryEnumerator):
     """Sometimes asks a replica that lags behind."""
 
@@ -146,11 +118,6 @@ class EndsGoBack(MemoryEnumerator):
     def extents(self, splits):
         lag = 0 if next(self._questions) % 4 else 1
         return {s: replace(e, end=max(e.begin, e.end - lag)) for s, e in super().extents(splits).items()}
-
-
-class EmptySplitsEndBeforeTheyBegin(MemoryEnumerator):
-    def extents(self, splits):
-        return {s: replace(e, end=-1) if e.begin == e.end else e for s, e in super().extents(splits).items()}
 
 
 class NumbersOfNumpy(MemoryEnumerator):
@@ -169,35 +136,14 @@ class StartsBehindTheFirstRow(MemoryEnumerator):
         return {s: min(at + 1, self.extents([s])[s].end) for s, at in super().starts(splits, first=first).items()}
 
 
-class NoStops(MemoryEnumerator):
-    def stops(self, splits):
-        return {}
-
-
 class StopsAtThePresentEnd(MemoryEnumerator):
     def stops(self, splits):
         return {split: extent.end for split, extent in self.extents(splits).items()}
 
 
-class RemembersExtents(MemoryEnumerator):
-    _extents = None
-
-    def extents(self, splits):
-        self._extents = self._extents or super().extents(splits)
-        return {split: extent for split, extent in self._extents.items() if split in splits}
-
-
 class CompleteFromTheBeginning(MemoryEnumerator):
     def extents(self, splits):
         return {split: replace(extent, complete=True) for split, extent in super().extents(splits).items()}
-
-
-class CompleteWithoutRows(MemoryEnumerator):
-    def extents(self, splits):
-        extents = super().extents(splits)
-        return {
-            s: replace(extent, complete=extent.complete or extent.begin == extent.end) for s, extent in extents.items()
-        }
 
 
 class NeverComplete(MemoryEnumerator):
@@ -319,22 +265,7 @@ MUTANTS = [
     Mutant(
         "only new splits are found", "SPLIT-10", ("discover()", "by discovery 2"), sinful(enumerator=FindsOnlyWhatIsNew)
     ),
-    Mutant("looks are counted in the snapshot", "SPLIT-10", ("snapshot() changed",), sinful(enumerator=CountsItsLooks)),
-    Mutant(
-        "plans are counted in the offset",
-        "SPLIT-10",
-        ("one batch after the other", "though nothing comes"),
-        sinful(),
-        open_run=CountsPlans,
-        patience_s=2.0,
-    ),
     Mutant("ends go back", "SPLIT-11", ("the end of 'split-0' went back",), sinful(enumerator=EndsGoBack)),
-    Mutant(
-        "an empty split ends before it begins",
-        "SPLIT-11",
-        ("past its end -1",),
-        sinful(enumerator=EmptySplitsEndBeforeTheyBegin),
-    ),
     Mutant("numbers are NumPy's", "SPLIT-11", ("not an int but int64",), sinful(enumerator=NumbersOfNumpy)),
     Mutant(
         "empty splits have no start",
@@ -343,25 +274,17 @@ MUTANTS = [
         sinful(enumerator=NoStartForEmptySplits),
     ),
     Mutant("starts lie behind the first row", "SPLIT-12", ("2 missing",), sinful(enumerator=StartsBehindTheFirstRow)),
-    Mutant("there are no stops", "SPLIT-12", ("stops() does not answer for split-0",), sinful(enumerator=NoStops)),
     Mutant(
         "a stream stops at the present end",
         "SPLIT-13",
         ("1 rows were written and not all delivered",),
         sinful(enumerator=StopsAtThePresentEnd),
     ),
-    Mutant("extents are remembered", "SPLIT-13", ("0#2", "missing"), sinful(enumerator=RemembersExtents)),
     Mutant(
         "splits are complete while they grow",
         "SPLIT-14",
         ("split-0 is complete, though rows can still come",),
         sinful(enumerator=CompleteFromTheBeginning),
-    ),
-    Mutant(
-        "a split without rows is complete",
-        "SPLIT-14",
-        ("split-0 is complete, though rows can still come",),
-        sinful(enumerator=CompleteWithoutRows),
     ),
     Mutant("no split is ever complete", "SPLIT-14", ("never complete",), sinful(enumerator=NeverComplete)),
     Mutant(

@@ -7,11 +7,8 @@ from typing import ClassVar
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import Extent
-from tidegate.conformance.lab.planning import open_coordinator
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
-from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import ConnectorError
-from tidegate.readers.contract import ReadTask
 
 
 class LosesASplitOnRestart(MemoryEnumerator):
@@ -27,59 +24,6 @@ class LosesASplitOnRestart(MemoryEnumerator):
         return ()
 
 
-class NamesSplitsAnewInEachRun(MemoryEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._run = (state or {}).get("run", 0) + 1
-        self._state = {**self._state, "run": self._run}
-
-    def discover(self):
-        return [f"{split}" if self._run == 1 else f"{split}/" for split in super().discover()]
-
-    def extents(self, splits):
-        extents = super().extents([split.rstrip("/") for split in splits])
-        return {split: extents[split.rstrip("/")] for split in splits}
-
-    def peek(self, positions, horizon):
-        heads = super().peek({split.rstrip("/"): at for split, at in positions.items()}, horizon)
-        return {split: heads[split.rstrip("/")] for split in positions}
-
-    def latest(self, ends, horizon):
-        times = super().latest({split.rstrip("/"): at for split, at in ends.items()}, horizon)
-        return {split: times[split.rstrip("/")] for split in ends}
-
-    def lookup(self, event_time_ms, splits):
-        heads = super().lookup(event_time_ms, [split.rstrip("/") for split in splits])
-        return {split: heads[split.rstrip("/")] for split in splits}
-
-    def lost(self, removed):
-        return ()
-
-
-class ReadsNamesOfAnyRun(MemoryReader):
-    def read(self, task):
-        return super().read(ReadTask(tuple(replace(r, split_id=r.split_id.rstrip("/")) for r in task.ranges)))
-
-
-class SkipsARowAfterARestart:
-    """A planner whose first batch after a restart begins a row too late."""
-
-    def __init__(self, source, clocks, cores):
-        self._run = open_coordinator(source, clocks, cores)
-        self._begun = False
-
-    def __getattr__(self, name):
-        return getattr(self._run, name)
-
-    def tasks(self, start, end):
-        tasks = self._run.tasks(start, end)
-        if start == INITIAL_OFFSET or self._begun:
-            self._begun = True
-            return tasks
-        self._begun = True
-        return [ReadTask(tuple(replace(r, start=min(r.start + 1, r.end)) for r in task.ranges)) for task in tasks]
-
-
 class LooksForTheEndInEachRun(MemoryEnumerator):
     def __init__(self, source, state):
         super().__init__(source, state)
@@ -91,11 +35,6 @@ class LooksForTheEndInEachRun(MemoryEnumerator):
             self._ends = {split: extent.end for split, extent in extents.items()}
         ends = self._ends or {}
         return {s: Extent(max(e.begin, ends.get(s, 0)), e.end, complete=e.complete) for s, e in extents.items()}
-
-
-class StartsAtTheLastRow(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        return {split: max(0, start - 1) for split, start in super().starts(splits, first=first).items()}
 
 
 class TakesItsFirstLookForANewQuery(MemoryEnumerator):
@@ -119,12 +58,6 @@ class StopsAtASplitThatIsGone(MemoryEnumerator):
         if gone := set(self._known) - set(splits):
             raise ConnectorError(f"there is no split {min(gone)!r}")
         return splits
-
-
-class ReadsWhatIsThereNow(MemoryReader):
-    def _read(self, client, wanted):
-        (extent,) = client.ask("extents", [wanted.split_id]).values()
-        return super()._read(client, replace(wanted, end=extent[1]))
 
 
 class UsesRowsUp(MemoryReader):
@@ -225,21 +158,7 @@ MUTANTS = [
         ("never delivers all that was written",),
         sinful(enumerator=LosesASplitOnRestart),
     ),
-    Mutant(
-        "splits have other names after a restart",
-        "STATE-1",
-        ("more than once",),
-        sinful(enumerator=NamesSplitsAnewInEachRun, reader=ReadsNamesOfAnyRun),
-    ),
-    Mutant(
-        "off by one on resume",
-        "STATE-1",
-        ("never delivers all that was written",),
-        sinful(),
-        SkipsARowAfterARestart,
-    ),
     Mutant("a start is resolved twice", "STATE-2", ("are gone",), sinful(enumerator=LooksForTheEndInEachRun)),
-    Mutant("the end is the last row", "STATE-2", ("are delivered: 0#1",), sinful(enumerator=StartsAtTheLastRow)),
     Mutant(
         "a restart takes its first look for a new query",
         "STATE-4",
@@ -251,12 +170,6 @@ MUTANTS = [
         "STATE-5",
         ("there is no split 'split-1'",),
         sinful(enumerator=StopsAtASplitThatIsGone),
-    ),
-    Mutant(
-        "a batch is read up to the present end",
-        "STATE-6",
-        ("batch 0, read before and after a crash",),
-        sinful(reader=ReadsWhatIsThereNow),
     ),
     Mutant(
         "reading uses rows up",
@@ -274,7 +187,6 @@ MUTANTS = [
         ("and after JSON",),
         snapshot_with(lambda _: {"splits": ("a", "b")}),
     ),
-    Mutant("bytes in the snapshot", "STATE-10", ("is not JSON",), snapshot_with(lambda _: {"id": b"a"})),
     Mutant("NaN in the snapshot", "STATE-10", ("is not JSON",), snapshot_with(lambda _: {"mean": float("nan")})),
     Mutant(
         "a clock in the JSON",

@@ -1,13 +1,7 @@
 import bisect
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tests.conformance.mutants.planners import (
-    idle_at_once,
-)
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head
@@ -20,11 +14,6 @@ SECOND_MS = 1_000
 class PeeksBehindThePosition(MemoryEnumerator):
     def peek(self, positions, horizon):
         return super().peek({split: position + 1 for split, position in positions.items()}, horizon)
-
-
-class PeeksAtOneSplit(MemoryEnumerator):
-    def peek(self, positions, horizon):
-        return dict(list(super().peek(positions, horizon).items())[:1])
 
 
 class SeesNothingAtAHole(MemoryEnumerator):
@@ -47,12 +36,6 @@ class LatestOfTheWholeSplit(MemoryEnumerator):
 class LatestIsZeroWithoutARow(MemoryEnumerator):
     def latest(self, ends, horizon):
         return {split: at_ms or 0 for split, at_ms in super().latest(ends, horizon).items()}
-
-
-class LatestIsNoneInPart(MemoryEnumerator):
-    def latest(self, ends, horizon):
-        extents = self.extents(ends)
-        return {s: at_ms if ends[s] >= extents[s].end else None for s, at_ms in super().latest(ends, horizon).items()}
 
 
 class LatestLeavesOutTheLastRow(MemoryEnumerator):
@@ -156,12 +139,6 @@ class ReadsTimedBackwards(TimedReader):
             yield TimedBatch(number, batch[::-1], times[::-1])
 
 
-class LeavesTheTimesInTheRows(TimedReader):
-    def read_timed(self, task):
-        for number, batch, times, _ in super().read_timed(task):
-            yield TimedBatch(number, batch.append_column("event_time", times), times)
-
-
 class ShowsSeconds(TimedReader):
     def time_of(self, row, horizon):
         at_ms = super().time_of(row, horizon)
@@ -171,18 +148,6 @@ class ShowsSeconds(TimedReader):
 class ShowsTimesThatDoNotCount(TimedReader):
     def time_of(self, row, horizon):
         return (row["at"] - EPOCH) // MILLISECOND
-
-
-class ShowsTheTimesOfTheFirstRow(TimedReader):
-    def read_timed(self, task):
-        for number, batch, times, _ in super().read_timed(task):
-            yield TimedBatch(number, batch, pa.array([times[0].as_py()] * len(times), pa.int64()))
-
-
-class ShowsTimesSinceTheBeginOfTheRange(TimedReader):
-    def read_timed(self, task):
-        for number, batch, times, _ in super().read_timed(task):
-            yield TimedBatch(number, batch, pc.subtract(times, times[0]))
 
 
 class TakesAllRangesForTheFirst(TimedReader):
@@ -195,7 +160,6 @@ MUTANTS = [
     enumerating(
         "peek skips the position itself", "TIME-1", "yields from there is position 0 of +0 s", PeeksBehindThePosition
     ),
-    enumerating("peek answers for one split only", "TIME-1", "answered only for others", PeeksAtOneSplit),
     enumerating("peek is blind at holes", "TIME-2", "peek() of 'split-0' at 1 says none", SeesNothingAtAHole),
     Mutant(
         "a missing time is taken for 0",
@@ -205,7 +169,6 @@ MUTANTS = [
     ),
     enumerating("latest looks beyond the end", "TIME-4", "but there is no row before it", LatestOfTheWholeSplit),
     enumerating("latest is 0 where there is no row", "TIME-4", "says 0, but there is no row", LatestIsZeroWithoutARow),
-    enumerating("latest knows whole splits only", "TIME-4", "but there are rows before it", LatestIsNoneInPart),
     enumerating("latest leaves out the last row", "TIME-5", "but the greatest time", LatestLeavesOutTheLastRow),
     enumerating("lookup finds what is after the time", "TIME-6", "of +0 s says position 1", LooksBehindTheTime),
     enumerating(
@@ -223,7 +186,6 @@ MUTANTS = [
     ),
     enumerating("peek looks at a thousand rows", "TIME-26", "peek() finds +0 s, but", PeeksAtAThousandRows),
     enumerating("a split is never settled", "TIME-12", "has nothing to read for longer", NeverSettled),
-    planning("a split is idle at once", "TIME-12", "before the idle timeout is over", idle_at_once),
     enumerating("times are cut to seconds", "TIME-1", "of +0.007 s", PeeksInSeconds),
     Mutant(
         "a missing time fails nothing",
@@ -239,9 +201,6 @@ MUTANTS = [
     ),
     Mutant("a generator sees rows backwards", "TIME-27", ("0#4",), sinful(reader=ReadsTimedBackwards)),
     Mutant(
-        "the times for generators stay in the rows", "TIME-27", ("event_time",), sinful(reader=LeavesTheTimesInTheRows)
-    ),
-    Mutant(
         "a generator sees the rows of other ranges",
         "TIME-27",
         ("of 2 ranges",),
@@ -250,14 +209,5 @@ MUTANTS = [
     Mutant("a generator sees seconds", "TIME-28", ("row 0#0",), sinful(reader=ShowsSeconds)),
     Mutant(
         "a generator sees a time that does not count", "TIME-28", ("left out",), sinful(reader=ShowsTimesThatDoNotCount)
-    ),
-    Mutant(
-        "a generator sees one time for all rows", "TIME-28", ("row 0#1",), sinful(reader=ShowsTheTimesOfTheFirstRow)
-    ),
-    Mutant(
-        "event times depend on the range",
-        "TIME-28",
-        ("the event time -1767225600 s",),
-        sinful(reader=ShowsTimesSinceTheBeginOfTheRange),
     ),
 ]
