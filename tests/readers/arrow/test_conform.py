@@ -81,10 +81,6 @@ def test_columns_go_by_name(made: list[pa.Field], data: st.DataObject) -> None:
         assert column.equals(pa.nulls(rows, field.type) if index < 0 else one(batch.column(index), field.type))
 
 
-def test_no_columns_are_still_rows() -> None:
-    assert conform(pa.record_batch([pa.array([1, 2])], ["a"]), pa.schema([])).num_rows == 2
-
-
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30"])
 def test_timestamps_become_microseconds_rounded_down(unit: str, zone: str | None) -> None:

@@ -184,17 +184,6 @@ def test_a_survey_of_nested_json_has_the_times_of_the_rows_that_are_read(cells, 
     assert survey.rows - survey.malformed_rows == read
 
 
-def test_of_nested_json_a_survey_tells_what_reading_does():
-    schema, times = pa.schema([("at", NESTED)]), RowTimes(EventTimeRange(0, None), "at.t", "ms")
-    memory = Memory(b'{"at":{"t":6,"other":"x"}}\n')
-    made = JsonFormat(memory, "ms", read_times=times.column_of(schema))
-    with pytest.raises(BadRecordError) as surveyed:
-        made.survey(memory.object, "at.t")
-    with pytest.raises(BadRecordError) as read:
-        list(made.read(chunk_of(memory.object, 0, memory.object.size), schema))
-    assert str(surveyed.value) == str(read.value)
-
-
 @pytest.mark.parametrize("suffix", ["json", "csv"])
 def test_a_time_of_day_is_not_that_of_a_column_of_dates(suffix):
     made, memory, _ = made_of(suffix, ['"2026-01-01T12:00:00Z"'], pa.date32(), None)

@@ -133,13 +133,6 @@ def test_surplus_is_rescued_also_of_nested_columns():
     ]
 
 
-def test_a_null_that_the_schema_does_not_allow_is_refused_by_every_policy():
-    schema = pa.schema([pa.field("c", pa.int64(), nullable=False)])
-    for policy in (FAIL, PERMISSIVE):
-        with pytest.raises(BadRecordError, match="the column 'c'"):
-            fit(GIVEN, schema, policy)
-
-
 @given(st.data())
 def test_what_conform_takes_and_what_is_surplus_are_all_there_is(data):
     """Each flat column is in one of the two."""

@@ -58,7 +58,3 @@ def test_the_event_time_may_be_the_time_of_modification():
     with pytest.raises(OptionError, match="names the column 'at', but binaryFile has times only in modificationTime"):
         BinaryFileFormat(memory).survey(memory.object, "at")
     assert BinaryFileFormat(memory).survey(Memory(b"").object, None) == []
-
-
-def test_the_columns_are_always_the_same():
-    assert BinaryFileFormat(Memory(b"")).infer([]) == BINARY_FILE_SCHEMA
