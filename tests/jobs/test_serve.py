@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.command import finish, started
-from tidegate.jobs.serve import _serve
+from tidegate.jobs.serve import _create, _serve
 from tidegate.servers.server import free_ports
 
 
@@ -45,6 +45,16 @@ def test_it_serves_at_its_port_until_it_is_told_to_end_and_leaves_only_its_folde
     assert errors.splitlines()[-1] == "Kafka has ended."
     assert not processes_in(tmp_path)
     assert [folder.name for folder in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_topic_that_an_earlier_start_made_is_left_as_it_is(kafka):
+    from kafka import KafkaAdminClient
+
+    for partitions in (2, 3):
+        _create(kafka, "made-before", partitions)
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        (topic,) = admin.describe_topics(["made-before"])
+    assert len(topic["partitions"]) == 2
 
 
 @pytest.mark.parametrize("server", ["kafka", "s3"])
