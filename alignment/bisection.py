@@ -82,7 +82,7 @@ class Bisection:
             self._low, self._side = head, 1
 
     def result(self) -> tuple[int, int | None]:
-        """Return the position of the cut, and the event time of the next record; None: there is none.
+        """Return the position of the cut, and the event time of the next record.
 
         The cut is never before the record that was searched for; with ``exact`` it is at that record.
         """

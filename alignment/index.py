@@ -48,7 +48,7 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
     """Knows the positions of event times without reading."""
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
-        """Return the first of all records of each split at or after an event time; None: there is none now.
+        """Return the first of all records of each split at or after an event time.
 
         Called by the planner a few times per batch.  The answer is a
         candidate: it may have been read already, and it need not be a record.
@@ -60,7 +60,7 @@ class SupportsHold(SupportsPeek, Protocol):
     """Can look through ranges for records in the future; without it, one peek is needed for each record."""
 
     def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
-        """Return the first record of each range at or past the horizon; None: it has none.
+        """Return the first record of each range at or past the horizon.
 
         Called with ``futureEventTime`` = ``hold``, for the ranges of a plan that were found by probing: peeks step over
         what is between them.
@@ -128,7 +128,7 @@ class TimeIndex:
             self._known.learn(split, start, None, positions.get(split, start))
 
     def heads(self, positions: Positions) -> dict[SplitId, Head | None]:
-        """Return the first record of each split at or after a position; None: there is none yet."""
+        """Return the first record of each split at or after a position."""
         heads: dict[SplitId, Head | None] = {}
         unknown: dict[SplitId, int] = {}
         find = self._known.find
@@ -153,7 +153,7 @@ class TimeIndex:
         return None if extent is None else extent.end
 
     def latest(self, extents: Extents) -> dict[SplitId, int | None]:
-        """Return the greatest event time of each split before its end; None: it has no record."""
+        """Return the greatest event time of each split before its end."""
         # Deleted records no longer count, and ignored records never did.
         first_without, known = self._known.first_without, self._latest
         bounds = {s: (e.begin, max(e.begin, first_without(s, e.end))) for s, e in extents.items()}
@@ -166,7 +166,7 @@ class TimeIndex:
         return {s: known[s][1] for s in bounds}
 
     def _last(self, extents: Extents) -> dict[SplitId, int | None]:
-        """Return the event time of the last record before each end; None: there is no record.
+        """Return the event time of the last record before each end.
 
         Steps back from the end in doubling strides until a peek sees a record before the end.  Then it bisects the
         rest, since other records and holes may follow that record.

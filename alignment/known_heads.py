@@ -18,7 +18,7 @@ class _Stretch(NamedTuple):
 
     start: inclusive.
     end: exclusive; the position of the record, if there is one.
-    time_ms: the event time of this record; None: there was none yet.
+    time_ms: the event time of this record.
     due_ms: the least event time among records that are left out because they are in the future.
     """
 

@@ -98,7 +98,7 @@ class Limits:
 class SplitPlan(NamedTuple):
     """The plan's decision about one split.
 
-    next_ms: event time of its next record after the batch, or a lower bound for it; None: none is known.
+    next_ms: event time of its next record after the batch, or a lower bound for it.
     late: it came, or woke, with records older than the source's watermark, and had not caught up.
     late_rows: the number of positions in the batch before the first record that is not older than the source's
         watermark.
@@ -119,12 +119,12 @@ class Plan:
     ranges: the range of each split that contributes records; empty when there is nothing to read.
     progress: identical to the old one when the plan reads nothing and moves neither the watermark
         nor an idle flag (rule 8).
-    low_ms: the lowest event time that held back the bound; None: nothing did.
+    low_ms: the lowest event time that held back the bound.
     held_by: the split, or the other member of the group, that sets the bound.
-    group_bound_ms: the bound that the other members of the group set for this source; None: they set none.
-    next_low_ms: the lowest event time that is still unread after the batch and holds back others; None: nothing does.
+    group_bound_ms: the bound that the other members of the group set for this source.
+    next_low_ms: the lowest event time that is still unread after the batch and holds back others.
     splits: the state of every split, removed ones included.
-    oldest_ms: the earliest event time among the first records of the ranges; None: none is known.
+    oldest_ms: the earliest event time among the first records of the ranges.
     """
 
     ranges: Mapping[SplitId, SplitRange]

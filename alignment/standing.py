@@ -40,7 +40,7 @@ class Standing:
     held: the splits that wait for the clock, since their heads are in the future; they hold back no others (rule 2).
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split whose head has that time, or whose generator leaves that time open.
-    generated_ms: the source's watermark by its generators, from the rows that were read; None: there is none.
+    generated_ms: the source's watermark by its generators, from the rows that were read.
     open_ms: the first event time that the generator of each split leaves open; empty: the drift is measured between
         heads.
     complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
@@ -171,7 +171,7 @@ def with_generated(
     """Return the standing with what its generators say about the rows that were read before.
 
     generated_ms: the source's watermark.
-    watermarks: of the splits; None: one has none yet.
+    watermarks: of the splits.
     holding: the splits that the source's watermark is the minimum of.
     """
     standing = replace(standing, generated_ms=generated_ms)

@@ -29,7 +29,7 @@ class WatermarkStrategy:
 
     out_of_orderness: how far a record may be behind the greatest event time before it in its split without being late;
         None: no watermark is planned.
-    generator: creates a watermark generator for each split; None: there are none.
+    generator: creates a watermark generator for each split.
     timestamp_assigner: where event times come from, as in the source's option event_time; None: as that option says.
     idle_timeout: how long a split must have nothing to read before it stops holding back others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.

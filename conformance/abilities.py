@@ -79,7 +79,7 @@ class Abilities:
         return self.lacking(ability) is None
 
     def lacking(self, ability: Ability) -> OptOut | None:
-        """Return why an ability is missing; None: it is not."""
+        """Return why an ability is missing."""
         if ability in self.opted_out:
             return self.opted_out[ability]
         for implied in sorted(_IMPLIES.get(ability, ()), key=lambda ability_needed: ability_needed.name):

@@ -93,7 +93,7 @@ class SplitEnumerator(ABC):
         """
 
     def snapshot(self) -> Json | None:
-        """Return the state that a restart needs beyond positions; None: none.
+        """Return the state that a restart needs beyond positions.
 
         Called once per plan, so it must be cheap.  The state must be equal as long as nothing changed: it is part of
         the offset, and another offset means another batch.  It must be small, because Spark keeps the last 100 offsets.
@@ -212,7 +212,7 @@ class Completeness:
     """The event time up to which a source has all records that it will ever have.
 
     until_ms: all records up to this time are discovered; None: nothing is known to be complete.
-    next_ms: the event time of the first known records that may be incomplete; None: there are none.
+    next_ms: the event time of the first known records that may be incomplete.
     """
 
     until_ms: int | None

@@ -33,7 +33,7 @@ def has_ended(process: str) -> bool:
 
 
 def runs(process: str) -> bool | None:
-    """Return whether a process runs on this machine; None: unknown.
+    """Return whether a process runs on this machine.
 
     process: what ``this_process`` returned there.
     """
@@ -61,7 +61,7 @@ def _place() -> str:
 
 
 def _running(number: str) -> str | None:
-    """Return when a process began, by the clock of the system; empty: it is dead; None: unknown."""
+    """Return when a process began, by the clock of the system; empty: it is dead."""
     try:
         state, *others = (_PROCESSES / number / "stat").read_bytes().rpartition(b")")[2].decode("ascii").split()
     except OSError:

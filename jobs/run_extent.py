@@ -39,7 +39,7 @@ class RunExtent:
     """The extent of a run that starts now.
 
     stretches: the stretch of every split.
-    state: the enumerator's snapshot, such as the cluster's id; None: it has none.
+    state: the enumerator's snapshot, such as the cluster's id.
     """
 
     stretches: dict[SplitId, Stretch]
@@ -47,7 +47,7 @@ class RunExtent:
 
     @property
     def begin_ms(self) -> int | None:
-        """The event time of the first record; None: there is nothing to read."""
+        """The event time of the first record."""
         return min((s.begin_ms for s in self.stretches.values() if s.begin_ms is not None), default=None)
 
     @property
@@ -59,7 +59,7 @@ class RunExtent:
 def run_extent(source: Source, positions: Positions | None = None, state: Json | None = None) -> RunExtent:
     """Return the extent of a run that starts now.
 
-    positions: where an earlier run of the same query ended; None: there was no earlier run.
+    positions: where an earlier run of the same query ended.
     state: the enumerator's snapshot at that time.
 
     Raises ConnectorError if the other side cannot be reached, or something named does not exist.  Raises

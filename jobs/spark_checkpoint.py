@@ -154,7 +154,7 @@ class SparkCheckpoint:
         return batches
 
     def last_committed(self) -> Offset | None:
-        """Return the source's offset after the last written batch; None: there is none."""
+        """Return the source's offset after the last written batch."""
         number = max({*self._logs.planned()} & self._logs.committed(), default=None)
         return None if number is None else self._end(number)
 

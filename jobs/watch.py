@@ -40,7 +40,7 @@ _TIMES_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
 class LiveSource:
     """A source of a running query.
 
-    query: the query's name, which is known after its first batch; None: it has none.
+    query: the query's name, which is known after its first batch.
     reads: what the source reads, for display.
     application: the id of the Spark application.
     planned_at: when its last plan was written; a plan waits for the previous batch.

@@ -74,8 +74,8 @@ class TaskPartition(InputPartition):
 
     state: the enumerator's snapshot when the task was planned.
     watermarks_ms: the source's watermarks, by the columns of rows that may have them.
-    watermark_row_ms: the same for a row with only the watermark, with which the task begins; None: no such row.
-    watching: the needs of the source's watermark generators; None: the source has none.
+    watermark_row_ms: the same for a row with only the watermark, with which the task begins.
+    watching: the needs of the source's watermark generators.
     channel: the channel to the coordinator for events of generators and numbers of bad records; None: none are sent.
     """
 
@@ -151,7 +151,7 @@ def _constant_timestamp(time_ms: int | None, added_us: int, rows: int) -> pa.Arr
 
 
 def shown_watermark_ms(offset: Offset) -> int | None:
-    """Return the watermark of an offset within the range of Spark's timestamps; None: there is none."""
+    """Return the watermark of an offset within the range of Spark's timestamps."""
     progress = offset.progress
     if progress.ended or progress.watermark_ms is None:
         return END_OF_TIME_MS if progress.ended else None

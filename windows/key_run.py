@@ -52,11 +52,11 @@ class KeyRun:
         return self._state.watermark
 
     def next_event_timer(self) -> int | None:
-        """Return the time of the key's first event-time timer in ms; None: there is none."""
+        """Return the time of the key's first event-time timer in ms."""
         return self._state.event_timers.next_time()
 
     def next_processing_timer(self) -> int | None:
-        """Return the time of the key's first processing-time timer in ms; None: there is none."""
+        """Return the time of the key's first processing-time timer in ms."""
         return self._state.processing_timers.next_time()
 
     def event_timers(self) -> list[tuple[int, int | None, int | None]]:

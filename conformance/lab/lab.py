@@ -425,7 +425,7 @@ def _made(kind: type, maker: str, value: _Found) -> _Found:
 
 
 def _time_difference(wanted_ms: float | None, found_ms: float | None) -> str | None:
-    """Describe how an event time that was read differs from the written one; None: it does not."""
+    """Describe how an event time that was read differs from the written one."""
     if wanted_ms == found_ms:
         return None
     if wanted_ms is None or found_ms is None:

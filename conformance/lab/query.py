@@ -129,7 +129,7 @@ class Query:
         self.batches.append(batch)
 
     def step(self, budget: Budget = UNLIMITED) -> Batch | None:
-        """Plan, read and commit a batch; None: there is nothing to do."""
+        """Plan, read and commit a batch."""
         if not self.plan(budget):
             return None
         batch = self.read()
@@ -190,7 +190,7 @@ class Query:
         return [key for batch in self.batches for key in batch.keys]
 
     def missing(self) -> str | None:
-        """Return a description of the written rows that are missing, doubled or out of order; None: none are."""
+        """Return a description of the written rows that are missing, doubled or out of order."""
         # Rows of one position may be sorted by time against other positions of the split.
         in_order = self.lab.can(Ability.ROW_POSITIONS)
         return difference(self.lab.written, self.delivered, in_order=in_order)

@@ -62,7 +62,7 @@ class Resources:
         return cls(kinds)
 
     def beyond(self, before: Resources) -> str | None:
-        """Return a clause on the kinds with more resources than before; None: there are none.
+        """Return a clause on the kinds with more resources than before.
 
         Counted by kind, because a pool may have replaced its resources.
         """

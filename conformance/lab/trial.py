@@ -23,7 +23,7 @@ class Trial(threading.Thread, Generic[_Result]):
 
     lab: None before its harness is made.
     result: of the action; None: an error, or none yet.
-    error: of the action, or of the closing of the lab if the action went well or was skipped; None: none.
+    error: of the action, or of the closing of the lab if the action went well or was skipped.
     """
 
     def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], _Result]) -> None:

@@ -51,7 +51,7 @@ class Folder(ABC):
 
     @abstractmethod
     def read(self, name: str) -> Stored | None:
-        """Return a file; None: there is none."""
+        """Return a file."""
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> str | None:

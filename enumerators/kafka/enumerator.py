@@ -47,8 +47,8 @@ class KafkaEnumerator(SplitEnumerator):
     event_times: reads event times from records; an unknown unit is detected once.
     state: the last run's snapshot; see KafkaSnapshot.
     fail_on_data_loss: refuse to continue with another cluster, and remember partitions that are gone.
-    commit_group_id: the consumer group to which positions of written batches are committed; None: none.
-    bad_records_topic: a topic that must exist, and is not read even if a pattern matches it; None: there is none.
+    commit_group_id: the consumer group to which positions of written batches are committed.
+    bad_records_topic: a topic that must exist, and is not read even if a pattern matches it.
     """
 
     positions_are_rows = True

@@ -49,7 +49,7 @@ class HeadFinder:
     def __call__(
         self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int
     ) -> tuple[int, int] | None:
-        """Return offset and event time (ms) of the first record at or after ``position``; None: there is none.
+        """Return offset and event time (ms) of the first record at or after ``position``.
 
         Raises CorruptDataError for a record that the policy refuses.
         """

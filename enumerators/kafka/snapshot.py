@@ -34,7 +34,7 @@ _SHAPE = TypeAdapter(_Shape)
 class KafkaSnapshot:
     """A snapshot of a Kafka enumerator.
 
-    cluster_id: the id of the cluster to which the offsets belong; None: unknown.
+    cluster_id: the id of the cluster to which the offsets belong.
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
     topics: the snapshot of ``KnownTopics``.
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
@@ -55,7 +55,7 @@ class KafkaSnapshot:
         return cls(state.get("cluster"), state.get("eventTimeUnit"), state.get("topics", {}), state.get("takenOver"))
 
     def to_json(self) -> Json | None:
-        """Return the JSON; None: there is nothing to store."""
+        """Return the JSON."""
         noted = {
             "cluster": self.cluster_id,
             "eventTimeUnit": self.event_time_unit,

@@ -63,11 +63,11 @@ class KnownTopics:
 
     @property
     def ids(self) -> Mapping[str, UUID | None]:
-        """The id of each topic; None: the brokers have none."""
+        """The id of each topic."""
         return self._ids
 
     def epoch(self, partition: TopicPartition) -> int | None:
-        """Return the leader epoch of a partition's position; None: unknown."""
+        """Return the leader epoch of a partition's position."""
         return self._epochs.get(partition)
 
     def observe(self, epochs: Mapping[TopicPartition, int], ids: Mapping[str, UUID]) -> None:

@@ -90,7 +90,7 @@ class GeneratedWatermarks:
 
         positions: the positions of the splits that still hold the records that were read.
         readable: the splits that can be read now; for the others only events count.
-        promised_ms: the source's watermark before the rows, if known; None: there was none.
+        promised_ms: the source's watermark before the rows, if known.
         """
         for event in self._take_events():
             # An event of a batch from before the split began is about other records.
@@ -147,7 +147,7 @@ class GeneratedWatermarks:
             self._seen[split], self._said[split], self._begun_after[split] = start, SplitWatermark(), last_batch
 
     def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
-        """Return the source's watermark; None: there is none yet.
+        """Return the source's watermark.
 
         states: the states of all splits before the batch.
         """
@@ -161,7 +161,7 @@ class GeneratedWatermarks:
         return self._watermark_ms
 
     def by_split(self) -> dict[SplitId, int | None]:
-        """Return the watermark of every split; None: one has none yet."""
+        """Return the watermark of every split."""
         return {s: said.watermark_ms for s, said in self._said.items()}
 
     def holding(self) -> set[SplitId]:

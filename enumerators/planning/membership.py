@@ -18,7 +18,7 @@ __all__ = ["Membership"]
 class Membership:
     """The membership of one run.
 
-    group: the alignment group; None: the source has none.
+    group: the alignment group.
     max_drift_ms: the source's max drift; a group needs one.
     by_watermark: the lows come from generators' watermarks, which the bound of a batch does not limit.
     """

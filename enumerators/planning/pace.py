@@ -26,7 +26,7 @@ def batch_note(end: Json, seconds: float, query: str | None = None) -> Json:
     """Return the listener's note of a finished batch.
 
     end: its end offset, which identifies the batch and its number of rows for the planner.
-    query: the query's name, for display; None: it has none.
+    query: the query's name, for display.
     """
     return {"end": _digest(end), "seconds": seconds, "query": query}
 
@@ -34,7 +34,7 @@ def batch_note(end: Json, seconds: float, query: str | None = None) -> Json:
 class BatchPace:
     """Measures the batches of one run.
 
-    read_note: returns the listener's last note; None: there is none.
+    read_note: returns the listener's last note.
     """
 
     def __init__(

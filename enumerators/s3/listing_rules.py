@@ -26,7 +26,7 @@ class ListingRules:
     recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value``, which
         Spark always enters.
     modified_after_ms, modified_before_ms: limits of LastModified, both exclusive; None: no limit.
-    markers: objects that are not data, but say that a folder is complete; None: there are none.
+    markers: objects that are not data, but say that a folder is complete.
 
     As in Spark, a name hides its object or folder if it begins with ``.``, or ends in ``._COPYING_``.  It also does if
     it begins with ``_`` and has no ``=``.  The folders of the prefix itself may have any name.  Keys that end in

@@ -28,7 +28,7 @@ class EventTimeBar:
     """Shows how far a run has come in event time; use it as a context manager.
 
     stretches: the stretches that the run reads; more may become known during the run.
-    begun_ms: the event time of the first record of all runs; None: it is not known.
+    begun_ms: the event time of the first record of all runs.
     """
 
     def __init__(

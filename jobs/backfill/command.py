@@ -33,7 +33,7 @@ def backfill_arguments(
     """Return the arguments of a back-fill.
 
     out: the output folder.
-    path: the path of objects; None: not given.
+    path: the path of objects.
     of_kafka: the options for Kafka; None or False: not given.
 
     Raises OptionError, one sentence, if no source is named, or both are, or for a malformed option.

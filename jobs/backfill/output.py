@@ -37,7 +37,7 @@ class Noted:
 
     positions: the positions after the last written batch.
     state: the enumerator's snapshot, such as the cluster of the positions.
-    begun_ms: the event time of the first record of all runs; None: it is not known.
+    begun_ms: the event time of the first record of all runs.
     """
 
     positions: Positions = field(default_factory=dict)

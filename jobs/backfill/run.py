@@ -33,7 +33,7 @@ class Summary:
 
     rows: how many rows this run wrote.
     rows_in_all: how many rows all runs wrote into this output.
-    begin_ms, end_ms: the event times of the first and the last record that this run had to read; None: it had none.
+    begin_ms, end_ms: the event times of the first and the last record that this run had to read.
     seconds: the time for reading and writing, without Spark's start.
     bad_records: how many bad records all runs into this output have set aside, if an option asks for that.
     """

@@ -22,7 +22,7 @@ _NAMED = 3
 class BackfillStanding:
     """The standing of a run in event time.
 
-    at_ms: no unread record is older, except for disorder; None: no event time is known.
+    at_ms: no unread record is older, except for disorder.
     done_ms, left_ms: the event time covered and still to cover, from the first record of all runs to the last.
     rows, rows_left: how many rows were read by this run, and how many are still to read.
     rows_per_s: the speed of the last batches.

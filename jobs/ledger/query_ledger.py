@@ -54,7 +54,7 @@ class QueryLedger:
 
     location: the name of the location, for display.
     ledger: the query's part of the ledger.
-    batches: the batches in Spark's checkpoint, in order; None: no checkpoint was given.
+    batches: the batches in Spark's checkpoint, in order.
     """
 
     def __init__(self, location: str, lease: LeaseNote, ledger: Ledger, batches: list[LoggedBatch] | None) -> None:
@@ -79,7 +79,7 @@ class QueryLedger:
 
     @cached_property
     def state(self) -> S3Snapshot | None:
-        """The enumerator's snapshot after the last batch; None: there is no batch."""
+        """The enumerator's snapshot after the last batch."""
         return _snapshot(self.batches[-1].end) if self.batches else None
 
     def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
@@ -123,7 +123,7 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     """Return the ledger of the query in a state location.
 
     source: has the state location, and the options of its connection.
-    checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: not given.
+    checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``.
 
     Raises OptionError if no query has used the location, or if the checkpoint belongs to another query.  Raises
     ConnectorError if the location or the checkpoint cannot be read.

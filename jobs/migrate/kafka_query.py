@@ -30,7 +30,7 @@ class SourceStanding:
     """The progress of one source.
 
     source: its place among the sources of the query, from 0.
-    batch: the last written batch; None: there is none.
+    batch: the last written batch.
     offset: the offset after that batch, or the one with which the query began.
     """
 
@@ -46,7 +46,7 @@ class KafkaQuery:
     goes_back: the sources are tidegate's; otherwise Spark's built-in ones.
     sources: the places of these sources, in order.
     batches: the numbers of the batches that Spark needs to go on: all written ones, and the one after them.
-    uncommitted: the batch that is planned but not written, and that Spark repeats; None: there is none.
+    uncommitted: the batch that is planned but not written, and that Spark repeats.
 
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
     """

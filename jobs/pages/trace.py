@@ -31,7 +31,7 @@ _PARTITION = re.compile(r"-\d+$")
 class Band:
     """The range of the splits' event times, if there are too many splits to draw each.
 
-    slowest, median, fastest: n + 1 times, before the first batch and after each batch; None: not known.
+    slowest, median, fastest: n + 1 times, before the first batch and after each batch.
     """
 
     slowest: Sequence[int | None]
@@ -44,9 +44,9 @@ class Trace:
     """Event times in ms over the n batches that read something.
 
     batches: the numbers of the batches.
-    reached: for each split n + 1 times: before the first batch and after each batch; None: not known yet.
-    bound: n times: the bound in the plan of each batch; None: there was none.
-    watermark: n times: the watermark by which Spark filtered each batch; None: there was none.
+    reached: for each split n + 1 times: before the first batch and after each batch.
+    bound: n times: the bound in the plan of each batch.
+    watermark: n times: the watermark by which Spark filtered each batch.
     paused: for each split the batches, counted from 0, during which it was paused.
     source_watermark: n times, after the plan of each batch, or empty.
     band: instead of ``reached``; None: the splits are few.
@@ -88,7 +88,7 @@ def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | 
 
 
 def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
-    """Return the trace in a picture of a run, and its axis; None: no event time is known.
+    """Return the trace in a picture of a run, and its axis.
 
     Bounds and watermarks far from all splits are left out, because they would make the picture flat.
     """

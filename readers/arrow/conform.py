@@ -247,7 +247,7 @@ def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
-    """Return the index of ``name`` in ``names``, or of the only name that differs just in case; None: there is none.
+    """Return the index of ``name`` in ``names``, or of the only name that differs just in case.
 
     Raises CorruptDataError if several names match.
     """

@@ -66,7 +66,7 @@ class HeaderTimestamp(UnitAssigner):
     """A header of the record, as UTF-8 text.
 
     name: the header's key, case-sensitive; if the record has several, the last one counts (Kafka: Headers.lastHeader).
-    unit: the unit of its number, or "iso8601"; None: not known yet.
+    unit: the unit of its number, or "iso8601".
 
     Raises ValueError for an empty name or an unknown unit.
     """
@@ -108,7 +108,7 @@ class JsonTimestamp(UnitAssigner):
     """A field of the record's value, which is JSON in UTF-8.
 
     pointer: the pointer to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
-    unit: the unit of its number, or "iso8601"; None: not known yet.
+    unit: the unit of its number, or "iso8601".
 
     JSON is read strictly.  A value with NaN, or with a number beyond the range of doubles, is unparsable as a whole.
 
@@ -182,7 +182,7 @@ def assigner_of(
 
     option: "timestamp", "header:NAME", or "json:", "avro:" or "protobuf:" and a JSON pointer into the value.
     unit: the declared unit; None: the driver detects it.  "timestamp" takes no unit.
-    registry: has the schemas of Avro and Protobuf; None: there is none.
+    registry: has the schemas of Avro and Protobuf.
 
     Raises ValueError, one sentence, for any other text.
     """

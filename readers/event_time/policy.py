@@ -112,7 +112,7 @@ class JudgedTimes(NamedTuple):
     times: event times in ms since the epoch; NO_TIME if planning and watermark leave a row out, or if it is refused.
     bad: the rows whose own time is bad.
     future: the other rows that are left out or refused because their time is in the future.
-    refused: the first refused row, which ends the query; None: there is none.
+    refused: the first refused row, which ends the query.
     set_aside: the refused rows, if refused rows are set aside; ``EventTimePolicy.refusal`` describes one.
     """
 
@@ -181,7 +181,7 @@ class EventTimePolicy:
         """Return the times by which rows count, and the rows whose own times have a fault.
 
         own: the rows' own times in ms since the epoch; NO_TIME if there is none.
-        stand_in: the times of the same rows for ``record-timestamp``; None: the rows have none.
+        stand_in: the times of the same rows for ``record-timestamp``.
         horizon: of the batch; it notes the least time that is left out because it is in the future.
         """
         if self.accepts_all(own, horizon):

@@ -39,7 +39,7 @@ class EventTimeRange:
         return self.start_ms is not None or self.end_ms is not None
 
     def common(self, times: TimeRange) -> TimeRange | None:
-        """Return the times in both ranges; None: there are none."""
+        """Return the times in both ranges."""
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
         return TimeRange(low, high) if low <= high else None

@@ -23,7 +23,7 @@ Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
-    """Return the indices of a column and of nested struct fields that a dotted path names; None: there is no such path.
+    """Return the indices of a column and of nested struct fields that a dotted path names.
 
     A column whose name is the whole path comes first.
     """

@@ -30,7 +30,7 @@ class UnitAssigner(ABC):
             raise ValueError(f"expected a unit of s, ms, us or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}")
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable value in ``batch``, see detect_unit; None: there is none.
+        """Return the unit of the first usable value in ``batch``, see detect_unit.
 
         Only the driver calls it, and only while the unit is unknown.
         """

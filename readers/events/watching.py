@@ -23,7 +23,7 @@ class Watching:
     supplier: makes the generators.
     before: for each range, the last report of the split's generator before the range.
     batch: the coordinator's number of the batch.
-    promised_ms: the source's watermark before the batch; None: there is none.
+    promised_ms: the source's watermark before the batch.
     """
 
     supplier: GeneratorSupplier

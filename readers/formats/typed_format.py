@@ -80,7 +80,7 @@ class TypedFormat(ObjectFormat):
         return self.unit if self.read_times is None else self.read_times.unit
 
     def time_place(self, column: str, fields: Sequence[pa.Field]) -> int | None:
-        """Return the index of the event-time column among the fields of an object; None: it is not there."""
+        """Return the index of the event-time column among the fields of an object."""
         if self.read_times is not None:
             return position_of(self.read_times.field.name, [field.name for field in fields])
         path = path_of(column, fields)

@@ -17,7 +17,7 @@ from tidegate.readers.registry.wire import HEADER_BYTES, Instant
 __all__ = ["ReadField", "avro_field"]
 
 ReadField: TypeAlias = Callable[[Sequence[bytes]], list[object]]
-"""Returns the field of each value, whose header is included: a number, a text or an Instant; None: there is none."""
+"""Returns the field of each value, whose header is included: a number, a text or an Instant."""
 
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 

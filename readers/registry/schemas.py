@@ -157,7 +157,7 @@ class _Asking:
         self._left_bytes, self._left_references = MOST_BYTES, MOST_REFERENCES
 
     def schema(self, path: str) -> tuple[int, RegisteredSchema] | None:
-        """Return the schema at a path of the registry, with its id if the registry shows it, else 0; None: none."""
+        """Return the schema at a path of the registry, with its id if the registry shows it, else 0."""
         try:
             found = self._found(path)
             if found is None:

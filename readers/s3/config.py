@@ -72,7 +72,7 @@ class S3ConnectionConfig:
         return self._shared_client("sqs")
 
     def credentials(self) -> Any:
-        """Return the credentials of the client, as botocore's object; None: there are none.
+        """Return the credentials of the client, as botocore's object.
 
         Called before every request, because credentials may be renewed.
         """

@@ -52,7 +52,7 @@ class ObjectStore:
         return f"s3://{self.bucket}/{key}"
 
     def find(self, key: str) -> S3Object | None:
-        """Return the current version of an object, as a listing shows it; None: there is none.
+        """Return the current version of an object, as a listing shows it.
 
         LastModified is in whole seconds here, even if the endpoint lists milliseconds.
 

@@ -40,7 +40,7 @@ def check_bad_records(path: str | None, topic: str | None, policy: EventTimePoli
 def bad_record_place(
     folder: SupportsFiles | None, topic: str | None, event_times: RecordTimes
 ) -> BadRecordPlace | None:
-    """Return the place for records that are set aside; None: there is none.
+    """Return the place for records that are set aside.
 
     event_times: decide which records are set aside.
     """

@@ -35,7 +35,7 @@ class SourceBatch:
     progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
     positions: the position of every split after the batch; empty for a source that is not tidegate's.
-    state: the enumerator's snapshot after the batch; None: there is none.
+    state: the enumerator's snapshot after the batch.
     """
 
     progress: SourceProgress | None
@@ -47,7 +47,7 @@ class SourceBatch:
     def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
         """Read a source's entry in Spark's progress.
 
-        committed: when the batch was committed; None: unknown.
+        committed: when the batch was committed.
         """
         latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()

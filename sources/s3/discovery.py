@@ -135,7 +135,7 @@ class S3DiscoveryOptions(BaseModel):
 
     @property
     def archive(self) -> Archive | None:
-        """The archive of objects that were read; None: there is none."""
+        """The archive of objects that were read."""
         place = None if self.source_archive_dir is None else s3_address(self.source_archive_dir)
         return None if place is None else Archive(place.bucket, place.key.rstrip("/"))
 

@@ -241,7 +241,7 @@ class WindowedStream:
 
     @cached_property
     def _why_operator(self) -> str | None:
-        """Return why Spark's own aggregation cannot keep the windows; None: it can."""
+        """Return why Spark's own aggregation cannot keep the windows."""
         wish = (self._assigned, self._trigger, self._evictor, self._lateness, self._late)
         return why_operator(*wish) or why_not_in_spark(self._rows)
 

@@ -29,7 +29,7 @@ def why_operator(
     lateness: timedelta,
     late: str | None,
 ) -> str | None:
-    """Return what these windows need and Spark's aggregation lacks; None: nothing."""
+    """Return what these windows need and Spark's aggregation lacks."""
     for part in (trigger, evictor):
         if part is not None and type(part) is not EventTimeTrigger:
             return f"Spark has no {type(part).__name__}"
@@ -41,7 +41,7 @@ def why_operator(
 
 
 def why_not_in_spark(rows: DataFrame) -> str | None:
-    """Return why Spark's aggregation cannot use the source's watermark as Flink would; None: it can."""
+    """Return why Spark's aggregation cannot use the source's watermark as Flink would."""
     if relations.holds_results_of_state(rows):
         return "the stream holds results of a stateful step, such as other windows"
     if relations.has_watermark(rows):

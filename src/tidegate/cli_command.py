@@ -26,7 +26,7 @@ class Command(TyperCommand):
 
 
 def _missing(parameter: Any, ctx: Any, values: Any) -> str | None:
-    """Return Typer's sentence for a parameter that must be given and is not; None: there is nothing to say."""
+    """Return Typer's sentence for a parameter that must be given and is not."""
     try:
         parameter.handle_parse_result(ctx, values, [])
     except typer.BadParameter as error:

@@ -181,7 +181,7 @@ _SHORT = 3  # fewer letters are a part of any name
 
 
 def nearest_name(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name nearest to ``name``; None: none is near."""
+    """Return the valid name nearest to ``name``."""
     by_folded = {option.casefold(): option for option in valid}
     nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     if not nearest and len(name) > _SHORT:

@@ -15,7 +15,7 @@ __all__ = ["Aggregate", "FoldingFunction", "Process", "Reduce", "WindowFunction"
 class WindowFunction(ABC):
     """Makes the results of a window.
 
-    process: the process function that is called when the window fires; None: there is none.
+    process: the process function that is called when the window fires.
     """
 
     def __init__(self, process: ProcessWindowFunction | None) -> None:

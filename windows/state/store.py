@@ -15,7 +15,7 @@ class KeyStore(Protocol):
     """
 
     def read(self) -> bytes | None:
-        """Return the state of the key; None: it has none."""
+        """Return the state of the key."""
 
     def write(self, value: bytes | None) -> None:
         """Store the state of the key, or remove it (None)."""
@@ -40,7 +40,7 @@ class MemoryKeyStore:
         self.rows: dict[int, bytes] = {}
 
     def read(self) -> bytes | None:
-        """Return the state of the key; None: it has none."""
+        """Return the state of the key."""
         return self.value
 
     def write(self, value: bytes | None) -> None:

@@ -27,7 +27,7 @@ class Timers:
             del self.entries[place]
 
     def next_time(self) -> int | None:
-        """Return the time of the first timer; None: there is none."""
+        """Return the time of the first timer."""
         return self.entries[0][0] if self.entries else None
 
     def pop_due(self, time: int) -> tuple[int, Window] | None:

@@ -115,7 +115,7 @@ def _refused(lab: Lab, source: Source, secrets: list[str]) -> dict[str, Callable
 
 
 def _printed(call: Callable[[], object]) -> str | None:
-    """Return the printed text of a call's error, with all its causes; None: there is none."""
+    """Return the printed text of a call's error, with all its causes."""
     try:
         call()
     except Exception as error:  # noqa: BLE001 - whatever it is, it would be printed

@@ -120,7 +120,7 @@ def a_crash_at_any_point_costs_nothing(lab: Lab) -> None:
 
 
 def _get_to(query: Query, point: str) -> bool | None:
-    """Begin a batch and get to a point of it; None: there is nothing to do."""
+    """Begin a batch and get to a point of it."""
     if point == "a crash before the offset was stored":
         return query.running.latest_offset(query.last_offset) != query.last_offset or None
     planned = query.plan()

@@ -75,7 +75,7 @@ class SparkStream:
         return self.batches[before:]
 
     def failure(self) -> str | None:
-        """Read all present rows, and return Spark's error; None: there is none."""
+        """Read all present rows, and return Spark's error."""
         try:
             self.run()
         except ConformanceError as error:

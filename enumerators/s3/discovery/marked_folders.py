@@ -36,7 +36,7 @@ class MarkedFolders:
         self._takes_markers = True
 
     def restore(self, state: Mapping[str, Any] | None) -> None:
-        """Go on from the JSON of ``known`` in a stored offset; None: there is none."""
+        """Go on from the JSON of ``known`` in a stored offset."""
         self.known = CompleteFolders.from_json(state, self._markers.template)
 
     def begin_round(self, begun_ms: int, *, lists: bool) -> None:

@@ -76,15 +76,15 @@ class Manifest:
         return len(self._min_or_none)
 
     def head(self, position: int) -> Head | None:
-        """Return the first chunk at or after a position that holds an event time; None: there is none."""
+        """Return the first chunk at or after a position that holds an event time."""
         return self._head(max(position, self._without_time))
 
     def lookup(self, event_time_ms: int) -> Head | None:
-        """Return the first chunk with all event times at or after a time; None: there is none."""
+        """Return the first chunk with all event times at or after a time."""
         return self._head(self._without_time + int(np.searchsorted(self._min_ms, event_time_ms)))
 
     def latest(self, end: int) -> int | None:
-        """Return the greatest event time in the chunks before a position; None: they hold none."""
+        """Return the greatest event time in the chunks before a position."""
         if end <= self._without_time:
             return None
         return int(self._latest_ms[end - 1])

@@ -140,7 +140,7 @@ class Lease:
             self._thread.start()
 
     def read(self) -> _Note | None:
-        """Return the content of the lease, whatever run holds it; None: no run ever did."""
+        """Return the content of the lease, whatever run holds it."""
         stored = self._folder.read(NAME)
         return None if stored is None else self._parse(stored)
 

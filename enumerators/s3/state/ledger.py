@@ -20,7 +20,7 @@ FOLDER = "ledger"  # a separate folder, so that all files in it are ours to dele
 class QueryFiles(NamedTuple):
     """The size of a query's files.
 
-    written_s: when the last one was written, in seconds since the epoch; None: there are none.
+    written_s: when the last one was written, in seconds since the epoch.
     """
 
     files: int
@@ -117,7 +117,7 @@ class Ledger:
             self._files.replace(name, data, stored.version)
 
     def noted(self, name: str) -> bytes | None:
-        """Return a note; None: there is none."""
+        """Return a note."""
         stored = self._files.read(name)
         return None if stored is None else stored.data
 

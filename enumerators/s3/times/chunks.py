@@ -42,7 +42,7 @@ class ObjectTimes:
     unit: TimeUnit | None = None
 
     def column_in(self, obj: S3Object) -> str | None:
-        """Return the column of event times in an object's data; None: there is none."""
+        """Return the column of event times in an object's data."""
         return self.origin.name if isinstance(self.origin, ColumnTimes) and self._key_times(obj) is None else None
 
     def chunk(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
@@ -66,13 +66,13 @@ class ObjectTimes:
         return Chunk(*obj, survey.start, survey.end, survey.rows, *(times or (None, None)))
 
     def _key_times(self, obj: S3Object) -> PathTimes | PartitionTimes | None:
-        """Return the function that finds the times of an object in its key; None: they are not there."""
+        """Return the function that finds the times of an object in its key."""
         if self.partition is not None and self.partition.names(obj.key):
             return self.partition
         return self.origin if isinstance(self.origin, PathTimes) else None
 
     def _usable(self, obj: S3Object, survey: ChunkSurvey, horizon: Horizon) -> TimeRange | None:
-        """Return the event times, also those in the future; None: there are none to align by."""
+        """Return the event times, also those in the future."""
         own, lacks_some, origin = self._own(obj, survey)
         accepts = self.policy.accepts
         if not lacks_some and (own is None or (accepts(own.min_ms, horizon) and accepts(own.max_ms, horizon))):

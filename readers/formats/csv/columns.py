@@ -21,7 +21,7 @@ def column_name(position: int) -> str:
 
 
 def column_position(name: str, names: Sequence[str] | None) -> int | None:
-    """Return the index of a column in ``names``, by position_of; None: it is not there.
+    """Return the index of a column in ``names``, by position_of.
 
     names: the names of all columns; None: columns are named by column_name.
     """

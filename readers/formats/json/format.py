@@ -223,7 +223,7 @@ class _ReadProbe:
 
 
 def _node(line: bytes, path: Sequence[str]) -> object:
-    """Return the value at a path in a line, as orjson or json_object returns it; None: the line has none."""
+    """Return the value at a path in a line, as orjson or json_object returns it."""
     node: object
     try:
         node = orjson.loads(line)

@@ -83,7 +83,7 @@ def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
 
 
 def leaf_of(metadata: Any, column: str) -> int | None:
-    """Return the index of the leaf at a dotted path, by position_of; None: there is no such path.
+    """Return the index of the leaf at a dotted path, by position_of.
 
     Raises OptionError for a path that does not have exactly one value in each row.
     """
@@ -136,7 +136,7 @@ def _as_spark(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
 def statistics_times(
     metadata: Any, group: int, leaf: int, unit: TimeUnit | None
 ) -> tuple[TimeRange | None, int] | None:
-    """Return the times of a row group by its statistics, and the number of its rows without one; None: unknown.
+    """Return the times of a row group by its statistics, and the number of its rows without one.
 
     Only statistics of numbers, dates and timestamps count, since texts do not sort by their times.  Times are also
     unknown if a bound is not a time, or if nulls are possible and not counted (Parquet: Statistics.null_count).

@@ -106,7 +106,7 @@ def log_in(
 
 
 def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
-    """Find the protocol of a listener, without our certificate and our login; None: unknown.
+    """Find the protocol of a listener, without our certificate and our login.
 
     Called after a refusal without a reason, as Kafka refuses clients of another protocol.
     """
