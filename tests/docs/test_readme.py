@@ -1,4 +1,7 @@
-"""The commands of the README do what it says, from the first line to the last, in an empty folder."""
+"""The commands of the README do what it says, from the first line to the last, in an empty folder.
+
+Two examples run in the Spark of its program, as a person runs them: nothing of a first session reads like an error.
+"""
 
 import os
 import re
@@ -9,27 +12,32 @@ import sys
 import pytest
 
 from tests.support.command import errors_in, started
-from tests.support.pages import ROOT, blocks
+from tests.support.pages import ROOT, blocks, cells
+from tests.support.streams import HOUR, NOON, even_times
 from tests.support.waiting import PATIENCE_S
 from tidegate.servers.server import free_ports
 
 ORDERS = 3 * 4_320 + 720  # one in 5 seconds
 FIRST_CONTACT = """
 import runpy, sys
-windows, readme, servers = sys.argv[1:]
-sys.argv = [windows, servers, "orders"]
-runpy.run_path(windows)
+examples, readme, servers, objects = sys.argv[1:]
+for arguments in (["windows.py", servers, "orders"], ["objects.py", objects, "state"]):
+    sys.argv = arguments
+    runpy.run_path(f"{examples}/{arguments[0]}")
 exec(readme)
 """
 
 
 class Reader:
-    """Types what a page says, line by line, with another port than it names."""
+    """Types what a page says, line by line, with another port than it names.
 
-    def __init__(self):
+    bucket: has the objects that an example counts.
+    """
+
+    def __init__(self, bucket):
         (port,) = free_ports(1)
         self._own = {"localhost:9092": f"localhost:{port}", "--port 9092": f"--port {port}"}
-        self._kafka = None
+        self._kafka, self._bucket = None, bucket
         self.shown = ""
 
     def type(self, block):
@@ -51,10 +59,13 @@ class Reader:
                 assert self._kafka.__enter__().stdout.readline()
 
     def _run(self, program):
-        """Run a program after the example with windows, in a Spark of its own, and look for errors on stderr."""
-        kafka = self._own["localhost:9092"]
-        command = [sys.executable, "-c", FIRST_CONTACT, ROOT / "examples/windows.py", program, kafka]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        """Run a program after the examples, in a Spark of its own, and look for errors on stderr."""
+        kafka, objects = self._own["localhost:9092"], self._bucket.path
+        command = [sys.executable, "-c", FIRST_CONTACT, ROOT / "examples", program, kafka, objects]
+        environment = {**os.environ, **self._bucket.server.environment}
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert ended.returncode == 0, ended.stderr[-3000:]
         assert errors_in(ended.stderr) == []
         self.shown += ended.stdout
@@ -65,8 +76,11 @@ class Reader:
 
 
 @pytest.fixture
-def reader():
-    made = Reader()
+def reader(bucket):
+    for hour in range(5):
+        times = even_times(NOON + hour * HOUR, NOON + (hour + 1) * HOUR, 60)
+        bucket.put_rows(f"{(hour * 3) % 5}.parquet", [(n, int(t)) for n, t in enumerate(times)])
+    made = Reader(bucket)
     yield made
     made.close()
 
@@ -75,6 +89,10 @@ def test_the_readme_runs_from_top_to_bottom(reader, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks("README.md"):
         reader.type(block)
+    windows = [line.split("|")[3] for line in reader.shown.splitlines() if "results" in line]
+    assert sum(map(int, windows)) == ORDERS
+    # Of the objects: Spark's watermark trails the last row by 61 minutes.
+    assert all(row in cells(reader.shown) for row in ([3, 180], [120]))
     counts = [int(count) for count in re.findall(r"^\|20.{17}\| +(\d+)\|$", reader.shown, re.MULTILINE)]
     assert ORDERS - 500 < sum(counts) <= ORDERS
     assert {180, 240} < {*counts}

@@ -1,6 +1,8 @@
-"""Every example runs as it stands, and gives what it promises."""
+"""Every example runs as it stands, and gives what it promises.
 
-import os
+``tests/docs/test_readme.py`` runs windows.py and objects.py as a person runs them, in a Spark of their own.
+"""
+
 import runpy
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyarrow import dataset
 
-from tests.support.command import errors_in
+from tests.support.pages import cells
 from tests.support.streams import HOUR, NOON, even_times, new_topic
 from tests.support.waiting import PATIENCE_S
 from tidegate.servers.server import free_ports
@@ -56,12 +58,6 @@ def test_every_example_but_the_one_without_a_server_takes_arguments():
     assert {path.name for path in EXAMPLES.glob("*.py")} - {*WITH_ARGUMENTS} == {"typed.py"}
 
 
-def cells(shown):
-    """Return the numbers of the tables that Spark has shown, row by row."""
-    rows = [line.strip("|").split("|") for line in shown.splitlines() if line.startswith("|")]
-    return [[int(cell) for cell in row if cell.strip().isdecimal()] for row in rows if row[0].strip().isdecimal()]
-
-
 def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
     run("backfill.py", tmp_path / "out")
     assert dataset.dataset(tmp_path / "out", format="parquet").count_rows() == ROWS
@@ -71,31 +67,8 @@ def test_windowed_count_loses_nothing_but_what_is_in_the_last_window(run):
     assert cells(run("windowed_count.py")) == [[35, ROWS * 35 // 36], [ROWS // 36]]
 
 
-def test_windows_are_counted_to_the_end_of_the_topic(run):
-    counted = [line.split("|")[1:5] for line in run("windows.py").splitlines() if "results" in line]
-    assert [(int(partition), int(rows)) for partition, _, rows, _ in counted] == [(0, 300)] * 6 + [(1, 300)] * 6
-
-
 def test_batch_counts_every_partition(run):
     assert cells(run("batch.py")) == [[0, 1800], [1, 1800]]
-
-
-def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
-    """It runs as a person runs it, in a Spark of its own: the environment tells where the bucket is."""
-    for hour in range(5):
-        times = even_times(NOON + hour * HOUR, NOON + (hour + 1) * HOUR, 60)
-        bucket.put_rows(f"{(hour * 3) % 5}.parquet", [(n, int(t)) for n, t in enumerate(times)])
-    ended = subprocess.run(
-        [sys.executable, EXAMPLES / "objects.py", bucket.path, tmp_path],
-        env={**os.environ, **bucket.server.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert not errors_in(ended.stderr)  # though no example stops its session
-    assert cells(ended.stdout) == [[3, 180], [120]]  # Spark's watermark trails the last row by 61 minutes
 
 
 def test_typed_sources_are_printed_without_a_server(run):

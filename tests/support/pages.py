@@ -35,3 +35,9 @@ def blocks(page):
     """Return the blocks of a page, in order."""
     found = _BLOCK.findall((ROOT / page).read_text())
     return [Block(page, number, language, text) for number, (language, text) in enumerate(found, 1)]
+
+
+def cells(shown):
+    """Return the numbers of the tables that Spark has shown, row by row."""
+    rows = [line.strip("|").split("|") for line in shown.splitlines() if line.startswith("|")]
+    return [[int(cell) for cell in row if cell.strip().isdecimal()] for row in rows if row[0].strip().isdecimal()]

@@ -22,8 +22,8 @@ from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import backfill, write_batches
 from tidegate.jobs.run_extent import run_extent
 
-COUNTS = (4_000, 4_000, 800)
-HISTORY = (even_times(NOON, NOON + 12 * HOUR, 4_000),) * 2 + (even_times(NOON + 10 * HOUR, NOON + 12 * HOUR, 800),)
+COUNTS = (2_000, 2_000, 800)
+HISTORY = (even_times(NOON, NOON + 6 * HOUR, 2_000),) * 2 + (even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 800),)
 
 
 def at(time_ms):
@@ -71,7 +71,7 @@ def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafk
     for batch, _, _, time_ms in rows:
         times.setdefault(batch, []).append(time_ms)
     in_order = [times[batch] for batch in sorted(times)]
-    assert len(in_order) == 12
+    assert len(in_order) == 6
     assert all(max(before) < min(after) for before, after in pairwise(in_order))
 
 
@@ -83,8 +83,8 @@ def test_from_and_to_are_honoured(kafka, write):
 
 def test_the_extent_of_a_run_is_what_is_left_to_read(kafka):
     topic = new_topic(kafka, *HISTORY)
-    stretches = run_extent(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
-    assert [stretch.rows for stretch in stretches.values()] == [0, 3_667, 400]
+    stretches = run_extent(reading(kafka, topic, end=at(NOON + 5 * HOUR)).source(), {f"{topic}-0": 2_000}).stretches
+    assert [stretch.rows for stretch in stretches.values()] == [0, 1_667, 400]
     assert stretches[f"{topic}-0"].begin_ms is None
     assert stretches[f"{topic}-1"].begin_ms == NOON
     assert stretches[f"{topic}-2"].end_ms == HISTORY[2][399]
@@ -157,13 +157,13 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
     command += ("--max-drift", "1 hour", "--kafka", "client.id=hunter2", "--master", "local[2]")
     with started(*command) as process:
-        await_while_running((out / "batch=2").exists, process)
+        await_while_running((out / "batch=1").exists, process)
         kill_java_of(process)
         code, _, errors = finish(process)
         assert code == 1
         assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
     with started(*command) as process:
-        await_while_running((out / "batch=5").exists, process)
+        await_while_running((out / "batch=2").exists, process)
         process.send_signal(signal.SIGTERM)
         code, _, errors = finish(process)
         assert code == 128 + signal.SIGTERM
