@@ -36,7 +36,7 @@ def past_the_bound(
     *,
     disorder_ms: int = 0,
 ) -> str | None:
-    """Complain about the first batch that reads a row too early; None: there is none.
+    """Complain about the first batch that reads a row too early.
 
     A batch reads no row ``drift_ms`` or more past the oldest next row of all splits, except up to the bound of an
     earlier batch.  Rows at or before the watermark are late and hold back no split.
@@ -86,7 +86,7 @@ def pauses(splits: Mapping[int, Sequence[str]], batches: Iterable[Batch]) -> Ite
 
 
 def late(times: Mapping[str, int], batches: Iterable[Batch]) -> str | None:
-    """Complain about the first batch with rows at or before the watermark of an earlier one; None: there is none."""
+    """Complain about the first batch with rows at or before the watermark of an earlier one."""
     watermark = None
     for batch in batches:
         late_keys = [key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark]
@@ -100,7 +100,7 @@ def late(times: Mapping[str, int], batches: Iterable[Batch]) -> str | None:
 def dropped(
     splits: Mapping[int, Sequence[str]], times: Mapping[str, int], batches: Iterable[Batch], out_of_orderness_ms: int
 ) -> str | None:
-    """Complain about the first batch with rows in order that Spark drops; None: there is none.
+    """Complain about the first batch with rows in order that Spark drops.
 
     Spark's watermark is the greatest event time that was delivered, less a delay, here the out-of-orderness.  A batch
     loses rows at or before the watermark of the previous batch (Spark's default), or at or before its own, with

@@ -41,8 +41,8 @@ class OpenedSource:
     """The parts of one run.
 
     before: the offset with which the run begins.
-    feed: the events of watermark generators and about bad records; None: there are neither.
-    splits, index, generated, bad_records: continue from it; None: the source has none.
+    feed: the events of watermark generators and about bad records.
+    splits, index, generated, bad_records: continue from it.
     """
 
     def __init__(

@@ -222,7 +222,7 @@ def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[d
 
 
 def _spread(next_times_ms: Iterable[int | None]) -> tuple[datetime, datetime, datetime] | None:
-    """Return the next event times of the slowest split, the median and the fastest; None: none is known."""
+    """Return the next event times of the slowest split, the median and the fastest."""
     times = sorted(at_ms for at_ms in next_times_ms if at_ms is not None)
     if not times:
         return None

@@ -88,7 +88,7 @@ class SplitDetail(NamedTuple):
     """The state of one split.
 
     state: ``unread``, ``reading``, ``paused``, ``caught up``, ``idle``, ``finished`` or ``removed``.
-    next_event_time: the event time of its next record, or a lower bound for it; None: none is known.
+    next_event_time: the event time of its next record, or a lower bound for it.
     rows_remaining: how many rows are readable and not planned yet.
     """
 
@@ -145,15 +145,15 @@ class SourceProgress(_Record):
 
     reads: what is read, such as topics and servers, or a path.
     planner: the name of the planner process.
-    watermark: the source's watermark after the plan; None: there is none yet.
+    watermark: the source's watermark after the plan.
     bound: no record at or after it is in the batch, up to the disorder of ``inexact_splits``; None: nothing bounded
         the plan.
-    low: the lowest event time that held back the bound; None: nothing did.
+    low: the lowest event time that held back the bound.
     held_by: the split, or the member of the alignment group, that sets the bound.
-    group_bound: the bound that the other members of the group set for this source; None: they set none.
+    group_bound: the bound that the other members of the group set for this source.
     splits: how many splits are ``reading``, ``paused``, ``unread``, ``caught up``, ``idle``, ``finished`` or
         ``removed``.
-    spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
+    spread: the next event times of the slowest split, the median, and the fastest.
     planned_rows: how many rows the batch has, as far as known before it is read.  For Kafka these are offsets,
         including holes.  For objects these are rows, which are estimates in JSON, CSV, Avro and text.
     rows_remaining: how many rows of all splits are readable and not planned yet, up to the present ends or the
@@ -179,7 +179,7 @@ class SourceProgress(_Record):
     time_to_deletion: the time until retention deletes unread records, if it can be estimated; the soonest ten.
     unavailable_splits: the splits that cannot be reached now, such as partitions without a leader; the first ten.
     diverged_splits: the splits that no longer hold the records that this run has read; the first ten.
-    generated: the progress of watermark generators; None: the source has none.
+    generated: the progress of watermark generators.
     completeness: the progress of folders with markers; None: the watermark does not come from markers.
     by_split: the state, the next event time and the unread rows of each split; empty beyond 100 splits.
     committed: when Spark committed the batch, which no JSON holds.  None: unknown, as in ``tidegate watch``.
@@ -232,7 +232,7 @@ class SourceProgress(_Record):
 
     @property
     def approximate_queue_size(self) -> int | None:
-        """The approximate number of waiting notifications; None: there is no queue."""
+        """The approximate number of waiting notifications."""
         size = self.metrics.get("approximateQueueSize")
         return None if size is None else int(size)
 

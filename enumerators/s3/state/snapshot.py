@@ -24,7 +24,7 @@ class SeenSnapshot(TypedDict):
     """A snapshot of ``SeenObjects``.
 
     runs: the names of its runs, in order.
-    horizon: in ms; objects older than that are not new; None: there is no such limit.
+    horizon: in ms; objects older than that are not new.
     newest: the greatest LastModified that was seen, in ms; None: no object was.
     """
 

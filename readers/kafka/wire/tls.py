@@ -105,7 +105,7 @@ def _own_key(properties: Mapping[str, Any]) -> KeyMaterial | None:
 
 
 def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyMaterial] | None:
-    """Return the store of a kind with the option that names it and its file; None: there is none."""
+    """Return the store of a kind with the option that names it and its file."""
     if f"ssl_{kind}_certificates" in properties:
         option = f"ssl.{kind}.certificates"
         return option, _INLINE, KeyMaterial(trusted=_inline(option, properties))
