@@ -11,7 +11,6 @@ from unittest.mock import Mock, create_autospec
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, InputPartition
 
 import tidegate
 from tests.support.pages import ROOT, blocks
@@ -32,7 +31,6 @@ RUN_BY = {
     "docs/operations.md": HERE,
     "docs/options.md": HERE,
     "docs/options-s3.md": HERE,
-    "docs/spark.md": HERE,
     "docs/tutorial.md": "tests/docs/test_tutorial.py",
     "docs/watermarks.md": HERE,
     "docs/window-examples.md": "tests/windows/test_docs.py",
@@ -133,19 +131,6 @@ def test_windows(spark):
     assert names["best"].columns[:4] == ["until", "window_start", "window_end", "page"]
     call, answer = re.fullmatch(r">>> (.*)\n(.*)\n", explained.text).groups()
     assert eval(call, names) == ast.literal_eval(answer)  # noqa: S307 - it is the page's
-
-
-def test_spark_still_gives_one_use_of_a_dataframe_the_filters_of_another(spark):
-    """The page reports it as a fault of Spark; where it is mended, the page has to go."""
-    names = {"spark": spark, "DataSource": DataSource, "DataSourceReader": DataSourceReader}
-    names |= {"EqualTo": EqualTo, "InputPartition": InputPartition}
-    (report,) = python("docs/spark.md")
-    try:
-        report.run(names)
-        df = spark.read.format("Two").load()
-        assert [row["part"] for row in df.where("part = 0").union(df.where("part = 1")).collect()] == [1, 1]
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 def test_the_kit():

@@ -12,7 +12,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "from-flink.md"
 def test_each_concept_of_flink_has_code_that_runs(spark):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) >= 10
-    assert len(blocks) <= len(re.findall("```java", PAGE.read_text())) + 2  # its imports, and a trigger of one's own
     names = {"spark": spark, "servers": "localhost:9"}
     for block in blocks:
         exec(compile(block, PAGE.name, "exec"), names)  # noqa: S102 - that is what the page is for
