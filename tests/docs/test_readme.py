@@ -64,7 +64,7 @@ class Reader:
         command = [sys.executable, "-c", FIRST_CONTACT, ROOT / "examples", program, kafka, objects]
         environment = {**os.environ, **self._bucket.server.environment}
         ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+            command, env=environment, capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
         )
         assert ended.returncode == 0, ended.stderr[-3000:]
         assert errors_in(ended.stderr) == []

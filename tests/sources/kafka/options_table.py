@@ -12,7 +12,7 @@ from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.options import option_names
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
-HEAD = ("option", "type", "unit", "default", "meaning", "of")
+HEAD = ("option", "type", "default", "meaning", "of")
 OF_SPARK = {
     *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
@@ -62,10 +62,15 @@ SUBJECTS = {
 
 def options_tables():
     """Return the table of each subject."""
-    lines = {line[0].strip("`"): line for line in (*_of_source(), *_of_strategy(), *_of_client())}
+    described = (*_of_source(), *_of_strategy(), *_of_client())
+    lines = {name.strip("`"): (name, _type(of_kind, unit), *others) for name, of_kind, unit, *others in described}
     made = {subject: table(HEAD, *(lines.pop(option) for option in options)) for subject, options in SUBJECTS.items()}
     assert not lines, f"in no table: {', '.join(lines)}"
     return made
+
+
+def _type(of_kind, unit):
+    return f"{of_kind}, {unit}" if unit and of_kind != "duration" else of_kind  # a duration is given with its unit
 
 
 def _of_source():
