@@ -142,6 +142,8 @@ class BucketState:
 
     def read(self, kind: bytes, numbers: Collection[int]) -> dict[int, bytes]:
         """Return pages or blocks by number, without those that are empty."""
+        if not self._header:  # a new bucket has none, and Spark warns of a value that is not there
+            return {number: _joined(parts) for number in numbers if (parts := self._parts.get((kind, number)))}
         unread = [number for number in numbers if (kind, number) not in self._parts]
         if len(unread) > 1 and len(unread) * _MANY >= self._count and not self._layout.has_chunks:
             self._read_all()

@@ -277,6 +277,16 @@ def test_no_call_is_larger_than_spark_takes_however_long_a_key_is():
     assert spark.stored() == 0
 
 
+@pytest.mark.parametrize("name", WINDOWS)
+def test_sql_aggregates_and_built_in_triggers_are_not_pickled_and_rows_are(name):
+    for function in (Aggregate(SQL), Process(Numbers())):
+        spark = FakeSpark(operator_of(name, function), buckets=1)
+        spark.batch([("a", 11, 1), ("a", 12, 2), ("b", 11, None)], MIN_TIME)
+        stored = b"".join(value for values in spark.states.values() for (value,) in values.values())
+        is_pickled = pickle.PROTO + bytes([pickle.HIGHEST_PROTOCOL]) in stored or b"pickle" in stored
+        assert is_pickled == (isinstance(function, Process) or name == "evicted")
+
+
 def test_a_batch_stores_a_page_once_however_many_rows_it_has():
     few, many = (FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1) for _ in range(2))
     few.batch([("a", 5, 1)], MIN_TIME)
