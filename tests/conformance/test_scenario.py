@@ -1,7 +1,6 @@
 """Lives of a query, step by step: any failure is reported with the code that repeats the life."""
 
 import re
-import sys
 import textwrap
 
 import pytest
@@ -91,21 +90,6 @@ def test_an_error_of_any_kind_is_reported_with_its_stack_and_with_code_that_rais
     _, _, pasted = verdict.text.partition("To see it again:\n\n")
     with pytest.raises(ConformanceError, match="KeyError: 'split-7'"):
         exec(textwrap.dedent(pasted), {harness.__name__: harness})  # noqa: S102 - people paste this code, too
-
-
-def test_a_connector_that_ends_python_is_reported_as_any_other_error():
-    class Ends(MemoryReader):
-        reads = 0
-
-        def read(self, task):
-            Ends.reads += 1
-            if Ends.reads > 5:
-                sys.exit("no password")
-            yield from super().read(task)
-
-    verdict = judge(rule_named("WHOLE-1"), sinful(reader=Ends))
-    assert verdict.text.startswith("SystemExit: no password\n")
-    assert "To see it again:" in verdict.text
 
 
 def test_a_harness_that_fails_to_close_does_not_hide_what_went_wrong_first():

@@ -73,12 +73,6 @@ def test_of_what_was_logged_a_failure_shows_the_end(pytester, monkeypatch):
     assert sum(" other " in line and "WARNING" in line for line in text.splitlines()) == 30
 
 
-def test_what_cannot_be_tested_is_skipped_with_its_reason(run):
-    result = run("-rs", "-m", "conformance(rule='SPLIT-1')")
-    result.assert_outcomes(skipped=1, deselected=5)
-    result.stdout.fnmatch_lines(["SKIPPED*small has no HOLES: it cannot: nothing leaves any"])
-
-
 def test_a_rule_that_may_be_broken_fails_nothing(run):
     result = run("-rx", "-m", "conformance(level='may')")
     result.assert_outcomes(xfailed=1, deselected=5)
@@ -93,12 +87,6 @@ def test_an_exempt_rule_is_expected_to_fail(run):
     run("--runxfail", "-k", "READ-2", lines=exempt).assert_outcomes(failed=1, deselected=5)
 
 
-def test_an_exempt_rule_that_holds_fails(run):
-    result = run("-k", "READ-1", lines="exempt = {'READ-1': 'issue 12'}")
-    result.assert_outcomes(failed=1, deselected=5)
-    result.stdout.fnmatch_lines(["*READ-1 the title of READ-1: stale exemption", "*remove the exemption"])
-
-
 @pytest.mark.parametrize(
     ("exempt", "sentence"),
     [
@@ -111,20 +99,6 @@ def test_an_exemption_that_is_none_is_an_error_at_collection(run, exempt, senten
     result.assert_outcomes(errors=1)
     assert sentence in str(result.stdout)
     assert "suite.py" not in str(result.stdout)
-
-
-def test_what_is_opted_out_of_and_there_fails(run):
-    lines = """
-@pytest.fixture
-def harness(self):
-    class Stale(SmallHarness):
-        abilities = Abilities().cannot(Ability.START_AT_END, "who would want that")
-        start_at_end = {"starting": "latest"}
-    return Stale
-"""
-    result = run("-k", "opted_out", lines=lines)
-    result.assert_outcomes(failed=1, deselected=5)
-    result.stdout.fnmatch_lines(["START_AT_END is opted out of, but start_at_end is set"])
 
 
 @pytest.mark.parametrize(

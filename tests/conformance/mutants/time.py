@@ -185,7 +185,7 @@ MUTANTS = [
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
     ),
     enumerating("peek looks at a thousand rows", "TIME-26", "peek() finds +0 s, but", PeeksAtAThousandRows),
-    enumerating("a split is never settled", "TIME-12", "has nothing to read for longer", NeverSettled),
+    enumerating("a split is never settled", "SPLIT-11", "is never settled", NeverSettled),
     enumerating("times are cut to seconds", "TIME-1", "of +0.007 s", PeeksInSeconds),
     Mutant(
         "a missing time fails nothing",
