@@ -64,7 +64,7 @@ class Accumulators:
         if part.argument == "*":
             return pa.chunked_array([pa.array(np.ones(rows.num_rows, np.int64))])
         values = rows.column(part.argument)
-        return (pc.is_valid(values) if part.counts else values).cast(part.kind)
+        return (pc.is_valid(values) if part.counts else values).cast(part.kind, safe=False)  # as float() rounds
 
     def merged(
         self, table: pa.Table, groups: npt.NDArray[np.int64], order: npt.NDArray[np.intp], begins: npt.NDArray[np.intp]

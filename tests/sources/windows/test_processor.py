@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    LongType,
     NullType,
     StructField,
     StructType,
@@ -382,6 +383,16 @@ def test_floats_that_spark_groups_are_one_key(kind, function):
     assert found == (rows if function == "rows" else {window: sum(numbers) for window, numbers in rows.items()})
     spark.batch([], MAX_TIME)
     assert not spark.stored()
+
+
+def test_large_integers_are_summed_exactly_and_averaged_as_floats():
+    packed = StructType([*PACKED.fields[:2], StructField("n", LongType())])
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SQL)), packed=packed, buckets=1)
+    numbers = [2**53 + 1, 2**62, -(2**62)]
+    for number in numbers:  # the sum of the sizes is larger than 64 bits, and the sum is not
+        spark.batch([("a", 4, number)], MIN_TIME)
+    (result,) = spark.batch([], MAX_TIME)
+    assert (result["n"], result["least"], result["mean"]) == (2**53 + 1, -(2**62), sum(map(float, numbers)) / 3)
 
 
 @pytest.mark.parametrize("rows", [2, 40])
