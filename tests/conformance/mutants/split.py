@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.conformance.mutants.changes import extents
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import DataLossError
@@ -120,11 +121,6 @@ class EndsGoBack(MemoryEnumerator):
         return {s: replace(e, end=max(e.begin, e.end - lag)) for s, e in super().extents(splits).items()}
 
 
-class NumbersOfNumpy(MemoryEnumerator):
-    def extents(self, splits):
-        return {s: replace(e, end=np.int64(e.end)) for s, e in super().extents(splits).items()}
-
-
 class NoStartForEmptySplits(MemoryEnumerator):
     def starts(self, splits, *, first):
         extents = self.extents(splits)
@@ -139,16 +135,6 @@ class StartsBehindTheFirstRow(MemoryEnumerator):
 class StopsAtThePresentEnd(MemoryEnumerator):
     def stops(self, splits):
         return {split: extent.end for split, extent in self.extents(splits).items()}
-
-
-class CompleteFromTheBeginning(MemoryEnumerator):
-    def extents(self, splits):
-        return {split: replace(extent, complete=True) for split, extent in super().extents(splits).items()}
-
-
-class NeverComplete(MemoryEnumerator):
-    def extents(self, splits):
-        return {split: replace(extent, complete=False) for split, extent in super().extents(splits).items()}
 
 
 class CompleteBeforeTheLastRow(MemoryEnumerator):
@@ -205,17 +191,6 @@ class FailsWhenASplitGoes(MemoryEnumerator):
         return self._known
 
 
-class BeginsAtZero(MemoryEnumerator):
-    def extents(self, splits):
-        return {split: replace(extent, begin=0) for split, extent in super().extents(splits).items()}
-
-
-class BeginsOneRowEarly(MemoryEnumerator):
-    def extents(self, splits):
-        extents = super().extents(splits)
-        return {split: replace(extent, begin=max(0, extent.begin - 1)) for split, extent in extents.items()}
-
-
 class BeginsWithTheOthers(MemoryEnumerator):
     """Asks for the first row of all splits."""
 
@@ -228,12 +203,6 @@ class BeginsWithTheOthers(MemoryEnumerator):
 class StartsAtZero(MemoryEnumerator):
     def starts(self, splits, *, first):
         return dict.fromkeys(splits, 0)
-
-
-class BeginsBehindTheEnd(MemoryEnumerator):
-    def extents(self, splits):
-        extents = super().extents(splits)
-        return {s: replace(e, begin=e.begin + 1) if e.begin == e.end else e for s, e in extents.items()}
 
 
 MUTANTS = [
@@ -265,8 +234,11 @@ MUTANTS = [
     Mutant(
         "only new splits are found", "SPLIT-10", ("discover()", "by discovery 2"), sinful(enumerator=FindsOnlyWhatIsNew)
     ),
+    Mutant("a split is never settled", "SPLIT-11", ("is never settled",), extents(lambda e: replace(e, settled=False))),
     Mutant("ends go back", "SPLIT-11", ("the end of 'split-0' went back",), sinful(enumerator=EndsGoBack)),
-    Mutant("numbers are NumPy's", "SPLIT-11", ("not an int but int64",), sinful(enumerator=NumbersOfNumpy)),
+    Mutant(
+        "numbers are NumPy's", "SPLIT-11", ("not an int but int64",), extents(lambda e: replace(e, end=np.int64(e.end)))
+    ),
     Mutant(
         "empty splits have no start",
         "SPLIT-12",
@@ -284,9 +256,9 @@ MUTANTS = [
         "splits are complete while they grow",
         "SPLIT-14",
         ("split-0 is complete, though rows can still come",),
-        sinful(enumerator=CompleteFromTheBeginning),
+        extents(lambda e: replace(e, complete=True)),
     ),
-    Mutant("no split is ever complete", "SPLIT-14", ("never complete",), sinful(enumerator=NeverComplete)),
+    Mutant("no split is ever complete", "SPLIT-14", ("never complete",), extents(lambda e: replace(e, complete=False))),
     Mutant(
         "a split is complete before its last row is seen",
         "SPLIT-14",
@@ -309,9 +281,21 @@ MUTANTS = [
         ("a split is gone",),
         sinful(enumerator=FailsWhenASplitGoes),
     ),
-    Mutant("splits begin at 0 forever", "SPLIT-19", ("begins later than before",), sinful(enumerator=BeginsAtZero)),
-    Mutant("a split begins behind its end", "SPLIT-19", ("past its end",), sinful(enumerator=BeginsBehindTheEnd)),
-    Mutant("a begin is a row early", "SPLIT-20", ("does not begin behind it",), sinful(enumerator=BeginsOneRowEarly)),
+    Mutant(
+        "splits begin at 0 forever", "SPLIT-19", ("begins later than before",), extents(lambda e: replace(e, begin=0))
+    ),
+    Mutant(
+        "a split begins behind its end",
+        "SPLIT-19",
+        ("past its end",),
+        extents(lambda e: replace(e, begin=e.begin + (e.begin == e.end))),
+    ),
+    Mutant(
+        "a begin is a row early",
+        "SPLIT-20",
+        ("does not begin behind it",),
+        extents(lambda e: replace(e, begin=max(0, e.begin - 1))),
+    ),
     Mutant(
         "all splits begin where one does",
         "SPLIT-20",

@@ -1,5 +1,4 @@
 import bisect
-from dataclasses import replace
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
@@ -97,18 +96,6 @@ class SearchesAsIfSorted(MemoryEnumerator):
         return firsts
 
 
-def with_extents(**changes):
-    class ExtentsWith(MemoryEnumerator):
-        def extents(self, splits):
-            return {split: replace(extent, **changes) for split, extent in super().extents(splits).items()}
-
-    return ExtentsWith
-
-
-NeverComplete = with_extents(complete=False)
-NeverSettled = with_extents(settled=False)
-
-
 class LeavesOutWhatIsToFail(MemorySource):
     def usable_ms(self, split, record, horizon):
         ignoring = {"bad_event_time": "ignore", "future_event_time": "ignore"}
@@ -185,7 +172,6 @@ MUTANTS = [
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
     ),
     enumerating("peek looks at a thousand rows", "TIME-26", "peek() finds +0 s, but", PeeksAtAThousandRows),
-    enumerating("a split is never settled", "SPLIT-11", "is never settled", NeverSettled),
     enumerating("times are cut to seconds", "TIME-1", "of +0.007 s", PeeksInSeconds),
     Mutant(
         "a missing time fails nothing",
