@@ -13,7 +13,9 @@ import pytest
 
 from tests.readers.formats.guarded.fatal_format import SCHEMA
 from tests.readers.formats.guarded.objects import MOST_BYTES, Objects, guarded, lines_of, processes_of
+from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import read
+from tests.support.objects.stored import put
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.contract import ReadTask
@@ -24,7 +26,7 @@ from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.objects.values import ChunkSurvey
 from tidegate.readers.s3.reader import S3SplitReader
-from tidegate.readers.s3.store import TAIL_BYTES
+from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES, ObjectStore
 
 pytestmark = pytest.mark.slow  # the tests start decoder processes, and wait for their end
 
@@ -108,6 +110,20 @@ def test_what_the_store_raises_is_raised_as_it_is(line):
     assert error.value.overwritten
     store.gone = None
     assert made.survey(store.listed("x"), "at")
+
+
+def test_a_large_object_of_a_bucket_is_fetched_by_the_process_that_decodes_it(server, config):
+    rows = pa.table(
+        {"text": [f"{n} {'x' * 1000}" for n in range(SMALL_BYTES // 1000)], "n": range(SMALL_BYTES // 1000)}
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=1000, compression="none", use_dictionary=False)
+    obj = put(ObjectStore(config, "data"), "guarded", sink.getvalue().to_pybytes())
+    assert obj.size > SMALL_BYTES
+    with faulty(server, "none", "none", 503) as proxy:
+        made = GuardedFormat(ParquetFormat(through(proxy, config)))
+        assert read(made, obj, rows.schema).equals(rows)
+        assert proxy.requests > 3
 
 
 def test_what_a_format_raises_is_raised_as_it_is():
