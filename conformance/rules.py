@@ -53,7 +53,6 @@ class Level(Enum):
 
     MUST = "without it rows are lost, doubled or late, or queries hang"
     SHOULD = "without it people lose time"
-    MAY = "good to have"
 
 
 class Tier(Enum):

@@ -9,7 +9,7 @@ from enum import Enum
 
 from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.rules import AREAS, Level, Rule, all_rules
+from tidegate.conformance.rules import AREAS, Rule, all_rules
 
 __all__ = ["Report", "Status", "Verdict", "in_order"]
 
@@ -73,8 +73,8 @@ class Verdict:
 
     @property
     def fails(self) -> bool:
-        """Whether it keeps the connector from conforming: a MAY need not hold, but no exemption may be stale."""
-        return not self.status.good and (self.rule.level is not Level.MAY or self.status is Status.STALE)
+        """Whether it keeps the connector from conforming."""
+        return not self.status.good
 
     @property
     def look_at(self) -> tuple[str, ...]:
@@ -156,7 +156,7 @@ class Report:
 
     @property
     def conforms(self) -> bool:
-        """Whether every MUST and SHOULD that was checked holds, one at least, and no opting out is stale."""
+        """Whether every rule that was checked holds, one at least, and no opting out is stale."""
         return not self.failures and not self.stale and bool(self.counts[Status.PASSED])
 
     @property

@@ -52,6 +52,6 @@ RULES = (
     small_rule("SPLIT-1", needs={Ability.HOLES}),
     small_rule("READ-1"),
     small_rule("READ-2", breaks),
-    small_rule("READ-3", breaks, level=Level.MAY),
+    small_rule("READ-3", breaks, level=Level.SHOULD),
     small_rule("SPARK-1", tier=Tier.SPARK),
 )
