@@ -54,7 +54,7 @@ def test_a_failure_explains_itself_without_the_stack_of_the_kit(run):
     assert "checker.py" not in text
 
 
-def test_of_what_was_logged_a_failure_shows_the_end(pytester, monkeypatch):
+def test_of_what_was_logged_a_failure_shows_the_end(pytester, small_rules, monkeypatch):
     def lives(lab):
         for number in range(500):
             logging.getLogger("tidegate").warning("life %d", number)
