@@ -126,7 +126,10 @@ class Accumulators:
         return list(map(list, zip(*held, strict=True)))
 
     def of_lists(self, contents: Sequence[Sequence[Any]]) -> list[pa.Array]:
-        """Return the columns of accumulators that SqlAggregates has.  Raises ArrowInvalid if a sum is too large."""
+        """Return the columns of accumulators that SqlAggregates has.
+
+        Raises ArrowInvalid or OverflowError if a sum is too large.
+        """
         columns = []
         for place, parts in enumerate(self._parts):
             values = [held[place] for held in contents]

@@ -240,7 +240,7 @@ class ColumnWindows:
         ]
         try:
             held = self._accumulators.of_lists([contents for _, _, contents in panes])
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, OverflowError):
             get_result = self._operator.folding.function.get_result  # type: ignore[union-attr]
             self._check([Given(key, window, get_result(contents)) for key, window, contents in panes])
             raise

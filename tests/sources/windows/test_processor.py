@@ -393,6 +393,8 @@ def test_large_integers_are_summed_exactly_and_averaged_as_floats():
         spark.batch([("a", 4, number)], MIN_TIME)
     (result,) = spark.batch([], MAX_TIME)
     assert (result["n"], result["least"], result["mean"]) == (2**53 + 1, -(2**62), sum(map(float, numbers)) / 3)
+    with pytest.raises(FunctionError, match="gave 9223372036854775808 for the column 'n'"):
+        spark.batch([("a", 4, 2**62), ("a", 4, 2**62)], MIN_TIME)
 
 
 @pytest.mark.parametrize("rows", [2, 40])

@@ -131,7 +131,7 @@ FAILING = {
     "function": (lambda windows: windows.process(Broken(), "n bigint"), "raised ZeroDivisionError: no good"),
     "aggregate": (
         lambda windows: windows.side_output_late("late").aggregate(n=TOO_LARGE),
-        re.escape(f"aggregate {TOO_LARGE!r} is {6 * (2**63 - 1)}, which is too large for its type int64"),
+        re.escape(f"aggregate {TOO_LARGE!r} is ") + "[0-9]{20}, which is too large for its type int64",
     ),
 }
 
