@@ -102,7 +102,7 @@ def test_killed_midway_it_goes_on_and_then_finds_nothing_new_without_spark(bucke
     for name, value in {"eventTime": "column:at", "region": server.region, **reached}.items():
         command += ("--option", f"{name}={value}")
     with started(*command) as process:
-        await_while_running((out / "batch=0").exists, process)
+        await_while_running((out / "batch=1").exists, process)
         kill(process)
     output, again = goes_on(*command)
     assert f"{2 * HOURS} in all" in output

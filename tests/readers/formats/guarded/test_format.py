@@ -87,7 +87,7 @@ def test_an_object_that_takes_too_much_memory_is_reported_by_the_option(line, mo
     )
     with pytest.raises(CorruptDataError, match=sentence):
         guarded(store).survey(store.listed("x"), "at")
-    store.contents["x"] = f"take {100 << 20}\nsleep 0.2".encode()
+    store.contents["x"] = f"take {50 << 20}\nsleep 0.2".encode()
     assert guarded(store).survey(store.listed("x"), "at")
 
 
