@@ -21,7 +21,11 @@ def fields_table():
     for name, field in fields.items():
         _, of_same = rows.setdefault(said[name], (_unit(field.annotation), []))
         of_same.append(f"`{field.alias}`")
-    return table(HEAD, *((", ".join(of), unit, in_options(text, names)) for text, (unit, of) in rows.items()))
+    return table(HEAD, *((", ".join(of), unit, _in_json(text, names)) for text, (unit, of) in rows.items()))
+
+
+def _in_json(text, names):
+    return in_options(text, names).replace("None:", "`null`:")
 
 
 def _unit(annotation):
