@@ -2,9 +2,10 @@
 
 A new Spark takes long to start.  So a rule that starts one is tested only where no other test shows the same:
 ``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects, and
-``test_connect`` reads both through Spark Connect.  Queries of Spark read topics and objects.  The reference is the base
-of the mutants, and the example has tests of its own.  LIVES lives of a query are made up.  With
-TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested everywhere, with as many lives as a user's run takes.
+``test_connect`` reads both through Spark Connect.  Only topics and objects are read by queries of Spark, and have
+another side that fails.  The reference is the base of the mutants, and the example has tests of its own.  LIVES lives
+of a query are made up.  With TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested everywhere, with as many lives as
+a user's run takes.
 """
 
 import os
@@ -21,7 +22,7 @@ from tidegate.conformance.memory.reference import MemoryHarness
 
 DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
 LIVES = 3
-SPARKLESS = tuple(tier for tier in Tier if tier is not Tier.SPARK or DRIVERS in os.environ)
+IN_PROCESS = tuple(tier for tier in Tier if tier not in {Tier.SPARK, Tier.FAULTS} or DRIVERS in os.environ)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def _few_lives(monkeypatch):
 
 
 class TestMemory(ConnectorSuite):
-    tiers = SPARKLESS
+    tiers = IN_PROCESS
 
     @pytest.fixture
     def harness(self):
@@ -72,7 +73,7 @@ class TestS3(ConnectorSuite):
 
 
 class TestOutbox(ConnectorSuite):
-    tiers = SPARKLESS
+    tiers = IN_PROCESS
 
     @pytest.fixture
     def harness(self):
