@@ -22,7 +22,6 @@ from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema
 
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
-ITEM = {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "double"}]}
 MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
 
 
