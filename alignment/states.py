@@ -19,7 +19,7 @@ from enum import Enum
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["STATES", "SplitState", "StateRule", "holders", "may_follow"]
+__all__ = ["STATES", "SplitState", "StateRule", "holders"]
 
 
 class SplitState(Enum):
@@ -62,11 +62,6 @@ STATES: dict[SplitState, StateRule] = {
     SplitState.FINISHED: StateRule(in_minimum=False, next=_END),
     SplitState.REMOVED: StateRule(in_minimum=False, next=frozenset(SplitState)),
 }
-
-
-def may_follow(before: SplitState, after: SplitState) -> bool:
-    """Return whether a split may go from one state to another between two plans."""
-    return after in STATES[before].next
 
 
 def holders(states: Mapping[SplitId, SplitState]) -> set[SplitId]:

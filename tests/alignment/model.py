@@ -20,7 +20,7 @@ from tidegate.alignment.plan import Limits, Plan, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import find_standing
-from tidegate.alignment.states import SplitState, may_follow
+from tidegate.alignment.states import STATES, SplitState
 
 
 class World:
@@ -373,7 +373,7 @@ class World:
         assert planned.splits.keys() == self.logs.keys() | self.progress.positions.keys()
         for split, said in planned.splits.items():
             was = None if split in self.away else self.states.get(split)
-            assert was is None or may_follow(was, said.state), f"{split}: {was} -> {said.state}"
+            assert was is None or said.state in STATES[was].next, f"{split}: {was} -> {said.state}"
             assert said.state is self._state(split, planned, bound_ms)
         in_order = all(a.time_ms <= b.time_ms for log in self.logs.values() for a, b in pairwise(log.entries))
         if self.sighted and in_order:
