@@ -48,10 +48,10 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
     """Knows the positions of event times without reading."""
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
-        """Return the first of all records of each split at or after an event time.
+        """Return the first of all records of each split at or after an event time; None: there is none now.
 
-        Called by the planner a few times per batch.  The answer is a
-        candidate: it may have been read already, and it need not be a record.
+        Called by the planner a few times per batch.  The answer is a candidate: it may have been read already, and it
+        need not be a record.
         """
 
 
@@ -60,7 +60,7 @@ class SupportsHold(SupportsPeek, Protocol):
     """Can look through ranges for records in the future; without it, one peek is needed for each record."""
 
     def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
-        """Return the first record of each range at or past the horizon.
+        """Return the first record of each range at or past the horizon; None: it has none.
 
         Called with ``futureEventTime`` = ``hold``, for the ranges of a plan that were found by probing: peeks step over
         what is between them.

@@ -36,7 +36,7 @@ class ValueState(_State):
     """A single value."""
 
     def value(self) -> Any:
-        """Return the value."""
+        """Return the value; None: there is none."""
         return self._values.get(self._name)
 
     def update(self, value: Any) -> None:
