@@ -12,6 +12,7 @@ __all__ = ["find_lows"]
 
 def find_lows(
     progress: Progress,
+    *,
     heads_ms: Mapping[SplitId, int],
     latest_ms: Mapping[SplitId, int],
     away: Collection[SplitId],

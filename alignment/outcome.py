@@ -238,7 +238,7 @@ def _next_low(
     heads_ms = {s: at_ms for s, said in splits.items() if (at_ms := said.next_ms) is not None}
     latest_ms = {s: at_ms for s, at_ms in reached.items() if s in holding and s not in heads_ms}
     away = [s for s in holding if not standing.extents[s].available]
-    lows = find_lows(after, heads_ms, latest_ms, away, after.late, limits)
+    lows = find_lows(after, heads_ms=heads_ms, latest_ms=latest_ms, away=away, late=after.late, limits=limits)
     # Behind late records, the next may be in time.
     is_behind = any(s not in heads_ms or not limits.holds(heads_ms[s]) for s in after.late)
     return min(lows.values(), default=after.in_time_ms if is_behind else None)

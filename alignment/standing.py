@@ -269,7 +269,14 @@ def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
     latest_ms = {} if limits.max_drift_ms is None else standing.latest(index, waiting)
     away = [s for s, extent in standing.extents.items() if not extent.available]
     away = [s for s in away if standing.states[s] is SplitState.UNREAD]
-    times = find_lows(standing.before, standing.heads_ms, latest_ms, away, standing.late, limits)
+    times = find_lows(
+        standing.before,
+        heads_ms=standing.heads_ms,
+        latest_ms=latest_ms,
+        away=away,
+        late=standing.late,
+        limits=limits,
+    )
     if not times:
         return standing
     slowest = min(times, key=times.__getitem__)

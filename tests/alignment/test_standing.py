@@ -64,7 +64,8 @@ def test_each_split_holds_where_it_may_still_have_rows_in_time(
     before = Progress({}, bound_ms=80, watermark_ms=watermark_ms)
     heads_ms = {"late": 20, "straggler": 50, "in time": 90, "held": 1000}
     late = ["late"] if watermark_ms is not None else []
-    found = find_lows(before, heads_ms, {"caught up": 40, "at 95": 95}, ["away"], late, limits)
+    latest_ms = {"caught up": 40, "at 95": 95}
+    found = find_lows(before, heads_ms=heads_ms, latest_ms=latest_ms, away=["away"], late=late, limits=limits)
     assert {s: at_ms for s, at_ms in found.items() if s != "late" or late} == lows
 
 
