@@ -41,7 +41,7 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     versions = properties.get("ssl_versions", ("TLSv1.2", "TLSv1.3"))
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
     choose_ciphers(context, properties.get("ssl_cipher_suites", ()))
-    context.check_hostname = properties.get("ssl_endpoint_identification_algorithm", True)
+    context.check_hostname = properties.get("ssl_endpoint_identification_algorithm", "https") == "https"
     # As in Java, a trusted certificate need not be that of a root CA.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _trust(context, properties)

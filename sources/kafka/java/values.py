@@ -88,11 +88,12 @@ def tls_versions(text: str) -> tuple[str, ...]:
     return versions
 
 
-def checks_names(text: str) -> bool:
-    """Java's algorithm is https; empty switches the check off."""
-    if text.strip().lower() not in {"", "https"}:
+def identification(text: str) -> str:
+    """Java's algorithm is https, in any case of letters; empty switches the check off."""
+    algorithm = text.strip().lower()
+    if algorithm not in {"", "https"}:
         raise ValueError("expected https, or nothing to accept a certificate of any host")
-    return bool(text.strip())
+    return algorithm
 
 
 def store_type(text: str) -> str:

@@ -37,7 +37,7 @@ def test_names_are_checked_unless_said_otherwise() -> None:
     assert checked.check_hostname
     assert checked.verify_mode == ssl.CERT_REQUIRED
     assert checked.minimum_version == ssl.TLSVersion.TLSv1_2
-    unchecked = tls_context({"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": False})
+    unchecked = tls_context({"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""})
     assert unchecked is not None
     assert not unchecked.check_hostname
     assert unchecked.verify_mode == ssl.CERT_REQUIRED

@@ -227,7 +227,7 @@ def test_a_token_that_a_broker_refuses_is_fetched_anew(endpoint: TokenEndpoint) 
 def test_the_endpoint_has_the_tls_of_the_login_module(tmp_path: Path) -> None:
     options = 'ssl.protocol="TLSv1.2" ssl.endpoint.identification.algorithm="" ssl.provider="x"'
     settings = from_endpoint("https://here/token", options=options)
-    assert settings["sasl_oauth_tls"] == {"ssl_versions": ("TLSv1.2",), "ssl_endpoint_identification_algorithm": False}
+    assert settings["sasl_oauth_tls"] == {"ssl_versions": ("TLSv1.2",), "ssl_endpoint_identification_algorithm": ""}
     for wrong, sentence in (
         ('ssl.truststore.locatoin="x"', r"did you mean 'kafka.ssl.truststore.location'\?$"),
         ('ssl.protocol="TLSv9"', r"'kafka.ssl.protocol' is malformed: expected TLSv1.2, TLSv1.3 or TLS"),

@@ -163,8 +163,8 @@ def test_a_login_that_cannot_be_is_told_in_one_sentence(properties, sentence):
 
 
 def test_tls_is_set_by_the_names_of_java():
-    assert tls_of(ssl__endpoint__identification__algorithm="")["ssl_endpoint_identification_algorithm"] is False
-    assert tls_of(ssl__endpoint__identification__algorithm="HTTPS")["ssl_endpoint_identification_algorithm"] is True
+    assert tls_of(ssl__endpoint__identification__algorithm="")["ssl_endpoint_identification_algorithm"] == ""
+    assert tls_of(ssl__endpoint__identification__algorithm="HTTPS")["ssl_endpoint_identification_algorithm"] == "https"
     assert tls_of(ssl__enabled__protocols="TLSv1.3,TLSv1.2,TLSv1.1,TLSv1")["ssl_versions"] == ("TLSv1.2", "TLSv1.3")
     assert tls_of(ssl__protocol="TLSv1.2")["ssl_versions"] == ("TLSv1.2",)
     assert tls_of(ssl__protocol="TLS", ssl__enabled__protocols="TLSv1.3")["ssl_versions"] == ("TLSv1.3",)
