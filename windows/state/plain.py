@@ -6,7 +6,7 @@ import json
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,8 @@ _VERSION = b"\x01"
 _PICKLED = b"\x80"
 """The first byte of the version before, which was pickled whole."""
 _DEEPEST = 6  # a value inside so many others is pickled
-_JSON = {type(None), bool, int, float, str}
+_MANY = 1 << 63  # Python does not write numbers of thousands of digits, so those beyond 64 bits are pickled
+_JSON = {type(None), bool, float, str}
 _WRITE: Mapping[type, tuple[str, Callable[[Any], str]]] = {
     bytes: ("bytes", lambda value: b64encode(value).decode()),
     Decimal: ("decimal", str),
@@ -38,7 +39,8 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 
 def to_bytes(value: Any) -> bytes:
     """Return a value as bytes.  Raises PicklingError for a part that is not plain and cannot be pickled."""
-    return _VERSION + json.dumps(_plain(value, 0), separators=(",", ":")).encode()
+    text = json.dumps(_plain(value, 0), separators=(",", ":"), ensure_ascii=False)
+    return _VERSION + text.encode("utf-8", "surrogatepass")  # an escape would make two surrogates one character
 
 
 def of_bytes(stored: bytes) -> Any:
@@ -50,7 +52,7 @@ def of_bytes(stored: bytes) -> Any:
 
 def _plain(value: Any, depth: int) -> Any:
     kind = type(value)
-    if kind in _JSON:
+    if kind in _JSON or (kind is int and -_MANY <= value < _MANY):
         return value
     if depth < _DEEPEST:
         if kind is list:
@@ -59,10 +61,16 @@ def _plain(value: Any, depth: int) -> Any:
             return {"tuple": [_plain(item, depth + 1) for item in value]}
         if kind is dict:
             return {"dict": [[_plain(key, depth + 1), _plain(held, depth + 1)] for key, held in value.items()]}
-        if kind in _WRITE:
+        if kind in _WRITE and _is_whole(value):
             name, write = _WRITE[kind]
             return {name: write(value)}
     return {"pickle": b64encode(pickled(value)).decode()}
+
+
+def _is_whole(value: Any) -> bool:
+    """Return whether the text of a time has all of it: it has no rules of a time zone, and no fold."""
+    zone = getattr(value, "tzinfo", None)
+    return (zone is None or zone is timezone.utc) and not getattr(value, "fold", 0)
 
 
 def pickled(value: Any) -> bytes:
