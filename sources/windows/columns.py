@@ -133,11 +133,11 @@ class ColumnWindows:
         times = rows.column(self._time).to_numpy()
         places, starts, ends = self._assigned(times)
         is_open = ends - 1 > watermark_ms
-        is_late = ~is_open if merges else ends - 1 + lateness <= watermark_ms
+        # Another row may merge a session that has ended with an open one, so none is known to be late.
+        is_late = np.zeros_like(is_open) if merges else ends - 1 + lateness <= watermark_ms
         # Keys with rows that make a window fire at once, or that may be late, follow the rules row by row.
-        hard = ~is_open if merges else ~is_open & ~is_late
         is_hard = np.zeros(codes.max() + 1, bool)
-        is_hard[of_rows[places[hard]]] = True
+        is_hard[of_rows[places[~is_open & ~is_late]]] = True
         late: list[tuple[Key, Mapping[str, Any]]] = []
         if not merges:
             taken = np.zeros(len(times), bool)
