@@ -87,6 +87,7 @@ USUAL = [
     *("orders", "orders.*", "(?i)ORDERS.*", "orders(-eu)?", "orders|payments-[0-9]+", r"orders\.v\d+", "(?!__).*"),
     *(".*(?<!_dlq)", "^orders$", r"[^_].*", r"\w+-\w+", ".{1,3}", "[a-zA-Z0-9._-]+", "o.*?s", "(orders){1}"),
     *("(?:(?i:O)rders)", r"[^\W_]+", "(?=o).*s", r"[\w.]+", r"(?:orders|payments)(?:-[a-z0-9]+)*"),
+    *("[-a-z]+", r"orders[^-]eu|[\w-]+", r"[a\-b]", "[a-c_-]", ".{1,999}", "(?:(?=o)o)?rders"),
 ]
 
 
@@ -109,6 +110,13 @@ def test_usual_patterns_are_taken(java, pattern):
         ("a{,3}", "at index 1 is '{,3}'"),
         ("a\\", "at index 1 is '\\\\'"),
         ("é", "at index 0 is 'é'"),
+        ("[ --]", "at index 0 is '[ --]'"),
+        ("[--a]", "at index 0 is '[--a]'"),
+        ("[a-z-9]", "at index 0 is '[a-z-9]'"),
+        (r"[\d-z]", r"at index 0 is '[\\d-z]'"),
+        ("(?!x)*a", "at index 4 is ')*a'"),
+        ("a(?<=(a|b))?", "at index 10 is ')?'"),
+        ("x{1001}", "with counts up to 999"),
         ("ab(c", "it is no regular expression: missing )"),
         (".*(?<!_dlq|-x)", "look-behind requires fixed-width pattern"),
     ],
