@@ -27,6 +27,7 @@ from tidegate.enumerators.planning.source_progress import (
     MostBehind,
     SourceProgress,
     SplitDetail,
+    duration,
     utc_time,
 )
 from tidegate.enumerators.planning.splits import FoundSplits
@@ -105,7 +106,7 @@ class ProgressReporter:
             inexact_splits=len([1 for said in planned.splits.values() if not said.exact]),
             overshoot=_overshoot(enumerator, planned),
             metrics=dict(sorted(enumerator.metrics().items())) if isinstance(enumerator, SupportsMetrics) else {},
-            time_to_deletion={s: timedelta(seconds=left_s) for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
+            time_to_deletion={s: duration(left_s * 1000) for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
             unavailable_splits=_first(s for s, extent in current.extents.items() if not extent.available),
             diverged_splits=_first(self._diverged),
             bad_records_total=None if opened.bad_records is None else opened.bad_records.total,
@@ -233,4 +234,4 @@ def _overshoot(enumerator: SplitEnumerator, planned: Plan) -> timedelta:
     bound_ms = planned.progress.bound_ms
     if not isinstance(enumerator, SupportsOvershoot) or bound_ms is None:
         return timedelta()
-    return timedelta(milliseconds=enumerator.overshoot_ms(planned.ranges, bound_ms))
+    return duration(enumerator.overshoot_ms(planned.ranges, bound_ms))

@@ -23,6 +23,7 @@ __all__ = [
     "MostBehind",
     "SourceProgress",
     "SplitDetail",
+    "duration",
     "epoch_ms",
     "parse_utc",
     "utc_time",
@@ -69,11 +70,16 @@ def _time(value: Any) -> Any:
     return value if isinstance(value, datetime) else utc_time(value)
 
 
-def _duration(value: Any) -> timedelta:
+def duration(length_ms: int) -> timedelta:
+    """Return a length of time in ms as a timedelta; a length out of Python's range becomes its limit."""
     try:
-        return value if isinstance(value, timedelta) else value * _MS
+        return length_ms * _MS
     except OverflowError:
         return timedelta.max
+
+
+def _duration(value: Any) -> timedelta:
+    return value if isinstance(value, timedelta) else duration(value)
 
 
 _Time: TypeAlias = Annotated[datetime, PlainValidator(_time), PlainSerializer(epoch_ms)]

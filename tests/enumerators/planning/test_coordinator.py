@@ -104,6 +104,21 @@ def test_a_connectors_own_figures_are_in_the_report():
     assert (said.num_files_outstanding, said.num_bytes_outstanding, said.rows_remaining) == (2, 400, 4)
 
 
+def test_a_duration_that_python_cannot_hold_becomes_its_limit():
+    logs, clock = Logs(b=[0]), Clock()
+    logs.times["a"] = range(2**62)
+    logs.latest = lambda ends, horizon: {split: end - 1 for split, end in ends.items()}
+    logs.overshoot_ms = lambda ranges, bound_ms: 2**63 - 1
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    start = {"v": 1, "source": "memory", "positions": {"a": 2**61, "b": 0}}
+    run.latest_offset(start)
+    clock.sleep(50)
+    logs.begins = {"a": 1}
+    run.latest_offset(start)
+    report, longest_ms = run.source_progress(), timedelta.max // timedelta(milliseconds=1)
+    assert (report["overshoot"], report["timeToDeletion"]) == (longest_ms, {"a": longest_ms})
+
+
 def test_a_snapshot_is_given_back_to_the_next_run():
     logs, restored = Logs(a=[1]), []
     logs.state = {"cluster": "x"}
