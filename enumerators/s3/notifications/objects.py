@@ -24,6 +24,7 @@ _MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, also malform
 _RECEIVING = 8
 _ASKING = 16
 _PAGE = 256
+_MOST_REMEMBERED = 10_000
 
 
 class ObjectNotifications:
@@ -38,7 +39,8 @@ class ObjectNotifications:
     the objects that it saw do not count.
 
     A malformed message is left to the queue's redrive policy.  It is not deleted, and comes again less and less
-    often, so it does not delay other messages.
+    often, so it does not delay other messages.  Only the last 10,000 are remembered: an older one that comes again
+    counts again.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class ObjectNotifications:
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None
         self._stopped = threading.Event()
-        self._malformed: dict[str, str] = {}  # of this run, and why
+        self._malformed: dict[str, None] = {}  # their ids, the last one last
+        self._malformed_messages = 0
+        self._left: dict[str, str] = {}  # those of this round by id, and why
 
     def begin_round(self, now_ms: int) -> bool:
         """Begin a round, and return whether it lists all objects, too.
@@ -115,7 +119,7 @@ class ObjectNotifications:
     def metrics(self) -> dict[str, int]:
         """Return the number of waiting messages, and the number of malformed messages in this run."""
         left = {} if self._state is None else {"approximateQueueSize": self._state.messages}
-        return {**left, "numMalformedMessages": len(self._malformed)}
+        return {**left, "numMalformedMessages": self._malformed_messages}
 
     def stop(self) -> None:
         """End work in other threads soon, and delete messages of stored objects; may be called twice."""
@@ -130,20 +134,27 @@ class ObjectNotifications:
 
     def _receive(self) -> list[str]:
         """Return the keys that the messages name."""
-        known = len(self._malformed)
+        self._left = {}
         keys = self._receive_some()
         if keys is None:
             return []
         with DaemonThreads(_RECEIVING, "tidegate-receive") as pool:
             for some in pool.map(lambda _: self._receive_all(), range(_RECEIVING)):
                 keys += some
-        if new := [*self._malformed.items()][known:]:
-            _LOG.warning(
-                "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
-                counted(len(new), "message"),
-                *new[0],
-            )
+        if new := {name: why for name, why in self._left.items() if name not in self._malformed}:
+            self._note_malformed(new)
         return keys
+
+    def _note_malformed(self, new: dict[str, str]) -> None:
+        self._malformed_messages += len(new)
+        self._malformed.update(dict.fromkeys(new))
+        for name in list(islice(self._malformed, max(0, len(self._malformed) - _MOST_REMEMBERED))):
+            del self._malformed[name]
+        _LOG.warning(
+            "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
+            counted(len(new), "message"),
+            *next(iter(new.items())),
+        )
 
     def _receive_all(self) -> list[str]:
         keys = []
@@ -167,7 +178,7 @@ class ObjectNotifications:
         try:
             created = created_objects(message.body)
         except ValueError as problem:
-            self._malformed.setdefault(message.id, str(problem))
+            self._left[message.id] = str(problem)
             return None
         return [
             event.key
