@@ -1,7 +1,7 @@
 """The state of a bucket: rows in pages, and what a batch needs of all of them.
 
-Spark receives a state call in one read, so a call of more than 8 KiB hangs the query (docs/spark.md).  Larger values
-are kept in parts.
+Larger values are kept in parts, and a batch writes the parts that it changes.  Before SPARK-53870, state calls of more
+than 8 KiB could hang a query.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
 TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # the types of results; all others are whole numbers
-LARGEST_CALL = 8_000  # bytes; Spark hangs at larger calls
+LARGEST_CALL = 8_000  # bytes, as state is kept in parts
 
 
 class FakeMapState:
