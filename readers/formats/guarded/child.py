@@ -75,16 +75,16 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C in a terminal, the parent decides when this process ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.meta_path.insert(0, _NoPandas())
-    watch = _Watch(descriptor)
+    watch, limits = _Watch(descriptor), _Limits()
     watch.start()
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
         connection.send(None)  # it has started
-        signal.alarm(0)
         while connection.poll(IDLE_S):
             call: Call = connection.recv()
             watch.most_bytes = call.most_bytes
-            _Performance(connection, call).perform()
+            with limits.applied(call):
+                _Performance(connection, call, limits).perform()
 
 
 class _NoPandas(MetaPathFinder):
@@ -102,8 +102,9 @@ class _Performance:
     problem: the last error of the store.  A library may turn it into one of its own.
     """
 
-    def __init__(self, connection: Connection, call: Call) -> None:
+    def __init__(self, connection: Connection, call: Call, limits: _Limits) -> None:
         self.problem: Exception | None = None
+        self.limits = limits
         self._connection, self._call = connection, call
 
     def perform(self) -> None:
@@ -121,15 +122,6 @@ class _Performance:
                 error = RuntimeError(f"{type(error).__name__}: {error}")
             last = RAISES, error
         self._tell(*last)
-        signal.alarm(0)
-
-    def grant_time(self) -> None:
-        """Let the system end this process after ``busy_s`` more seconds of CPU, or ``silent_s`` more seconds."""
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        wanted = math.ceil(used.ru_utime + used.ru_stime + self._call.busy_s)
-        resource.setrlimit(resource.RLIMIT_CPU, (wanted if most < 0 else min(wanted, most), most))
-        signal.alarm(self._call.silent_s)
 
     def _outputs(self) -> Iterator[Any]:
         """Yield the batches, or the results, of the method for the objects, one after the other."""
@@ -137,7 +129,8 @@ class _Performance:
         return merged(outputs) if self._call.method == "read" and len(self._call.looks) > 1 else outputs
 
     def _outputs_of(self, look: Look) -> Iterator[Any]:
-        self.grant_time()
+        with self.limits.waiting():  # each object has the whole time
+            pass
         inner = replace(self._call.inner, store=_LookStore(self._call.inner.store, look, self))
         writing = (self._write,) if self._call.writes else ()
         outcome = getattr(inner, self._call.method)(*look.arguments, *writing)
@@ -150,11 +143,57 @@ class _Performance:
         self._tell(WRITE, name, data, records)
 
     def _tell(self, *message: Any, data: memoryview | None = None) -> None:
-        signal.alarm(0)  # the parent may be busy for long
-        self._connection.send(message)
-        if data is not None:
-            self._connection.send_bytes(data)
-        self.grant_time()
+        with self.limits.waiting():  # the parent may be busy for long
+            self._connection.send(message)
+            if data is not None:
+                self._connection.send_bytes(data)
+
+
+class _Limits:
+    """The CPU time that this process may take, and its time without a message or an answered fetch.
+
+    The system ends it after either.  It is not silent while any thread waits, for a call, for the parent or for the
+    store.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waits = 1  # for the first call
+        self._busy_s = self._silent_s = 0
+
+    @contextlib.contextmanager
+    def applied(self, call: Call) -> Iterator[None]:
+        """Apply the limits of a call while the block runs; between calls there are none."""
+        self._busy_s, self._silent_s = call.busy_s, call.silent_s
+        self._resume()
+        try:
+            yield
+        finally:
+            self._pause()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait in the block; afterwards the process has all its time again."""
+        self._pause()
+        try:
+            yield
+        finally:
+            self._resume()
+
+    def _pause(self) -> None:
+        with self._lock:
+            self._waits += 1
+            signal.alarm(0)
+
+    def _resume(self) -> None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        wanted = math.ceil(used.ru_utime + used.ru_stime + self._busy_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (wanted if most < 0 else min(wanted, most), most))
+        with self._lock:
+            self._waits -= 1
+            if not self._waits:
+                signal.alarm(self._silent_s)
 
 
 class _LookStore(ObjectStore):
@@ -169,14 +208,12 @@ class _LookStore(ObjectStore):
         begin, part = self._look.begin, self._look.part
         if begin <= start and end <= begin + len(part):
             return part if (start, end) == (begin, begin + len(part)) else part[start - begin : end - begin]
-        signal.alarm(0)  # the store has its own deadline
         try:
-            return self._store.fetch(obj, start, end)
+            with self._performance.limits.waiting():  # the store has its own deadline
+                return self._store.fetch(obj, start, end)
         except Exception as problem:
             self._performance.problem = problem
             raise
-        finally:
-            self._performance.grant_time()
 
 
 class _Watch(threading.Thread):

@@ -33,10 +33,7 @@ __all__ = ["DecoderEndedError", "DecoderProcess", "decoder"]
 START_S = 120  # the maximum time of a start
 END_S = 5.0  # the maximum time from the end of the connection to the end of the process
 SAID_BYTES = 4096  # the size of the end of the output that is searched for a reason
-_PROGRAM = (
-    "import signal, sys; signal.alarm({}); sys.path[:] = {}; "
-    "from tidegate.readers.formats.guarded.child import main; main({})"
-)
+_PROGRAM = "import sys; sys.path[:] = {}; from tidegate.readers.formats.guarded.child import main; main({})"
 
 EndKind: TypeAlias = Literal["crash", "killed", "memory", "busy", "silent"]
 _KINDS: dict[int, EndKind] = {
@@ -79,14 +76,14 @@ class DecoderProcess:
             self._connection = self._held.enter_context(own)
             with other:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM.format(START_S, sys.path, other.fileno())],
+                    [sys.executable, "-c", _PROGRAM.format(sys.path, other.fileno())],
                     stdin=subprocess.DEVNULL,
                     stdout=self._said,
                     stderr=self._said,
                     pass_fds=[other.fileno()],
                 )
             self._held.callback(self._end)
-            self._connection.recv()
+            self._await_start()
         except (EOFError, OSError) as problem:
             cause = self._ended() if isinstance(problem, EOFError) else problem
             self.close()
@@ -133,6 +130,11 @@ class DecoderProcess:
         """Close the connection of a forked process to the child, which belongs to the process that was forked."""
         self._connection.close()
         self._said.close()
+
+    def _await_start(self) -> None:
+        if not self._connection.poll(START_S):
+            raise TimeoutError(f"no answer within {START_S} s")
+        self._connection.recv()
 
     def _end(self) -> None:
         self._process.kill()

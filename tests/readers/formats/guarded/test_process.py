@@ -26,9 +26,18 @@ pytestmark = pytest.mark.slow  # the tests start decoder processes, and wait for
 
 
 def test_the_error_says_why_a_process_does_not_start(monkeypatch):
-    monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")
+    monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {}")
     with pytest.raises(ConnectorError, match=r"does not start: exit code 1: ValueError: no such thing$"):
         decoder_process.DecoderProcess()
+
+
+def test_a_process_that_hangs_before_it_begins_is_given_up(monkeypatch):
+    monkeypatch.setattr(decoder_process, "_PROGRAM", "import time; time.sleep(600)  # {} {}")
+    monkeypatch.setattr(decoder_process, "START_S", 0.1)
+    before = descriptors(), children()
+    with pytest.raises(ConnectorError, match=r"does not start: no answer within 0\.1 s$"):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
 
 
 @pytest.mark.parametrize(
