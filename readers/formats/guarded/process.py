@@ -69,6 +69,7 @@ class DecoderProcess:
     def __init__(self) -> None:
         self.calls = 0
         self.is_usable = False
+        self._said_before = 0  # the size of the output before the call
         self._held = ExitStack()
         try:
             self._said = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
@@ -108,6 +109,7 @@ class DecoderProcess:
         """
         self.calls += 1
         self.is_usable = False
+        self._said_before = self._said_bytes()
         message = self._asked(call)
         while (kind := message[0]) in {BATCH, WRITE}:
             if kind == BATCH:
@@ -168,11 +170,14 @@ class DecoderProcess:
             return DecoderEndedError("it sends no message", "crash")
         why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
         if status in {1, -signal.SIGABRT}:  # Python, or the runtime of C++, has printed why
-            end = os.fstat(self._said.fileno()).st_size
-            said = os.pread(self._said.fileno(), SAID_BYTES, max(0, end - SAID_BYTES)).decode(errors="replace")
+            begin = max(self._said_before, self._said_bytes() - SAID_BYTES)
+            said = os.pread(self._said.fileno(), SAID_BYTES, begin).decode(errors="replace")
             last = (said.strip().splitlines() or [""])[-1].strip().removeprefix("what():").strip()
             why = f"{why}: {last}" if last else why
         return DecoderEndedError(why, "memory" if why.endswith("bad_alloc") else _KINDS.get(status, "crash"))
+
+    def _said_bytes(self) -> int:
+        return os.fstat(self._said.fileno()).st_size
 
 
 _IDLE: list[DecoderProcess] = []
