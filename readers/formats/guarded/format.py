@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.arrow.conform import check_levels
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.formats.guarded.child import Call, Look
-from tidegate.readers.formats.guarded.process import DecoderEndedError, decoder
+from tidegate.readers.formats.guarded.process import DecoderEndedError, decoder, turn
 from tidegate.readers.formats.row_groups import unseen_surveys
 from tidegate.readers.formats.typed_format import TypedFormat, inferred_schema
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
@@ -26,8 +24,6 @@ __all__ = ["GuardedFormat"]
 OWN_BYTES = 768 << 20  # memory for fetched bytes and a page of each column; most objects take less
 BUSY_S = 120  # a process that takes so much CPU without a message is stuck; a slow machine does not count
 SILENT_S = 600  # a process that neither sends a message nor waits for an answer sleeps forever
-MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))
-_TURNS = threading.BoundedSemaphore(MOST_AT_ONCE)  # surveys by many threads share so many processes
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class GuardedFormat(ObjectFormat):
         for obj, *arguments in asked:
             begin = max(0, obj.size - TAIL_BYTES)
             looks.append(Look(obj, tuple(arguments), begin, self.inner.store.fetch(obj, begin, obj.size)))
-        with _TURNS:
+        with turn():
             steps = self._run(method, looks)
             try:
                 next(steps)

@@ -28,10 +28,11 @@ from tidegate.errors import ConnectorError
 from tidegate.readers.formats.guarded.child import BATCH, OUT_OF_MEMORY, RAISES, WRITE, Call
 from tidegate.readers.objects.values import WriteFile
 
-__all__ = ["DecoderEndedError", "DecoderProcess", "decoder"]
+__all__ = ["DecoderEndedError", "DecoderProcess", "decoder", "turn"]
 
 START_S = 120  # the maximum time of a start
 END_S = 5.0  # the maximum time from the end of the connection to the end of the process
+MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))
 SAID_BYTES = 4096  # the size of the end of the output that is searched for a reason
 _PROGRAM = "import sys; sys.path[:] = {}; from tidegate.readers.formats.guarded.child import main; main({})"
 
@@ -182,6 +183,14 @@ class DecoderProcess:
 
 _IDLE: list[DecoderProcess] = []
 _LOCK = threading.Lock()
+_TURNS = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """Wait for one of MOST_AT_ONCE turns, and hold it: many threads share so many processes."""
+    with _TURNS:
+        yield
 
 
 @contextmanager
@@ -216,8 +225,8 @@ def _close() -> None:
 
 def _forget() -> None:
     """Begin anew in a forked process: the children belong to its parent."""
-    global _LOCK  # noqa: PLW0603 - a thread of the parent may hold the lock
-    _LOCK = threading.Lock()
+    global _LOCK, _TURNS  # threads of the parent may hold them
+    _LOCK, _TURNS = threading.Lock(), threading.BoundedSemaphore(MOST_AT_ONCE)
     while _IDLE:
         _IDLE.pop().disown()
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 from unittest import mock
@@ -15,9 +16,8 @@ import pytest
 
 from tests.readers.formats.guarded.fatal_format import SCHEMA
 from tests.readers.formats.guarded.objects import Objects, guarded, processes_of
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE_S, await_that
 from tidegate.errors import ConnectorError
-from tidegate.readers.formats.guarded import format as guarded_format
 from tidegate.readers.formats.guarded import process as decoder_process
 from tidegate.readers.formats.guarded.process import decoder
 from tidegate.readers.objects.values import ChunkSurvey
@@ -82,11 +82,18 @@ def test_a_forked_process_begins_with_no_decoder_and_harms_none():
     store = Objects(x="1")
     [process_id] = processes_of(store, "x")
     reader, writer = os.pipe()
-    if not (forked := os.fork()):
-        try:
-            os.write(writer, str(*processes_of(store, "x")).encode())
-        finally:
-            os._exit(0)
+    with ExitStack() as others:  # what threads of the parent hold
+        others.enter_context(decoder_process._LOCK)
+        for _ in range(decoder_process.MOST_AT_ONCE):
+            others.enter_context(decoder_process.turn())
+        if not (forked := os.fork()):
+            try:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(PATIENCE_S)  # one that waits for them would never end
+                guarded(store).survey(store.listed("x"), "at")
+                os.write(writer, str(*processes_of(store, "x")).encode())
+            finally:
+                os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as report:
         assert int(report.read()) not in {process_id, forked}
@@ -100,7 +107,7 @@ def test_many_threads_share_a_few_processes():
     with ThreadPoolExecutor(12) as pool:
         surveys = list(pool.map(lambda _: made.survey(store.listed("x"), "at"), range(24)))
     assert surveys == [[ChunkSurvey(0, 10, 1, None)]] * 24
-    assert len(children() - before) <= guarded_format.MOST_AT_ONCE
+    assert len(children() - before) <= decoder_process.MOST_AT_ONCE
 
 
 def test_a_read_that_is_given_up_leaves_no_process():
