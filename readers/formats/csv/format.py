@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, text_times
@@ -17,7 +17,7 @@ from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names, odd_width
 from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
 from tidegate.readers.formats.csv.quotes import ODD_QUOTES
-from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
+from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts, multi_line_blocks, single_line_block
 from tidegate.readers.formats.csv.values import converter_of, inferred_type
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
@@ -206,13 +206,23 @@ class CsvFormat(ObjectFormat):
         if self.bad_records.keeps_misfits or not bad.any():
             return SeenLines(size, times)
         if self.bad_records.fails:
-            first = int(bad.argmax())
-            kind = self.read_times and self.read_times.type
-            sentence = odd_width(len(names or ()), seen.widths[first]) if odd[first] else f"has no {kind} in {column!r}"
-            sentence = ODD_QUOTES if seen.odd[first] else sentence
-            noun = "record" if self.dialect.multi_line else "line"
-            raise refused(f"{name}: the {noun} at byte {csv_records.place(first)} {sentence}")
+            raise self._refused(csv_records, seen, int(bad.argmax()), column, names)
         return SeenLines(size, times.filter(pa.array(~bad)), int(bad.sum()))
+
+    def _refused(
+        self, csv_records: CsvRecords, seen: CsvTexts, row: int, column: str, names: Sequence[str] | None
+    ) -> BadRecordError:
+        noun = "record" if self.dialect.multi_line else "line"
+        what = self._badness(seen, row, column, names)
+        return refused(f"{csv_records.name}: the {noun} at byte {csv_records.place(row)} {what}")
+
+    def _badness(self, seen: CsvTexts, row: int, column: str, names: Sequence[str] | None) -> str:
+        """Return what is wrong with a bad record, as a clause after "the line"."""
+        if seen.odd[row]:
+            return ODD_QUOTES
+        if names is not None and seen.widths[row] != len(names):
+            return odd_width(len(names), seen.widths[row])
+        return f"has no {self.read_times and self.read_times.type} in {column!r}"
 
     def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
         if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():
