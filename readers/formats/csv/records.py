@@ -61,7 +61,8 @@ def single_line_block(block: LineBlock) -> CsvBlock:
 def multi_line_blocks(name: str, pieces: Iterable[bytes], dialect: CsvDialect) -> Iterator[CsvBlock]:
     """Yield all records of a text that arrives in pieces, about a piece at a time; values may hold line ends.
 
-    The first line end in the text decides what ends all lines (uniVocity: LineSeparatorDetector).
+    The first line end in the text decides what ends all lines (uniVocity: LineSeparatorDetector).  A line feed after a
+    carriage return ends a line in any case; uniVocity keeps the carriage return in a value without quotes.
 
     Raises CorruptDataError for a record of more than 256 MiB; errors of ``pieces`` pass.
     """
@@ -154,6 +155,8 @@ class CsvRecords:
         text = utf8(block.text, dialect.encoding)
         feeds = quotes_of(dialect).record_ends(text) if dialect.multi_line else _feeds_of(text)
         starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
+        if dialect.multi_line:  # a carriage return before a line end is a part of it
+            ends = ends - (np.frombuffer(b"\n" + text, np.uint8)[ends] == ord("\r"))
         out = starts == ends if dialect.multi_line else _unread_lines(text, starts, ends, dialect.comment.encode())
         return cls(name, block, dialect, text, starts[~out], ends[~out])
 
@@ -169,16 +172,16 @@ class CsvRecords:
         return self.block.offset + self._raw_span(number)[0]
 
     def raw(self, number: int) -> bytes:
-        """Return a record as it is in the object, without its line end."""
+        """Return a record as it is in the object, without its line end, which may have a carriage return."""
         start, end = self._raw_span(number)
-        return self.block.data[start:end]
+        return self.block.data[start:end].removesuffix(b"\r")
 
     def values(self, number: int) -> list[str | None]:
         """Return the values of one record; raises CorruptDataError for quotes of another dialect."""
         line = self._for_arrow(number)
         if line is None:
             raise self._odd_quotes(number)
-        return [column[0].as_py() for column in self._table(line + b"\n", None).columns]
+        return [column[0].as_py() for column in self._table(line + b"\n", range(self._width(number))).columns]
 
     def texts(self, positions: Sequence[int], first: int, last: int) -> CsvTexts:
         """Return the values at some positions of the records from ``first`` to ``last``, exclusive, in order.
@@ -229,7 +232,7 @@ class CsvRecords:
             raise CorruptDataError(
                 f"{self.name}: {len(alike)} records from byte {place} on are read as {table.num_rows}"
             )
-        widths = np.full(len(alike), len(self.values(alike[0])))
+        widths = np.full(len(alike), self._width(alike[0]))
         yield _Part(alike, widths, [table[f"f{position}"].combine_chunks() for position in positions])
         for rows in others.values():
             lines = [self._for_arrow(number) for number in numbers[rows]]
@@ -238,14 +241,13 @@ class CsvRecords:
             )
 
     def _table(
-        self, data: bytes, positions: Sequence[int] | None, skip: Callable[[arrow_csv.InvalidRow], str] | None = None
+        self, data: bytes, positions: Sequence[int], skip: Callable[[arrow_csv.InvalidRow], str] | None = None
     ) -> pa.Table:
-        """Return the columns of some records at some positions, named "f0", "f1" and so on; None: all columns.
+        """Return the columns of some records at some positions, named "f0", "f1" and so on; no positions: the first.
 
         skip: is called for records that have another number of values than the first one.
         """
-        places = range(data.count(self.dialect.sep.encode()) + 1) if positions is None else positions or [0]
-        names = [f"f{place}" for place in places]
+        names = [f"f{position}" for position in positions or [0]]  # to Arrow, no names are all columns
         if data.startswith(_BYTE_ORDER_MARK):
             data = b"\n" + data  # Arrow leaves out a byte order mark, but here the mark is a part of a value
         dialect = self.dialect
@@ -262,7 +264,7 @@ class CsvRecords:
                 invalid_row_handler=skip,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                include_columns=[] if positions is None else names,
+                include_columns=names,
                 include_missing_columns=True,
                 column_types=dict.fromkeys(names, pa.string()),
                 check_utf8=False,
@@ -272,12 +274,20 @@ class CsvRecords:
             ),
         )
 
+    def _record(self, number: int) -> bytes:
+        return self.text[self.starts[number] : self.ends[number]]
+
+    def _width(self, number: int) -> int:
+        return quotes_of(self.dialect).width(self._record(number))
+
     def _for_arrow(self, number: int) -> bytes | None:
-        return quotes_of(self.dialect).for_arrow(self.text[self.starts[number] : self.ends[number]])
+        return quotes_of(self.dialect).for_arrow(self._record(number))
 
     def _odd_quotes(self, number: int) -> CorruptDataError:
         noun = "record" if self.dialect.multi_line else "line"
-        return CorruptDataError(f"{self.name}: the {noun} at byte {self.place(number)} {ODD_QUOTES}")
+        has_return = quotes_of(self.dialect).has_carriage_return(self._record(number))
+        what = "has a carriage return in a value without quotes" if has_return else ODD_QUOTES
+        return CorruptDataError(f"{self.name}: the {noun} at byte {self.place(number)} {what}")
 
     def _nulled(self, texts: pa.StringArray) -> pa.StringArray:
         """Return values with null for the text that stands for it."""

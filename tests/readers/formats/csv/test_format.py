@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import pickle
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read
 from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
+from tidegate.readers.formats.csv import quotes
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.dialect import CsvDialect
@@ -91,6 +93,33 @@ def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkey
     assert [row[1] for row in read(mixed, texts("ab"), multi_line=True)] == ["b", "d", "f"]
 
 
+@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("escape", ['"', "\\"])
+def test_a_quote_within_a_value_without_quotes_opens_nothing(escape, careful, monkeypatch):
+    if careful:
+        monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
+    text = b'5" pipe,x\n6" pipe,y\nx""y,"p\nq"\nz"",5"\na\\\\"b,"c\nd"\n'
+    for block_bytes in (3, 100):
+        monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+        assert read(text, texts("ab"), multi_line=True, escape=escape) == [
+            ('5" pipe', "x"), ('6" pipe', "y"), ('x""y', "p\nq"), ('z""', '5"'), ('a\\\\"b', "c\nd"),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "iso8859-1"])
+def test_a_carriage_return_before_a_line_feed_belongs_to_the_line_end_outside_quotes(encoding):
+    schema = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
+    given_fields = {"multi_line": True, "bad_records": KEPT, "columns": GivenColumns(("a", "b")), "encoding": encoding}
+    text = 'a,b\nc,"d\r\né"\r\n\r\ne\r\ng,\r\nh,i\r'.encode(encoding)
+    assert read(text, schema, **given_fields) == [
+        ("a", "b", None), ("c", "d\r\né", None), ("e", None, "e"), ("g", None, None), ("h", "i", None),
+    ]  # fmt: skip
+    with pytest.raises(
+        CorruptDataError, match=r"^x.csv: the record at byte 4 has a carriage return in a value without"
+    ):
+        read(b"a,b\nc,d\re\n", schema, **given_fields)
+
+
 @settings(max_examples=300)
 @given(
     st.text(st.sampled_from('ab,"\n\r\\ #'), max_size=40),
@@ -119,14 +148,19 @@ def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
 
 
 @pytest.mark.parametrize("null_value", ["", "a"])
-def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(null_value, monkeypatch):
+@pytest.mark.parametrize("escape", ['"', "\\"])
+def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(escape, null_value, monkeypatch):
     schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
-    options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c")), "null_value": null_value}
+    options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c"))}
+    options |= {"null_value": null_value, "escape": escape}
     short = [bytes(letters) for length in range(1, 5) for letters in itertools.product(b'a",\n', repeat=length)]
+    short += [bytes(letters) for letters in itertools.product(b'a"\\', repeat=5)]
     at_once = [read(text, schema, **options) for text in short]
     monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
-    for text, rows in zip(short, at_once, strict=True):
-        assert read(text, schema, **options) == rows, text
+    for long_record in (quotes.LONG_RECORD, 1):
+        monkeypatch.setattr(quotes, "LONG_RECORD", long_record)
+        for text, rows in zip(short, at_once, strict=True):
+            assert read(text, schema, **options) == rows, text
 
 
 @given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
@@ -209,3 +243,17 @@ def test_a_record_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", 2**18)
     with pytest.raises(CorruptDataError, match=r"^x.csv: the record at byte 2 is longer than 1 MiB$"):
         read(b'a\n"' + b"x\n" * 2**20, texts("a"), multi_line=True)
+
+
+@pytest.mark.parametrize(("body", "escape"), [(b"a", "\\"), (b",", "\\"), (b'a\\"', "\\"), (b'a""', '"')])
+@pytest.mark.parametrize("multi_line", [False, True])
+def test_a_long_record_takes_a_multiple_of_its_length_whatever_its_quotes(body, escape, multi_line):
+    text = b'"' + body * (2**22 // len(body)) + b'",x\n"b",y\n'
+    tracemalloc.start()
+    try:
+        ((long, _), short) = read(text, texts("ab"), escape=escape, multi_line=multi_line)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (len(long), short) == (len(text.split(b'",x')[0]) - 1 - text.count(b'a\\"') - text.count(b'a""'), ("b", "y"))
+    assert most < 20 * len(text)
