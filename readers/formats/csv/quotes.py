@@ -38,6 +38,8 @@ class CsvQuotes:
         self._quote, self._escape, self._sep = (text.encode() for text in (dialect.quote, dialect.escape, dialect.sep))
         self._holds_lines = dialect.multi_line
         self._is_doubled = dialect.escape == dialect.quote
+        self._beside = np.zeros(256, bool)
+        self._beside[[_NEWLINE, ord(self._sep), *self._quote * self._is_doubled]] = True
         sep, quote, escape = map(re.escape, (self._sep, self._quote, self._escape))
         quoted = b"%b[^%b%b]*(?:%b[\\s\\S][^%b%b]*)*%b" % (quote, quote, escape, escape, quote, escape, quote)
         if self._is_doubled:
@@ -90,9 +92,7 @@ class CsvQuotes:
             return False
         if not self._holds_lines and len(bounds) and len(_outside(_NEWLINE, text, bounds)) < text.count(b"\n"):
             return False
-        beside = np.zeros(256, bool)
-        beside[[_NEWLINE, ord(self._sep), *self._quote * self._is_doubled]] = True
-        return bool(beside[np.frombuffer(text, np.uint8)[1:][bounds[1::2]]].all())
+        return bool(self._beside[np.frombuffer(text, np.uint8)[1:][bounds[1::2]]].all())
 
     def _bounds(self, text: bytes) -> Positions:
         """Return the offsets of the quotes that open and close, in turn; a doubled quote closes and opens again.
@@ -107,9 +107,9 @@ class CsvQuotes:
             )
         quotes = np.flatnonzero(np.frombuffer(text, np.uint8) == ord(self._quote))
         before = np.frombuffer(b"\n" + text, np.uint8)[quotes]
-        begins = (before == ord(self._sep)) | (before == _NEWLINE)
-        opens = begins[0::2] | (self._is_doubled & (before[0::2] == ord(self._quote)))
-        return quotes if opens.all() else self._bounds_among(quotes, begins)
+        if self._beside[before[0::2]].all():
+            return quotes
+        return self._bounds_among(quotes, (before == ord(self._sep)) | (before == _NEWLINE))
 
     def _bounds_among(self, quotes: Positions, begins: npt.NDArray[np.bool_]) -> Positions:
         """Return the quotes that open and close, if some are characters of values without quotes.
