@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 from typing_extensions import NotRequired, TypedDict
 
 from tidegate.enumerators.contract import Json
@@ -17,14 +16,21 @@ from tidegate.enumerators.snapshots import checked
 from tidegate.readers.event_time.assigners import TimeUnit
 from tidegate.readers.event_time.records import RecordTimes
 
-__all__ = ["KafkaSnapshot"]
+__all__ = ["KafkaSnapshot", "TopicState"]
+
+
+class TopicState(TypedDict):
+    """What is known of a topic: its id, empty without one, and the leader epochs of its partitions in turn."""
+
+    id: str
+    epochs: list[int]
 
 
 class _Shape(TypedDict):
     cluster: NotRequired[str]
     eventTimeUnit: NotRequired[TimeUnit]
     takenOver: NotRequired[int]
-    topics: NotRequired[dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]]
+    topics: NotRequired[dict[str, TopicState]]
 
 
 _SHAPE = TypeAdapter(_Shape)
@@ -43,7 +49,7 @@ class KafkaSnapshot:
 
     cluster_id: str | None = None
     event_time_unit: TimeUnit | None = None
-    topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
     taken_over_ms: int | None = None
 
     @classmethod

@@ -3,7 +3,7 @@
 A topic is identified by its id, not by its name (KIP-516).  A position is valid within the leader epoch under which it
 was planned: that leader's log held all before it (KIP-320).  Kept in the snapshot, small:
 
-    {"orders": ["3wPRAVyyQuWBJIrTXdHuzg", "4x11 7"]}    partitions 0 to 10 under epoch 4, 11 under 7
+    {"orders": {"id": "3wPRAVyyQuWBJIrTXdHuzg", "epochs": [4, 4, 7]}}
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tidegate.enumerators.contract import Divergence
-from tidegate.enumerators.runs import pack_numbers, unpack_numbers
+from tidegate.enumerators.kafka.snapshot import TopicState
 from tidegate.errors import CheckpointError
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
@@ -37,23 +37,23 @@ class KnownTopics:
     is_settled: the last observation is stored, so no position can diverge.
     """
 
-    def __init__(self, stored: Mapping[str, Collection[str]]) -> None:
+    def __init__(self, stored: Mapping[str, TopicState]) -> None:
         self._ids: dict[str, UUID | None] = {}
         self._epochs: dict[TopicPartition, int] = {}
         self._seen: dict[TopicPartition, int] = {}
         self._replaced: set[UUID] = set()
-        self._stored: dict[str, list[str]] | None = None
+        self._stored: dict[str, TopicState] | None = None
         self._observed: tuple[Mapping[TopicPartition, int], Mapping[str, UUID]] | None = None
         self.is_settled = False
-        for topic, (topic_id, runs) in stored.items():
+        for topic, state in stored.items():
             try:
-                self._ids[topic] = UUID(bytes=urlsafe_b64decode(topic_id + "==")) if topic_id else None
-                epochs = enumerate(unpack_numbers(runs))
+                self._ids[topic] = UUID(bytes=urlsafe_b64decode(state["id"] + "==")) if state["id"] else None
             except ValueError:
                 raise CheckpointError(
-                    f"the checkpoint is damaged: it holds {topic_id!r} and {runs!r} for topic {topic!r}; "
+                    f"the checkpoint is damaged: it holds the id {state['id']!r} for topic {topic!r}; "
                     "restore it, or start with a new checkpoint"
                 ) from None
+            epochs = enumerate(state["epochs"])
             self._epochs.update({TopicPartition(topic, p): epoch for p, epoch in epochs if epoch != _NO_EPOCH})
 
     @property
@@ -142,14 +142,15 @@ class KnownTopics:
             self._ids.pop(topic, None)
         self._stored, self.is_settled = None, False
 
-    def snapshot(self) -> dict[str, list[str]]:
+    def snapshot(self) -> Mapping[str, TopicState]:
         """Return the state that a restart needs."""
         if self._stored is None:
             epochs: dict[str, dict[int, int]] = {topic: {} for topic in self._ids}
             for (topic, partition), epoch in self._epochs.items():
                 epochs[topic][partition] = epoch
             self._stored = {
-                topic: [_text(self._ids[topic]), _runs(by_partition)] for topic, by_partition in epochs.items()
+                topic: {"id": _text(self._ids[topic]), "epochs": _in_turn(by_partition)}
+                for topic, by_partition in epochs.items()
             }
         return self._stored
 
@@ -186,8 +187,8 @@ def _text(topic_id: UUID | None) -> str:
     return "" if topic_id is None else urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def _runs(epochs: Mapping[int, int]) -> str:
-    return pack_numbers(epochs.get(partition, _NO_EPOCH) for partition in range(max(epochs, default=-1) + 1))
+def _in_turn(epochs: Mapping[int, int]) -> list[int]:
+    return [epochs.get(partition, _NO_EPOCH) for partition in range(max(epochs, default=-1) + 1)]
 
 
 def recreated_since(

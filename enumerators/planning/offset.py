@@ -2,8 +2,7 @@
 
     {"v": 1,                         version of this layout
      "source": "kafka",              the connector that wrote it
-     "positions": {"orders-0": 17,   per split the next unread position; from four splits on that are
-         "lines-0..3": "5x3 9"},    numbered in turn as one text, see ``enumerators/runs.py``
+     "positions": {"orders-0": 17},  per split the next unread position
      "starts": {"orders-0": 3},      only in the offset where a split first appears, or begins again
      "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered, up to the
                                     disorder of splits that are cut by probing (inexactSplits)
@@ -26,14 +25,13 @@
      "windows": {...},               the windows that Spark itself keeps of this source, by the names of their parts
      "enumerator": {...}}            the snapshot of the connector's enumerator
 
-An offset of few splits is readable.  An offset of more than 500 splits is packed by ``enumerators/planning/packed.py``,
-because Spark keeps a hundred offsets, each twice:
+An offset of up to 100 splits is readable.  In an offset of more, ``enumerators/planning/packed.py`` packs the parts
+that grow with the splits:
 
     {"v": 2,                         the layout of packed parts
      "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits, badRecords and horizon stay
-     "packed": "eJyrVkrMT8pKTS...",  "splits", those that are "new", and all other keys
-     "positions": "eJwlzr0OAUE...",  of the splits, in their order
-     "read": "eJxjYGBg4GFi5OR..."}   instead of "starts": the distance from start to position for each new split
+     "packed": "eJyrVkrMT8pKTS..."}  "splits" and their "positions", and all other keys; instead of "starts" the
+                                    splits that are "new", and the distance that each is "read"
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
 new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
@@ -44,7 +42,7 @@ new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -53,20 +51,20 @@ from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.built_in import built_in_offset
-from tidegate.enumerators.planning.packed import pack, pack_numbers, unpack, unpack_numbers
-from tidegate.enumerators.runs import pack_names, pack_values, unpack_names, unpack_values
+from tidegate.enumerators.planning.packed import pack, pack_names, unpack, unpack_names
 from tidegate.errors import CheckpointError
 
 __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 
 _VERSION, _PACKED_VERSION = 1, 2
-_MOST_READABLE = 500  # splits
+_MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
 _GROWING = frozenset(
     {"idle", "quietSince", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"}
 )
-_KEYS = _SMALL | _GROWING | {"positions", "starts", "packed", "read"}
-_PACKED_KEYS = _GROWING | {"splits", "new"}
+_NAMES = ("idle", "late", "removed")
+_KEYS = _SMALL | _GROWING | {"positions", "starts", "packed"}
+_PACKED_KEYS = _GROWING | {"splits", "positions", "new", "read"}
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
 
@@ -128,7 +126,11 @@ class Offset:
         offset = {
             "v": _PACKED_VERSION if is_packed else _VERSION,
             "source": self.source,
-            **({} if is_packed else self._readable()),
+            **(
+                {}
+                if is_packed
+                else {"positions": dict(sorted(progress.positions.items())), "starts": _sorted(self.starts)}
+            ),
             "bound": progress.bound_ms,
             "watermark": progress.watermark_ms,
             "ended": progress.ended or None,
@@ -136,23 +138,20 @@ class Offset:
             "waits": self.waits or None,
             "badRecords": self.bad_records or None,
             "horizon": self.horizon_ms,
-            **(self._packed() if is_packed else self._others()),
+            **({"packed": pack(self._packed())} if is_packed else self._others(sorted)),
         }
         return {key: value for key, value in offset.items() if value is not None}
 
-    def _readable(self) -> Json:
-        return {"positions": pack_values(self.progress.positions), "starts": pack_values(self.starts) or None}
-
-    def _others(self) -> Json:
+    def _others(self, names: Callable[[Collection[SplitId]], list[Any]]) -> Json:
         """Return the parts that grow with the number of splits, except positions and starts."""
         progress = self.progress
         return {
-            "idle": pack_names(progress.idle) or None,
-            "quietSince": pack_values(self.quiet_since_ms) or None,
-            "late": pack_names(progress.late) or None,
-            "removed": pack_names(progress.removed) or None,
+            "idle": names(progress.idle) or None,
+            "quietSince": _sorted(self.quiet_since_ms),
+            "late": names(progress.late) or None,
+            "removed": names(progress.removed) or None,
             "group": _canonical(self.group),
-            "hollow": pack_values(self.hollow.begins) or None,
+            "hollow": _sorted(self.hollow.begins),
             "generators": _canonical(self.generators),
             "windows": _canonical(self.windows),
             "enumerator": _canonical(self.enumerator),
@@ -160,14 +159,16 @@ class Offset:
 
     def _packed(self) -> Json:
         positions, starts = self.progress.positions, self.starts
-        splits, new = pack_names(positions), pack_names(starts)
-        names = {"splits": splits, "new": None if new == splits else new}
-        return {
-            "packed": pack({name: part for name, part in {**names, **self._others()}.items() if part is not None}),
-            "positions": pack_numbers([positions[s] for s in unpack_names(splits)]),
+        (splits, in_order), (new, new_in_order) = pack_names(positions), pack_names(starts)
+        parts = {
+            "splits": splits,
+            "positions": [positions[s] for s in in_order],
+            "new": None if new == splits else new,
             # Positions in long logs have many digits, but a batch reads a short piece.
-            "read": pack_numbers([positions.get(s, 0) - starts[s] for s in unpack_names(new)]),
+            "read": [positions.get(s, 0) - starts[s] for s in new_in_order],
+            **self._others(lambda names: pack_names(names)[0]),
         }
+        return {name: part for name, part in parts.items() if part is not None}
 
     @classmethod
     def recognized(cls, value: Any) -> Offset | None:
@@ -216,7 +217,7 @@ class Offset:
         return cls(
             str(offset["source"]),
             Progress(
-                unpack_values(offset["positions"]),
+                _numbers(offset["positions"]),
                 _optional_int(offset.get("bound")),
                 _optional_int(offset.get("watermark")),
                 frozenset(_names(offset.get("idle", []))),
@@ -224,15 +225,15 @@ class Offset:
                 frozenset(_names(offset.get("removed", []))),
                 bool(offset.get("ended", False)),
             ),
-            unpack_values(offset.get("starts", {})),
+            _numbers(offset.get("starts", {})),
             _optional_json(offset.get("enumerator")),
             _optional_json(offset.get("group")),
             _int(offset.get("waits", 0)),
-            Hollow(unpack_values(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
+            Hollow(_numbers(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
             _optional_json(offset.get("generators")),
             _int(offset.get("badRecords", 0)),
             _optional_json(offset.get("windows")),
-            unpack_values(offset.get("quietSince", {})),
+            _numbers(offset.get("quietSince", {})),
             _optional_int(offset.get("horizon")),
         )
 
@@ -268,11 +269,13 @@ def _unpacked(offset: Mapping[str, Any]) -> dict[str, Any]:
     """Return an offset of the packed layout in the readable one."""
     parts = unpack(offset["packed"])
     _check_known(parts, _PACKED_KEYS)
-    splits = _names(parts["splits"])
-    new = _names(parts.get("new", parts["splits"]))
-    positions = dict(zip(splits, unpack_numbers(offset["positions"]), strict=True))
-    read = zip(new, unpack_numbers(offset["read"]), strict=True)
-    return {**offset, **parts, "positions": positions, "starts": {s: positions.get(s, 0) - count for s, count in read}}
+    splits = unpack_names(parts["splits"])
+    new = unpack_names(parts.get("new", parts["splits"]))
+    positions = dict(zip(splits, parts["positions"], strict=True))
+    read = zip(new, parts["read"], strict=True)
+    starts = {s: positions.get(s, 0) - count for s, count in read}
+    names = {key: unpack_names(parts[key]) for key in _NAMES if key in parts}
+    return {**offset, **parts, **names, "positions": positions, "starts": starts}
 
 
 def _int(value: Any) -> int:
@@ -285,10 +288,18 @@ def _optional_int(value: Any) -> int | None:
     return None if value is None else _int(value)
 
 
+def _numbers(values: Mapping[str, Any]) -> dict[SplitId, int]:
+    return {split: _int(value) for split, value in values.items()}
+
+
 def _names(value: Any) -> list[SplitId]:
     if not isinstance(value, list):
         raise TypeError(value)
-    return unpack_names(map(str, value))
+    return [str(name) for name in value]
+
+
+def _sorted(values: Mapping[SplitId, int]) -> Json | None:
+    return dict(sorted(values.items())) or None
 
 
 def _optional_json(value: Any) -> Json | None:

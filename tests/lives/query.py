@@ -11,7 +11,6 @@ import json
 from tests.lives.judge import Judge
 from tests.lives.source import Row, source_of
 from tests.lives.world import LEASE_S, WALL_MS, Batches, Crash, Meanwhile, Pass, Present, Recreate, Trim, World
-from tests.support.offsets import unpacked
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.group import GroupFolder
@@ -107,14 +106,14 @@ class Query:
         text = json.dumps(end)
         enumerator, report = self.source._opened, self.run.source_progress()
         if self.offsets and text == self.offsets[-1]:
-            self.judge.rest(unpacked(start), enumerator, report)
+            self.judge.rest(start, enumerator, report)
             if self.bounded:
                 self.run.close()
                 self.run, self.judge.told_ms = None, None
             return False
         self.judge_restart(start, text)
         self.planned = text
-        self.rows = self.judge.plan(unpacked(start), unpacked(json.loads(text)), enumerator, report)
+        self.rows = self.judge.plan(start, json.loads(text), enumerator, report)
         return True
 
     def judge_restart(self, start: dict, planned: str) -> None:
@@ -194,7 +193,7 @@ class Life:
         """Return how many of the first records that are left everybody has committed."""
         log = self.present.logs.get(split)
         readers = [query for query in self.queries if split in self.present.of(query.member)]
-        read = [unpacked(query.parsed(query.commits - 1)).get("positions", {}).get(split, 0) for query in readers]
+        read = [query.parsed(query.commits - 1).get("positions", {}).get(split, 0) for query in readers]
         return 0 if log is None else max(0, min(read, default=0) - log.begin)
 
     @staticmethod
@@ -233,4 +232,4 @@ class Life:
         else:
             raise AssertionError("batches never end")
         for query in self.queries:
-            query.judge.end(unpacked(query.parsed(len(query.offsets) - 1)))
+            query.judge.end(query.parsed(len(query.offsets) - 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.offsets import unpacked
 from tidegate.conformance.lab.planning import open_coordinator
 
 
@@ -18,7 +17,7 @@ class Around:
 
 
 class Changed(Around):
-    """A planner whose offsets are changed on their way in and out; nothing in them is packed."""
+    """A planner whose offsets are changed on their way in and out."""
 
     asked = False
 
@@ -29,8 +28,7 @@ class Changed(Around):
         return end
 
     def latest_offset(self, start, *limits):
-        start = unpacked(start)
         given = self.before(dict(start))
-        end = unpacked(self.run.latest_offset(given, *limits))
+        end = self.run.latest_offset(given, *limits)
         self.asked = True
         return start if end == given else self.after(start, end)

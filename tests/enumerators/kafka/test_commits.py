@@ -82,7 +82,7 @@ def test_positions_of_written_batches_are_committed_and_the_last_ones_before_it_
 
 
 def test_positions_of_a_topic_that_was_recreated_since_are_not_committed(kafka, topic, group, committed):
-    before = {"topics": {topic: ["3wPRAVyyQuWBJIrTXdHuzg", "0x2"]}}
+    before = {"topics": {topic: {"id": "3wPRAVyyQuWBJIrTXdHuzg", "epochs": [0, 0]}}}
     with closing(enumerator_of(kafka, topic, group, before)) as made:
         made.commit({f"{topic}-0": 3, f"{topic}-1": 1})
     assert not committed()

@@ -331,7 +331,7 @@ def test_brokers_without_topic_ids_tell_by_leader_epochs(cluster, run, monkeypat
     cluster.restart(2)  # the leader's epoch goes up
     _, last = run(topic, server=cluster).drain()
     create_anew(cluster, topic, 8)
-    assert last["enumerator"]["topics"][topic][0] == ""
+    assert last["enumerator"]["topics"][topic]["id"] == ""
     with pytest.raises(DataLossError, match="recreated: its leader epoch was"):
         run(topic, server=cluster).drain(last)
 

@@ -45,10 +45,10 @@ def test_a_snapshot_gives_back_what_was_known(epochs):
     assert again.snapshot() == met(epochs).snapshot()
 
 
-@pytest.mark.parametrize("stored", [["%", "0"], ["AAAA", "0"], ["", "0y3"], ["", "0x"]])
-def test_a_damaged_snapshot_is_refused(stored):
+@pytest.mark.parametrize("stored", ["%", "AAAA"])
+def test_a_damaged_id_is_refused(stored):
     with pytest.raises(CheckpointError, match=r"the checkpoint is damaged: it holds .* for topic 'a'"):
-        KnownTopics({"a": stored})
+        KnownTopics({"a": {"id": stored, "epochs": [0]}})
 
 
 def test_a_topic_with_another_id_goes_on_at_its_beginning_once():
@@ -85,7 +85,7 @@ def test_a_log_that_never_knew_the_epoch_says_nothing_while_the_topic_is_the_sam
 def test_an_epoch_that_goes_back_is_another_topic_where_brokers_name_no_ids():
     topics = met({A0: 3}, {})
     assert compared(topics, {A0: 1}, {A0: 100}, {}, ends={A0: (-1, -1)})[0] == {A0: 0}
-    assert topics.snapshot() == {"a": ["", "1"]}
+    assert topics.snapshot() == {"a": {"id": "", "epochs": [1]}}
 
 
 def test_ids_are_noted_once_brokers_name_them():
@@ -97,7 +97,7 @@ def test_ids_are_noted_once_brokers_name_them():
 def test_a_topic_of_which_no_position_is_left_may_come_back_under_another_id():
     topics = met({A0: 3})
     topics.forget([A0], ["a"])
-    assert topics.snapshot() == {"a": ["AAAAAAAAAAAAAAAAAAAAAQ", ""]}
+    assert topics.snapshot() == {"a": {"id": "AAAAAAAAAAAAAAAAAAAAAQ", "epochs": []}}
     assert compared(topics, {A0: 0}, {A0: 0}, {"a": OTHER})[0] == {}
     assert topics.ids["a"] == OTHER
 
@@ -105,7 +105,7 @@ def test_a_topic_of_which_no_position_is_left_may_come_back_under_another_id():
 def test_a_topic_that_nobody_names_is_forgotten_with_its_last_partition():
     topics = met({A0: 3, A1: 3})
     topics.forget([A0], [])
-    assert topics.snapshot() == {"a": ["AAAAAAAAAAAAAAAAAAAAAQ", "-1 3"]}
+    assert topics.snapshot() == {"a": {"id": "AAAAAAAAAAAAAAAAAAAAAQ", "epochs": [-1, 3]}}
     topics.forget([A1], [])
     assert topics.snapshot() == {}
 

@@ -1,10 +1,10 @@
 """The offset JSON: canonical, complete, and refused when it is not ours."""
 
 import base64
+import bz2
 import json
 import random
 import secrets
-import zlib
 from dataclasses import replace
 
 import pytest
@@ -39,8 +39,9 @@ def test_what_is_written_is_read_back(offset):
 def of_many(seed):
     """Return an offset of some hundreds of splits, in no order."""
     dice = random.Random(seed)
-    splits, topics = dice.randint(501, 700), dice.randint(2, 40)
-    names = [f"orders-{dice.randrange(topics)}-{number}" for number in range(splits)]
+    splits, topics = dice.randint(101, 300), dice.randint(2, 40)
+    odd = ["", "7", "07", "a", "a7", "a007", "a-7", "\u0663", "9" * 30]
+    names = [f"orders-{dice.randrange(topics)}-{number}" for number in range(splits)] + odd
     positions = {name: dice.randrange(2 ** dice.choice([1, 30, 63])) for name in names}
     starts = {name: dice.randrange(position + 1) for name, position in positions.items() if dice.random() < topics / 40}
     progress = Progress(
@@ -69,7 +70,8 @@ def test_the_offset_of_ten_thousand_partitions_has_less_than_120_kib(topics, is_
     positions = {name: dice.randrange(10**8, 10**9) for name in names}
     starts = {name: at - dice.randrange(3_000) for name, at in positions.items()} if is_first else {}
     ids = [secrets.token_urlsafe(16) for _ in range(topics)]
-    topic_states = {f"company.team.topic-{topic:04}": [ids[topic], "4x10"] for topic in range(topics)}
+    epochs = [4] * (10_000 // topics)
+    topic_states = {f"company.team.topic-{topic:04}": {"id": of, "epochs": epochs} for topic, of in enumerate(ids)}
     offset = Offset("kafka", Progress(positions, 1_700_000_000_000), starts, {"topics": topic_states})
     assert len(json.dumps(offset.to_json())) < 120 << 10
     assert Offset.from_json(offset.to_json()) == offset
@@ -89,7 +91,7 @@ def test_the_initial_offset_says_nothing_and_is_of_any_source():
 
 
 OF_0_1 = """
-{"v":1,"source":"kafka","positions":{"orders-0..3":"5x3 9"},"starts":{"orders-0..3":"0x4"},"bound":1700000000000,
+{"v":1,"source":"kafka","positions":{"orders-0":5,"orders-1":5,"orders-2":5,"orders-3":9},"starts":{"orders-0":0},"bound":1700000000000,
 "watermark":1699999999999,"idle":["orders-1"],"late":["orders-2"],"removed":["orders-3"],
 "hollow":{"orders-0":2},"hollowBy":"9f3a01c2","waits":1,"generators":{"a":1},"group":{"b":2},"enumerator":{"c":3}}
 """
@@ -113,7 +115,7 @@ def written(splits=1, **changes):
 
 
 def deflated(content):
-    return base64.b64encode(zlib.compress(content)).decode()
+    return base64.b64encode(bz2.compress(content)).decode()
 
 
 @pytest.mark.parametrize(
@@ -121,15 +123,13 @@ def deflated(content):
     [
         (written(v=3), "written by a newer tidegate"),
         (written(v=2), "broken offset"),
-        (written(501, packed="eJw"), "broken offset"),
-        (written(501, packed=deflated(b"[]")), "broken offset"),
-        (written(501, packed=deflated(b'{"splits": ["a-0..999999999"]}')), "broken offset"),
-        (written(501, positions=deflated(bytes(8 * 500))), "broken offset"),
-        (written(501, positions=deflated(bytes(501))), "broken offset"),
-        (written(501, positions=deflated(bytes(65 << 20))), "broken offset"),
+        (written(101, packed="eJw"), "broken offset"),
+        (written(101, packed=deflated(b"[]")), "broken offset"),
+        (written(101, packed=pack({"splits": [["a", [0, 1]]], "positions": [1], "read": [0, 0]})), "broken offset"),
+        (written(101, packed=deflated(b"{}" + bytes(65 << 20))), "broken offset"),
         (written(fences=[1]), "written by a newer tidegate: its offset has 'fences', which this one does not know"),
         (
-            written(501, packed=pack({"splits": ["a-0..500"], "fences": [1]})),
+            written(101, packed=pack({"splits": [], "fences": [1]})),
             "written by a newer tidegate: its offset has 'fences', which this one does not know",
         ),
         (written(source="s3"), "belongs to the source 's3', not to 'kafka'"),
@@ -150,7 +150,7 @@ def test_what_cannot_be_continued_is_refused_in_one_short_sentence(offset, sente
     assert len(str(raised.value)) < 400
 
 
-@pytest.mark.parametrize("splits", [1, 600])
+@pytest.mark.parametrize("splits", [1, 200])
 def test_windows_and_bad_records_come_back_in_each_layout(splits):
     progress = Progress({f"orders-{n}": n for n in range(splits)})
     offset = Offset("kafka", progress, bad_records=3, windows={"assigner": "TumblingEventTimeWindows(size=5000)"})

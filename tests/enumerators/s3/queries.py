@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from tests.enumerators.s3.objects import discovery
 from tests.support.logs import Clock
-from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.strategy import WatermarkStrategy
@@ -102,7 +101,7 @@ class Query:
         end = self.run.latest_offset(self.offset, budget)
         text = json.dumps(end)
         assert len(text) < MOST_BYTES
-        assert len(unpacked(end)["positions"]) <= MOST_MANIFESTS
+        assert len(end["positions"]) <= MOST_MANIFESTS
         return json.loads(text)
 
     def tasks(self, end):
@@ -141,7 +140,7 @@ class Query:
 
     @property
     def manifests(self):
-        return sorted(unpacked(self.offset).get("positions", {}))
+        return sorted(self.offset.get("positions", {}))
 
 
 def all_once(query):

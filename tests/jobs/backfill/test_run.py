@@ -122,7 +122,7 @@ def test_a_topic_that_was_created_anew_is_data_loss_and_not_nothing_new(kafka, n
 @pytest.mark.parametrize("position", [5, 3])
 def test_a_topic_that_was_created_anew_with_as_many_records_is_data_loss(kafka, noted, position):
     topic = new_topic(kafka, [NOON] * 5)
-    state = {"topics": {topic: ["AAAAAAAAAAAAAAAAAAAAAQ", "0"]}}
+    state = {"topics": {topic: {"id": "AAAAAAAAAAAAAAAAAAAAAQ", "epochs": [0]}}}
     with pytest.raises(DataLossError, match=f"up to position {position}, but the topic .* recreated: its id was AAA"):
         noted(topic, {0: position}, state)
 
