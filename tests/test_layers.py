@@ -25,7 +25,6 @@ MOST_LINES = 450
 TESTED_ELSEWHERE = {
     "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
     "conformance/lab/spark": "conformance/mutants",
-    "conformance/memory": "conformance",  # the mutants are made from the reference
     "readers/events": "enumerators/events",  # both ends of one connection
     "windows": "windows",  # all folders together, beside Flink's own operator
 }

@@ -8,18 +8,18 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.conformance.mutants.mutant import sinful
-from tidegate.alignment.budget import Cost
-from tidegate.alignment.splits import Head
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.harness import Row
-from tidegate.conformance.memory.reference import (
+from tests.conformance.memory.reference import (
     MemoryEnumerator,
     MemoryHarness,
     MemoryReader,
     MemorySource,
     MemoryWriter,
 )
+from tests.conformance.mutants.mutant import sinful
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Head
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Row
 from tidegate.enumerators.probing import ReaderPeek
 from tidegate.readers.contract import ReadTask, TimedBatch
 

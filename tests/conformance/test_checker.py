@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import pytest
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 from tests.conformance.mutants.mutant import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance import checker
@@ -18,7 +19,6 @@ from tidegate.conformance.checker import check_connector, judge
 from tidegate.conformance.errors import ConformanceError, SkippedError
 from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 from tidegate.conformance.rules import Tier, rules_of
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError
@@ -359,7 +359,7 @@ def test_the_first_verdict_on_a_connector_that_finds_nothing_does_not_wait_for_r
 FIRST_VERDICT = """
 import sys
 from tidegate.conformance import check_connector
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 check_connector(MemoryHarness, on_verdict=lambda verdict: sys.exit("pandas" in sys.modules))
 """
 

@@ -15,10 +15,10 @@ import pytest
 from harness import OutboxHarness
 
 from tests.conformance.harnesses import KafkaHarness, S3Harness
+from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.checks import whole
 from tidegate.conformance.lab import machine
-from tidegate.conformance.memory.reference import MemoryHarness
 
 DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
 LIVES = 3

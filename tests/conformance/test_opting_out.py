@@ -2,10 +2,10 @@ import threading
 
 import pytest
 
+from tests.conformance.memory.reference import MemoryHarness
 from tests.conformance.small import SmallHarness
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.memory.reference import MemoryHarness
 from tidegate.conformance.opting_out import opted_out
 from tidegate.errors import ConnectorError
 

@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader
 from tests.conformance.mutants.mutant import sinful
 from tests.conformance.references import WITHOUT_INDEX
 from tidegate.conformance.checker import judge
@@ -12,7 +13,6 @@ from tidegate.conformance.checks import whole
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab import machine
 from tidegate.conformance.lab.planning import open_coordinator
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader
 from tidegate.conformance.rules import rule_named
 from tidegate.conformance.scenario import Scenario
 from tidegate.conformance.verdicts import Status

@@ -168,7 +168,7 @@ def test_reports_are_written_wherever_the_tests_ran(pytester):
         test_memory="""
         import pytest
         from tidegate.conformance import Abilities, Ability, ConnectorSuite
-        from tidegate.conformance.memory.reference import MemoryHarness
+        from tests.conformance.memory.reference import MemoryHarness
 
         class Stream(MemoryHarness):
             abilities = Abilities().not_yet(Ability.BATCH, "nobody asked")

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from harness import OutboxHarness
 
+from tests.conformance.memory.reference import MemorySource
 from tests.support.kafka.rows import batch
 from tidegate import KafkaSource, S3Source
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance import Row
-from tidegate.conformance.memory.reference import MemorySource
 from tidegate.errors import CorruptDataError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy

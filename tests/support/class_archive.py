@@ -16,8 +16,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance import Row
-from tidegate.conformance.memory.reference import MemoryHarness
 from tidegate.servers.java import find_java, spark_jars
 
 FOLDER = Path(__file__).parents[2] / "build" / "classes"

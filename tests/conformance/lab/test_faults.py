@@ -2,10 +2,10 @@ import sys
 
 import pytest
 
+from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.faults import Attempt
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.memory.reference import MemoryHarness
 
 
 def test_an_attempt_that_ends_its_process_does_not_succeed():

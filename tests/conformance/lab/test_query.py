@@ -2,11 +2,11 @@
 
 import pytest
 
+from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.query import Batch, Query
-from tidegate.conformance.memory.reference import MemoryHarness
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import time
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
     Changed,
@@ -7,7 +8,6 @@ from tests.conformance.mutants.planners import (
 from tidegate.alignment.budget import UNLIMITED, Cost
 from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 
 SECOND_MS = 1_000
 

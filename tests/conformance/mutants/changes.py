@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tests.conformance.mutants.mutant import sinful
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.readers.contract import ReadTask
 
 

@@ -4,9 +4,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
+from tests.conformance.memory.store import MemoryStore, StoreClient
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
-from tidegate.conformance.memory.store import MemoryStore, StoreClient
 from tidegate.errors import ConnectorError, TransientError
 
 

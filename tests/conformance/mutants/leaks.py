@@ -7,8 +7,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 from tests.conformance.mutants.mutant import sinful
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 
 KEPT = []
 

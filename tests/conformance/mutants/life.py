@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tests.conformance.mutants.leaks import (
     KEPT,
     Undoing,
@@ -21,7 +22,6 @@ from tests.conformance.mutants.leaks import (
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import WholeEnumerator
 from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tidegate.errors import ConnectorError, DataLossError
 from tidegate.readers.contract import ReadTask
 

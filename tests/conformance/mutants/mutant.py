@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 
 
 @dataclass(frozen=True)

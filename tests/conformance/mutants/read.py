@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tests.conformance.mutants.changes import batches, ranges, rows
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import SplitRange
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 

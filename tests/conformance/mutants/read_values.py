@@ -1,10 +1,10 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tests.conformance.memory.reference import MemoryReader, MemorySource
 from tests.conformance.mutants.changes import batches, rows, times, values
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import AsideReader, aside
-from tidegate.conformance.memory.reference import MemoryReader, MemorySource
 
 
 def with_a_large_string_at_the_end(read):

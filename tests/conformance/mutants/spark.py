@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import Around
 from tidegate.alignment.budget import Cost
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 
 KEPT_OPEN = []
 

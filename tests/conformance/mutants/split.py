@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tests.conformance.mutants.changes import extents
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import DataLossError
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import Extent
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import ConnectorError
 
 

@@ -1,10 +1,10 @@
 import bisect
 
+from tests.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tidegate.readers.contract import TimedBatch
 
 SECOND_MS = 1_000

@@ -1,7 +1,7 @@
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.lab.planning import open_coordinator
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 
 
 class ForgetsSplitsOverARestart(MemoryEnumerator):

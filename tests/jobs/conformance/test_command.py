@@ -5,7 +5,7 @@ import pytest
 
 MODULE = """
 from tidegate.conformance import Ability, Abilities, Harness
-from tidegate.conformance.memory.reference import MemoryHarness, MemoryReader, MemorySource
+from tests.conformance.memory.reference import MemoryHarness, MemoryReader, MemorySource
 
 class Sound(MemoryHarness):
     abilities = Abilities().not_yet(Ability.BATCH, "nobody asked")
@@ -103,10 +103,10 @@ def test_the_rules_are_listed(tidegate):
         (("{here}",), "'{here}' names no harness; expected MODULE:HARNESS, such as mypkg.testing:OutboxHarness"),
         (("{here}z:Sound",), "there is no module '{here}z' here or where Python looks; did you mean '{here}'?"),
         (
-            ("tidegate.conformance.memry:MemoryHarness",),
+            ("tidegate.conformance.harnes:Harness",),
             (
-                "there is no module 'tidegate.conformance.memry' here or where Python looks; did you mean "
-                "'tidegate.conformance.memory'?"
+                "there is no module 'tidegate.conformance.harnes' here or where Python looks; did you mean "
+                "'tidegate.conformance.harness'?"
             ),
         ),
         (("json.decoder.sub:Sound",), "there is no module 'json.decoder.sub' here or where Python looks"),

@@ -4,9 +4,9 @@ import pytest
 from kafka.cluster import collect_hosts
 from pydantic import Field
 
+from tests.conformance.memory.reference import MemorySource
 from tests.sources.kafka_options import NEEDED, SECRET, of
 from tidegate import KafkaSource, OptionError
-from tidegate.conformance.memory.reference import MemorySource
 from tidegate.sources.kafka.java.properties import connection_config
 
 SECRETS = [

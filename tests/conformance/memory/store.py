@@ -3,8 +3,6 @@
 A fault is also data: while one is set, every answer is late or damaged, or does not come.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import secrets
@@ -12,18 +10,15 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
-from multiprocessing.connection import Client, Connection, Listener
-from typing import Any, ClassVar, NamedTuple
+from multiprocessing.connection import Client, Listener
+from typing import ClassVar, NamedTuple
 
 from tidegate.conformance.harness import Fault, Row
 from tidegate.errors import ConnectorError, TransientError
 from tidegate.readers.retry import Deadline
-
-__all__ = ["MemoryStore", "Record", "StoreClient"]
 
 _SLOW_S = 1.0
 _ANSWER_S = 20.0
@@ -39,45 +34,40 @@ class Record(NamedTuple):
 
 @dataclass
 class _Log:
-    entries: list[Record | None] = field(default_factory=list)
+    entries: list = field(default_factory=list)  # records, and None for holes
     begin: int = 0
     complete: bool = False
 
 
 class MemoryStore:
-    """Splits of rows.  Closed by ``close``.
+    """Splits of rows.  Closed by ``close``."""
 
-    address: for clients in any process of this machine.
-    """
+    _OPEN: ClassVar = {}
 
-    _OPEN: ClassVar[dict[str, MemoryStore]] = {}
-
-    def __init__(self) -> None:
-        self._logs: dict[str, _Log] = {}
+    def __init__(self):
+        self._logs = {}
         self._lock = threading.RLock()
         self._name, self.key = secrets.token_hex(4), secrets.token_hex(16)
-        self._listener: Listener | None = None
-        self._connections: list[Connection] = []
-        self.fault: Fault | None = None
+        self._listener = None
+        self._connections = []
+        self.fault = None
         self._answers = 0
         self._OPEN[self._name] = self
 
     @property
-    def address(self) -> str:
-        """The address of this store for a source; the first access opens the socket."""
+    def address(self):
+        """The address for sources in any process of this machine; the first access opens the socket."""
         if self._listener is None:
             self._listener = Listener(("127.0.0.1", 0), authkey=self.key.encode())
             threading.Thread(target=self._serve, name="memory-store", daemon=True).start()
-        port = self._listener.address[1]
-        return f"{self._name}:{self.key}@127.0.0.1:{port}"
+        return f"{self._name}:{self.key}@127.0.0.1:{self._listener.address[1]}"
 
     @classmethod
-    def of_this_process(cls, name: str) -> MemoryStore | None:
+    def of_this_process(cls, name):
         """Return the store of a name; None: it is another process's, or closed."""
         return cls._OPEN.get(name)
 
-    def close(self) -> None:
-        """Forget everything, and close the socket."""
+    def close(self):
         self._OPEN.pop(self._name, None)
         if self._listener is not None:
             with suppress(OSError):
@@ -88,14 +78,13 @@ class MemoryStore:
 
     # What writers do.
 
-    def create(self) -> str:
-        """Make a split."""
+    def create(self):
         with self._lock:
             name = f"split-{len(self._logs)}"
             self._logs[name] = _Log()
             return name
 
-    def append(self, split: str, rows: Collection[Row | None]) -> None:
+    def append(self, split, rows):
         """Add rows; None leaves a hole."""
         now_ms = time.time_ns() // 1_000_000
         with self._lock:
@@ -103,24 +92,21 @@ class MemoryStore:
             for row in rows:
                 entries.append(None if row is None else Record(len(entries), row, now_ms))
 
-    def finish(self, split: str) -> None:
-        """Take no more rows."""
+    def finish(self, split):
         self._logs[split].complete = True
 
-    def trim(self, split: str, rows: int) -> None:
-        """Delete the first rows."""
+    def trim(self, split, rows):
         with self._lock:
             log = self._logs[split]
             positions = [record.position for record in log.entries if record is not None]
             log.begin = positions[rows] if rows < len(positions) else len(log.entries)
 
-    def remove(self, split: str) -> None:
-        """Delete a split."""
+    def remove(self, split):
         with self._lock:
             self._logs[split] = _Log(complete=True, begin=-1)
 
     @contextmanager
-    def failing(self, fault: Fault) -> Iterator[None]:
+    def failing(self, fault):
         """Answer with a fault until the context ends."""
         self.fault = fault
         if fault in {Fault.DISCONNECT, Fault.CRASH}:
@@ -132,17 +118,16 @@ class MemoryStore:
 
     # What clients ask.
 
-    def splits(self) -> list[str]:
-        """Return the existing splits."""
+    def splits(self):
         return [name for name, log in self._logs.items() if log.begin >= 0]
 
-    def extents(self, splits: Collection[str]) -> dict[str, tuple[int, int, bool]]:
+    def extents(self, splits):
         """Return begin, end and completeness of the existing splits."""
         with self._lock:
             logs = {name: self._logs[name] for name in splits if name in self._logs}
             return {n: (log.begin, len(log.entries), log.complete) for n, log in logs.items() if log.begin >= 0}
 
-    def records(self, split: str, start: int, end: int | None, most_bytes: int | None = None) -> list[Record]:
+    def records(self, split, start, end, most_bytes=None):
         """Return the rows of a range up to a number of bytes, but at least one."""
         with self._lock:
             log = self._logs[split]
@@ -154,7 +139,7 @@ class MemoryStore:
             record for n, (record, size) in enumerate(zip(records, sizes, strict=True)) if not n or size <= most_bytes
         ]
 
-    def answer(self, method: str, arguments: tuple[Any, ...]) -> bytes:
+    def answer(self, method, arguments):
         """Return a method's answer with a checksum before it, damaged by the present fault."""
         self._answers += 1
         if self.fault in {Fault.DISCONNECT, Fault.CRASH}:
@@ -167,30 +152,22 @@ class MemoryStore:
             return checked[:-1] + bytes([checked[-1] ^ 1])
         return checked
 
-    def _disconnect(self) -> None:
+    def _disconnect(self):
         with self._lock:
             for connection in self._connections:
                 # Closed by the thread that reads it: after another thread closes it, its number may be reused.
                 with socket.socket(fileno=os.dup(connection.fileno())) as same, suppress(OSError):
                     same.shutdown(socket.SHUT_RDWR)
 
-    def _serve(self) -> None:
-        assert self._listener is not None  # noqa: S101 - it is what started this thread
-        while True:
-            try:
+    def _serve(self):
+        while self._name in self._OPEN:
+            with suppress(Exception):  # closed, or someone who does not know the key
                 connection = self._listener.accept()
-            except Exception:  # noqa: BLE001 - closed, or someone who does not know the key
-                if self._name not in self._OPEN:
-                    return
-                continue
-            if self._name not in self._OPEN:
-                connection.close()  # the connection only woke the accept
-                return
-            with self._lock:
-                self._connections.append(connection)
-            threading.Thread(target=self._talk, args=[connection], name="memory-store-client", daemon=True).start()
+                with self._lock:
+                    self._connections.append(connection)
+                threading.Thread(target=self._talk, args=[connection], name="memory-store-client", daemon=True).start()
 
-    def _talk(self, connection: Connection) -> None:
+    def _talk(self, connection):
         try:
             with suppress(OSError, EOFError):
                 while True:
@@ -205,15 +182,15 @@ class MemoryStore:
 class StoreClient:
     """Asks a store, without a socket in the process that holds it.  Retries if that may help."""
 
-    def __init__(self, address: str, deadline_s: float = 20.0) -> None:
+    def __init__(self, address, deadline_s=20.0):
         self._deadline_s = deadline_s
         name, _, host = address.partition("@")
         self.name, _, self._key = name.partition(":")
         self._host, _, port = host.partition(":")
         self._port = int(port)
-        self._connection: Connection | None = None
+        self._connection = None
 
-    def ask(self, method: str, *arguments: Any) -> Any:
+    def ask(self, method, *arguments):
         """Return a store's answer.  Raises DeadlineError if there is none in time."""
         deadline = Deadline(f"reach the store at {self._host}:{self._port}", self._deadline_s)
         while True:
@@ -223,13 +200,13 @@ class StoreClient:
                 self.close()
                 deadline.pause(error)
 
-    def close(self) -> None:
+    def close(self):
         """Close the connection; the next question opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _attempt(self, method: str, arguments: tuple[Any, ...]) -> Any:
+    def _attempt(self, method, arguments):
         store = MemoryStore.of_this_process(self.name)
         try:
             checked = self._over_socket(method, arguments) if store is None else store.answer(method, arguments)
@@ -239,7 +216,7 @@ class StoreClient:
             raise TransientError("its answer is damaged")
         return pickle.loads(checked[4:])  # noqa: S301 - its key was shown, and it is ours
 
-    def _over_socket(self, method: str, arguments: tuple[Any, ...]) -> bytes:
+    def _over_socket(self, method, arguments):
         if self._connection is None:
             try:
                 self._connection = Client((self._host, self._port), authkey=self._key.encode())

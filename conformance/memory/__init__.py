@@ -1,1 +1,0 @@
-"""The reference connector, over rows in memory."""
