@@ -1,35 +1,168 @@
-"""The registry of formats.  A new format is a folder beside this module, with a factory in this list."""
+"""The registry of formats: what other modules need to know about each.  A new format is a folder, and an entry here.
+
+A format is imported only when it is made, because its libraries are slow to import.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tidegate.readers.formats.avro.factory import AvroFactory
-from tidegate.readers.formats.binary.factory import BinaryFactory
-from tidegate.readers.formats.csv.factory import CsvFactory, CsvOptions
-from tidegate.readers.formats.factory import FormatFactory
-from tidegate.readers.formats.json.factory import JsonFactory
+from pydantic import BaseModel
+
+from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.csv.options import CsvOptions
 from tidegate.readers.formats.options import RecordOptions, TypedOptions
-from tidegate.readers.formats.orc.factory import OrcFactory
-from tidegate.readers.formats.parquet.factory import ParquetFactory
-from tidegate.readers.formats.text.factory import TextFactory, TextOptions
+from tidegate.readers.formats.text.options import TextOptions
+from tidegate.readers.objects.values import ObjectFormat
+from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["FACTORIES", "FormatName", "FormatOptions", "formats_with"]
+__all__ = [
+    "FORMATS",
+    "INFERRED",
+    "ColumnsBy",
+    "FormatFactory",
+    "FormatName",
+    "FormatOptions",
+    "Reading",
+    "formats_with",
+]
 
 FormatName: TypeAlias = Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"]
 
-_FACTORIES: tuple[FormatFactory[Any], ...] = (
-    ParquetFactory(),
-    JsonFactory(),
-    AvroFactory(),
-    OrcFactory(),
-    CsvFactory(),
-    TextFactory(),
-    BinaryFactory(),
-)
-FACTORIES: Mapping[str, FormatFactory[Any]] = {factory.name: factory for factory in _FACTORIES}
-"""The factory of each format, by its name."""
+ColumnsBy: TypeAlias = Literal["name", "position", "format"]
+"""How columns are found: by the names in an object, by the position of a value, or by the format, which fixes them."""
+
+
+class Reading(NamedTuple):
+    """The part of objects that a query reads.
+
+    columns: the names of the data's columns in the user's schema, in its order; None: they are inferred.
+    prefix: folders of a key below this prefix may name columns, which are not in the data.
+    times: the event-time column as it is read, if rows are selected by it; None: all rows are read.
+    """
+
+    columns: tuple[str, ...] | None = None
+    prefix: str = ""
+    times: TimeColumn | None = None
+
+
+INFERRED = Reading()
+"""All rows, with the columns that objects have."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFactory:
+    """Makes a format from its options (Flink: FormatFactory).
+
+    create: returns the format that cuts and reads the objects of a bucket.
+    options: the options of the format; formats that share an option inherit it from the same class.
+    split_options: the options that decide how objects are cut into records, so they may not change from run to run.
+    aliases: Spark's other names for options, in lower case, and the option of each; if both are set, the option wins.
+    time_columns: the only columns that may hold event times; None: any column may.
+    parsed_units: the units of values that the format itself reads into a column of timestamps; see RowTimes.
+    columns_by: returns how columns are found in an object.
+    """
+
+    create: Callable[[Any, ObjectStore, Reading], ObjectFormat]
+    options: type[BaseModel]
+    split_options: Sequence[str] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    time_columns: Sequence[str] | None = None
+    parsed_units: tuple[TimeUnit, ...] = ("iso8601",)
+    columns_by: Callable[[Any], ColumnsBy] = lambda _: "name"
+
+
+def _of_records(options: RecordOptions, reading: Reading) -> dict[str, Any]:
+    return {
+        "unit": options.event_time_unit,
+        "bad_records": options.bad_record_policy,
+        "read_times": reading.times,
+    }
+
+
+def _parquet(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.guarded.format import GuardedFormat
+    from tidegate.readers.formats.parquet.format import ParquetFormat
+
+    return GuardedFormat(ParquetFormat(store, **_of_records(options, reading)), options.max_decompressed_bytes)
+
+
+def _orc(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.guarded.format import GuardedFormat
+    from tidegate.readers.formats.orc.format import OrcFormat
+
+    return GuardedFormat(OrcFormat(store, **_of_records(options, reading)), options.max_decompressed_bytes)
+
+
+def _avro(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.avro.format import AvroFormat
+
+    return AvroFormat(store, **_of_records(options, reading), most_bytes=options.max_decompressed_bytes)
+
+
+def _json(options: RecordOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.json.format import JsonFormat
+
+    return JsonFormat(store, **_of_records(options, reading))
+
+
+def _csv(options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.csv.columns import GivenColumns
+    from tidegate.readers.formats.csv.format import CsvFormat
+
+    return CsvFormat(
+        store,
+        **_of_records(options, reading),
+        dialect=options.csv_dialect,
+        columns=None if reading.columns is None else GivenColumns(reading.columns, reading.prefix),
+        enforce_schema=options.enforce_schema,
+        infer_schema=options.infer_schema,
+    )
+
+
+def _text(options: TextOptions, store: ObjectStore, _: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.text.format import TextFormat
+
+    return TextFormat(
+        store, options.wholetext, options.line_sep, options.encoding, most_bytes=options.max_decompressed_bytes
+    )
+
+
+def _binary_file(_: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
+    from tidegate.readers.formats.binary.format import BinaryFileFormat
+
+    del reading
+    return BinaryFileFormat(store)
+
+
+FORMATS: Mapping[str, FormatFactory] = {
+    "parquet": FormatFactory(_parquet, TypedOptions),
+    # In a column of timestamps, a number of JSON counts seconds.
+    "json": FormatFactory(_json, RecordOptions, parsed_units=("iso8601", "s")),
+    "avro": FormatFactory(_avro, TypedOptions),
+    "orc": FormatFactory(_orc, TypedOptions),
+    "csv": FormatFactory(
+        _csv,
+        CsvOptions,
+        split_options=("multi_line",),
+        aliases={"delimiter": "sep"},
+        columns_by=lambda options: "name" if options.header and not options.enforce_schema else "position",
+    ),
+    "text": FormatFactory(
+        _text,
+        TextOptions,
+        split_options=("wholetext", "line_sep"),
+        time_columns=(),
+        columns_by=lambda _: "format",
+    ),
+    "binaryFile": FormatFactory(
+        _binary_file, BaseModel, time_columns=("modificationTime",), columns_by=lambda _: "format"
+    ),
+}
+"""The factory of each format, by its name: the value of the option ``fileFormat``."""
 
 
 class FormatOptions(TypedOptions, CsvOptions, TextOptions, RecordOptions):
@@ -38,4 +171,4 @@ class FormatOptions(TypedOptions, CsvOptions, TextOptions, RecordOptions):
 
 def formats_with(option: str) -> list[str]:
     """Return the names of the formats that have an option; empty: no format has it."""
-    return [name for name, factory in FACTORIES.items() if option in factory.options.model_fields]
+    return [name for name, factory in FORMATS.items() if option in factory.options.model_fields]

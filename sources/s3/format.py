@@ -9,8 +9,15 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
 from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin, parse_origin
-from tidegate.readers.formats.factory import INFERRED, FormatFactory, Reading
-from tidegate.readers.formats.registry import FACTORIES, FormatName, FormatOptions, formats_with
+from tidegate.readers.formats.registry import (
+    FORMATS,
+    INFERRED,
+    FormatFactory,
+    FormatName,
+    FormatOptions,
+    Reading,
+    formats_with,
+)
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.options import lower_case
@@ -21,7 +28,7 @@ KEPT_OPTIONS = (
     "file_format",
     "event_time",
     "event_time_unit",
-    *(option for factory in FACTORIES.values() for option in factory.split_options),
+    *(option for factory in FORMATS.values() for option in factory.split_options),
 )
 """The options that decide how chunks are cut and planned; like the path, they stay from run to run."""
 
@@ -33,7 +40,7 @@ def _event_time(value: Any) -> Any:
 
 def _file_format(value: Any) -> Any:
     """Return the name of a format as it is spelled here: Spark takes it in any case."""
-    return next((name for name in FACTORIES if name.lower() == lower_case(value)), value)
+    return next((name for name in FORMATS if name.lower() == lower_case(value)), value)
 
 
 class S3FormatOptions(FormatOptions):
@@ -86,9 +93,9 @@ class S3FormatOptions(FormatOptions):
         return parse_origin(self.event_time)
 
     @property
-    def format_factory(self) -> FormatFactory[Any]:
+    def format_factory(self) -> FormatFactory:
         """The factory of the format."""
-        return FACTORIES[self.file_format]
+        return FORMATS[self.file_format]
 
     def object_format(self, store: ObjectStore, reading: Reading = INFERRED) -> ObjectFormat:
         """Return the format that cuts and reads the objects of a bucket."""

@@ -30,8 +30,7 @@ from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.formats.factory import Reading
-from tidegate.readers.formats.registry import FACTORIES
+from tidegate.readers.formats.registry import FORMATS, Reading
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
@@ -103,8 +102,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 f"cleanSource is {self.clean_source!r}, but startingTimestamp or endingTimestamp leaves rows of an "
                 "object unread, which would be gone with it; set one or the other"
             )
-        if isinstance(self.columns, tuple):
-            self.format_factory.check_selection(self)
+        if isinstance(self.columns, tuple) and self.enforce_schema:
+            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
         if self.watermark_from is not None:
             check_only_origin(self.watermarks)
         return self
@@ -112,7 +111,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
         """Also accept Spark's other names of the formats' options."""
-        for factory in FACTORIES.values():
+        for factory in FORMATS.values():
             for alias, option in factory.aliases.items():
                 if alias in options:
                     options.setdefault(option, options.pop(alias))

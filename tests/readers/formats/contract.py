@@ -25,9 +25,8 @@ from tests.support.objects import arrow_tables
 from tests.support.objects.lab import InMemory, held
 from tidegate.errors import ObjectGoneError
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA
-from tidegate.readers.formats.factory import INFERRED
 from tidegate.readers.formats.guarded.format import GuardedFormat
-from tidegate.readers.formats.registry import FACTORIES, FormatOptions
+from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatOptions
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 
 NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
@@ -123,7 +122,7 @@ class Case:
 
     def made(self, store: InMemory, *, in_process: bool = False, chunk_bytes: int | None = None, **options: Any):
         """Return the format as the source makes it; ``in_process``: as its decoder processes run it, if it has some."""
-        made = FACTORIES[self.name].create(FormatOptions(**self.options, **options), store, INFERRED)
+        made = FORMATS[self.name].create(FormatOptions(**self.options, **options), store, INFERRED)
         if isinstance(made, GuardedFormat):
             made = replace(made, inner=_cut(made.inner, chunk_bytes))
             return made.inner if in_process else made

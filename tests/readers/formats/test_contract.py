@@ -27,7 +27,7 @@ from tidegate.readers.arrow.conform import conform
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.formats.registry import FACTORIES
+from tidegate.readers.formats.registry import FORMATS
 from tidegate.readers.formats.row_groups import BATCH_BYTES
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 from tidegate.readers.s3.reader import S3SplitReader
@@ -51,7 +51,7 @@ def cases(**wanted: bool):
 
 
 def test_every_format_of_the_registry_is_under_contract() -> None:
-    assert CASES.keys() == FACTORIES.keys()
+    assert CASES.keys() == FORMATS.keys()
 
 
 @cases()

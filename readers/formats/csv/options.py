@@ -1,23 +1,18 @@
-"""The options of CSV, under the names of Spark's reader, and its factory."""
+"""The options of CSV, under the names of Spark's reader."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
-from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.dialect import CsvDialect
-from tidegate.readers.formats.factory import ColumnsBy, FormatFactory, Reading
 from tidegate.readers.formats.options import EncodingOptions, RecordOptions
-from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.plain_text import UTF_8, is_single_byte
-from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["CsvFactory", "CsvOptions"]
+__all__ = ["CsvOptions"]
 
 _TAB = "\\t"  # as it is written in Spark's options
 
@@ -75,36 +70,3 @@ class CsvOptions(RecordOptions, EncodingOptions):
     def csv_dialect(self) -> CsvDialect:
         """The options as the format takes them."""
         return CsvDialect(**{field.name: getattr(self, field.name) for field in fields(CsvDialect)})
-
-
-class CsvFactory(FormatFactory[CsvOptions]):
-    """Makes ``csv``."""
-
-    name: ClassVar[str] = "csv"
-    options = CsvOptions
-    split_options: ClassVar[Sequence[str]] = ("multi_line",)
-    aliases: ClassVar[Mapping[str, str]] = {"delimiter": "sep"}
-
-    def create(self, options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """See FormatFactory.create."""
-        from tidegate.readers.formats.csv.format import CsvFormat
-
-        return CsvFormat(
-            store,
-            options.event_time_unit,
-            options.csv_dialect,
-            None if reading.columns is None else GivenColumns(reading.columns, reading.prefix),
-            enforce_schema=options.enforce_schema,
-            infer_schema=options.infer_schema,
-            bad_records=options.bad_record_policy,
-            read_times=reading.times,
-        )
-
-    def check_selection(self, options: CsvOptions) -> None:
-        """Raise ValueError for ``enforceSchema``, since columns have no names then."""
-        if options.enforce_schema:
-            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
-
-    def columns_by(self, options: CsvOptions) -> ColumnsBy:
-        """Return "position" if there is no header or ``enforceSchema`` is set, else "name"."""
-        return "name" if options.header and not options.enforce_schema else "position"

@@ -1,20 +1,16 @@
-"""The options of text, under the names of Spark's reader, and its factory."""
+"""The options of text, under the names of Spark's reader."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
-from tidegate.readers.formats.factory import ColumnsBy, FormatFactory, Reading
 from tidegate.readers.formats.options import DecompressionOptions, EncodingOptions
-from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.plain_text import UTF_8, is_single_byte
-from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["TextFactory", "TextOptions"]
+__all__ = ["TextOptions"]
 
 
 def _line_end(value: Any) -> Any:
@@ -46,26 +42,3 @@ class TextOptions(EncodingOptions, DecompressionOptions):
         if self.wholetext and self.line_sep is not None:
             raise ValueError(f"lineSep is {self.line_sep!r}, but wholetext takes objects as they are")
         return self
-
-
-class TextFactory(FormatFactory[TextOptions]):
-    """Makes ``text``."""
-
-    name: ClassVar[str] = "text"
-    options = TextOptions
-    split_options: ClassVar[Sequence[str]] = ("wholetext", "line_sep")
-    time_columns: ClassVar[Sequence[str] | None] = ()
-
-    def create(self, options: TextOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
-        """See FormatFactory.create."""
-        from tidegate.readers.formats.text.format import TextFormat
-
-        del reading
-        return TextFormat(
-            store, options.wholetext, options.line_sep, options.encoding, most_bytes=options.max_decompressed_bytes
-        )
-
-    def columns_by(self, options: TextOptions) -> ColumnsBy:
-        """Return "format": there is one column."""
-        del options
-        return "format"
