@@ -11,6 +11,7 @@ import pyarrow.types as kinds
 
 from tidegate.enumerators.s3.discovery.samples import Samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of, spark_schema
@@ -18,7 +19,6 @@ from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.formats.registry import ColumnsBy
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
-from tidegate.sources.s3.event_times import S3EventTimes
 
 __all__ = ["FirstObjects"]
 
@@ -43,7 +43,7 @@ class FirstObjects:
     rules: ListingRules
     object_format: ObjectFormat
     columns_by: ColumnsBy
-    times: S3EventTimes
+    times: ObjectTimes
     has_to_be_timed: bool
 
     def columns(self, *, typed: bool, ignored: tuple[type[Exception], ...]) -> pa.Schema:

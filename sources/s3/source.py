@@ -26,6 +26,7 @@ from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
@@ -39,7 +40,6 @@ from tidegate.sources.contract import check_only_origin
 from tidegate.sources.options import warn_of_seconds
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
-from tidegate.sources.s3.event_times import S3EventTimes
 from tidegate.sources.s3.first_objects import FirstObjects
 from tidegate.sources.s3.format import KEPT_OPTIONS, S3FormatOptions
 from tidegate.sources.s3.rows import S3RowOptions
@@ -221,7 +221,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         objects = ObjectDiscovery(
             pages or ObjectListing(self.connection, self.bucket, rules).pages,
             self._format(store),
-            self._times.of_chunks,
+            self._times,
             SeenObjects(milliseconds(self.max_file_age)),
             allow_overwrites=self.allow_overwrites,
             ignore_corrupt=self.ignore_corrupt_files,
@@ -319,10 +319,10 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return replace(super().event_time_policy, earliest_ms=LEAST_MS)
 
     @property
-    def _times(self) -> S3EventTimes:
-        return S3EventTimes(
+    def _times(self) -> ObjectTimes:
+        return ObjectTimes(
             self.event_time_origin,
-            self.event_time_unit,
+            unit=self.event_time_unit,
             parsed=self.format_factory.parsed_units,
             wanted=self.event_time_range,
             policy=self.event_time_policy,

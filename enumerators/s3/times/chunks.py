@@ -1,19 +1,21 @@
-"""The event-time range of a chunk: from a column, from its path, or from the object's LastModified.
+"""The event times of objects: those of their chunks, for planning, and those by which rows are selected.
 
-Pure logic.  A format surveys an object; ``EventTimePolicy`` decides which of its times planning sees.
+Pure logic.  Times come from a column, from a path, or from LastModified.  A format surveys an object, and
+``EventTimePolicy`` decides which of its times planning sees.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin, PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, JudgedTimes
-from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange
+from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTimes, TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 
@@ -22,7 +24,7 @@ __all__ = ["ObjectTimes"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectTimes:
-    """Takes the event times of chunks from their origin.
+    """Takes the event times of chunks and of rows from their origin.
 
     origin: the origin of the event times.
     policy: decides about times that are bad or in the future; with ``record-timestamp`` LastModified replaces them.
@@ -30,16 +32,48 @@ class ObjectTimes:
         They never end the query, because their own policy lets them through.
     wanted: the range of times to read.  Chunks without a time in it are left out; other chunks are planned by their
         times in it.
-    partition: finds the column in folders, which override the data; None: folders do not name columns.
-    unit: the declared unit of the column; None: none is.  Errors name it.
+    unit: the unit of a column of numbers or texts; None: none is declared.
+    parsed: the units of values that the format itself reads into a column of timestamps or dates.
+    columns: the given columns; None: they are inferred.
+    prefix: below this prefix, the folders of a key name columns, which override the data.
     """
 
     origin: Origin = LAST_MODIFIED
     policy: EventTimePolicy = ALSO_BEFORE_1970
     keeps_malformed: bool = False
     wanted: EventTimeRange = ALL_TIMES
-    partition: PartitionTimes | None = None
     unit: TimeUnit | None = None
+    parsed: tuple[TimeUnit, ...] = ("iso8601",)
+    columns: pa.Schema | None = None
+    prefix: str = ""
+    by_partition: PartitionTimes | None = field(init=False)
+    """The event times that folders name, as values of the column; None: they are not in a column."""
+
+    def __post_init__(self) -> None:
+        times, partition = self.by_column, None
+        if times is not None:
+            given = None if self.columns is None else times.column_of(self.columns)
+            # A column that is not read has only the type of its text.
+            column = given or times.column_of(pa.schema([(times.column, pa.string())]))
+            partition = column and PartitionTimes(column, self.prefix)
+        object.__setattr__(self, "by_partition", partition)
+
+    @property
+    def by_column(self) -> RowTimes | None:
+        """The event times of rows, from a column; None: they are not in a column."""
+        if not isinstance(self.origin, ColumnTimes):
+            return None
+        return RowTimes(self.wanted, self.origin.name, self.unit, self.policy, self.parsed)
+
+    @property
+    def of_rows(self) -> RowTimes | None:
+        """The event times by which rows are selected; None: all rows of a chunk are read."""
+        return self.by_column if self.wanted.is_bounded else None
+
+    @property
+    def read_column(self) -> TimeColumn | None:
+        """The column by which rows are selected, as it is read."""
+        return None if self.of_rows is None or self.columns is None else self.of_rows.column_of(self.columns)
 
     def column_in(self, obj: S3Object) -> str | None:
         """Return the column of event times in an object's data."""
@@ -67,8 +101,8 @@ class ObjectTimes:
 
     def _key_times(self, obj: S3Object) -> PathTimes | PartitionTimes | None:
         """Return the function that finds the times of an object in its key."""
-        if self.partition is not None and self.partition.names(obj.key):
-            return self.partition
+        if self.by_partition is not None and self.by_partition.names(obj.key):
+            return self.by_partition
         return self.origin if isinstance(self.origin, PathTimes) else None
 
     def _usable(self, obj: S3Object, survey: ChunkSurvey, horizon: Horizon) -> TimeRange | None:

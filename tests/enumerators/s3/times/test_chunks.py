@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, PartitionTimes
+from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTimes
+from tidegate.readers.event_time.range import EventTimeRange
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 
 NOW = 2_000_000_000_000
@@ -152,8 +152,8 @@ def named(value):
 
 def by_folder(kind="string", unit=None, **settings):
     """Return the times of objects whose column is named by the folders of some keys."""
-    column = RowTimes(ALL_TIMES, "day", unit).column_of(pa.schema([pa.field("day", kind)]))
-    return object_times(ColumnTimes("day"), partition=PartitionTimes(column, "Day=x/in/"), **settings)
+    columns = pa.schema([pa.field("day", kind)])
+    return object_times(ColumnTimes("day"), unit=unit, columns=columns, prefix="Day=x/in/", **settings)
 
 
 @pytest.mark.parametrize(
