@@ -1,9 +1,8 @@
 """The S3 enumerator: the life of manifests."""
 
 from tests.enumerators.s3.objects import MODIFIED, enumerator
-from tests.enumerators.s3.queries import MOST_MANIFESTS, all_once, discovery_threads
+from tests.enumerators.s3.queries import all_once, discovery_threads
 from tests.support.waiting import await_that
-from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitRange
 
 
@@ -32,21 +31,6 @@ def test_the_report_says_by_how_much_a_batch_passes_its_bound(query, store):
     assert overshoots[:2] == [(10, 60), (70, 0)]
 
 
-def test_too_many_manifests_become_one_of_exactly_what_is_unread(query, store):
-    one = query(drift_ms=1)
-    for number in range(3 * MOST_MANIFESTS):
-        store.put(f"{number:02}", [number], [1_000 - number])
-        one.pass_time()
-        one.batch(Budget(rows=1))
-        assert len(one.manifests) <= MOST_MANIFESTS
-    read, delivered = len(one.batches), set(one.delivered)
-    one.drain()
-    unread = [time_ms for batch in one.batches[read:] for time_ms in batch]
-    assert unread == sorted(unread)
-    assert set(one.delivered) - delivered
-    assert one.delivered == all_once(one)
-
-
 def test_an_idle_plan_changes_nothing_and_the_offset_stays(query, store):
     store.put("a", [1])
     one = query()
@@ -59,26 +43,6 @@ def test_an_idle_plan_changes_nothing_and_the_offset_stays(query, store):
     one.pass_time()
     assert one.plan() == last
     assert one.files() == names
-
-
-def test_rounds_that_find_little_write_little(query, store):
-    for number in range(3_000):
-        store.put(f"{number:04}", [1])
-    store.page_size = 1_000
-    one = query()
-    one.drain()
-    before = {name: len(one.source._folder.ledger.read(name)) for name in one.files()}
-    base = [name for name in before if name.startswith("seen-")]
-    for number in range(20):
-        store.put(f"new-{number}", [1])
-        one.pass_time()
-        one.drain()
-    written = {name: len(one.source._folder.ledger.read(name)) for name in one.files() if name not in before}
-    assert base[0] in one.offset["enumerator"]["seen"]["runs"]
-    assert max(written.values()) < before[base[0]] / 20
-    one.restart()
-    one.drain()
-    assert len(store.surveyed) == len(store.objects)
 
 
 def test_objects_that_are_there_at_the_beginning_may_be_left_out_for_ever(query, store):

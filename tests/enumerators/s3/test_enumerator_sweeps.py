@@ -44,27 +44,6 @@ def test_a_query_that_is_begun_later_in_a_location_sweeps_nothing_of_the_first(q
         assert run.delivered == all_once(run)
 
 
-def test_with_an_endpoint_that_cleans_nothing_the_offset_stays_small_and_later_all_is_cleaned(query, store):
-    def clean(obj):
-        if one.silent:
-            raise DeadlineError("the endpoint does not answer")
-        return store.objects.pop(obj.key) is not None
-
-    one = query(clean=clean)
-    one.silent = True
-    for number in range(5 * MOST_MANIFESTS):
-        store.put(f"{number:02}", [number])
-        one.pass_time()
-        one.batch()
-    assert len(store.objects) == 5 * MOST_MANIFESTS
-    assert len(one.offset["enumerator"]["clean"]) <= 2 * MOST_MANIFESTS
-    one.silent = False
-    one.restart(bounded=True)
-    one.drain()
-    one.stop()
-    assert store.objects == {}
-
-
 def test_what_is_cleaned_no_more_is_not_named_any_more(query, store):
     def clean(_):
         raise DeadlineError("the endpoint does not answer")

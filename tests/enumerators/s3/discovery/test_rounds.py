@@ -167,16 +167,3 @@ def test_after_an_error_what_waits_is_not_looked_at_any_more(store):
         discovery(store).round()
     assert len(store.surveyed) < 10 * object_discovery._THREADS
     assert survey_threads() == []
-
-
-@pytest.mark.parametrize("where", ["survey", "page"])
-def test_a_round_that_is_stopped_ends_soon_and_leaves_no_thread(store, where):
-    for number in range(3 * IN_FLIGHT):
-        store.put(f"{number:06}", [1])
-    finder = discovery(store)
-    setattr(store, f"on_{where}", lambda _: finder.stop())
-    with pytest.raises(object_discovery.CancelledError):
-        finder.round()
-    assert len(store.surveyed) <= 2 * object_discovery._THREADS
-    assert survey_threads() == []
-    assert len(finder.seen) == 0

@@ -1,7 +1,5 @@
 """Messages that may not be deleted yet stay hidden from others."""
 
-import threading
-
 import pytest
 
 from tests.support.waiting import await_that
@@ -80,21 +78,3 @@ def test_each_round_is_deleted_when_its_number_or_a_greater_one_is_stored(queue,
     assert len(held) == 1
     held.close()
     assert queue.deleted[4:] == []
-
-
-def test_those_of_a_round_that_failed_are_held_no_more(queue, held):
-    held.take([message("a")])
-    held.end_round(1)
-    held.take([message("b")])
-    held.begin_round()
-    assert held.take([message("a", "2"), message("b", "2")]) == [message("b", "2")]
-
-
-def test_what_is_stored_is_deleted_before_the_end(queue, held):
-    held.take([message("a"), message("b")])
-    held.end_round(1)
-    held.stored(1)
-    held.close()
-    held.close()
-    assert sorted(queue.deleted) == ["a/1", "b/1"]
-    assert [t for t in threading.enumerate() if t.name == "tidegate-messages"] == []
