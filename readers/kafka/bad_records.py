@@ -149,7 +149,7 @@ class _InTopic:
     def flush(self) -> None:
         if not self._records:
             return
-        # The reading client must not write: its next answer would overwrite the records that are being decoded.
+        # The reading client must not write: it would drop the answer to the fetch that is under way.
         with idle_clients.lend(self._config) as client:
             partitions = client.partitions([self._topic], expected=[self._topic]).get(self._topic)
             if not partitions:

@@ -260,8 +260,7 @@ class KafkaClient:
             and with brokers before Kafka 3.1, any topic of that name is read.
 
         Asks for at most ``useful_bytes`` within the config's limits, yet at least one whole batch
-        comes.  The answer is None if the position is out of range.  Its records are valid until
-        the client's next result.
+        comes.  The answer is None if the position is out of range.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
         topic_ids = {partition.topic: topic_id}
@@ -275,12 +274,12 @@ class KafkaClient:
     ) -> dict[TopicPartition, FetchedPartition]:
         """Fetch record batches of many partitions as ``fetch`` does, by one request for each broker.
 
-        Returns only partitions with at least one whole batch, because a response may be too small for all.  Their
-        records stay valid.
+        Returns only partitions with at least one whole batch, because a response may be too small for all.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        fetched, _ = self._fetch(positions, _kept, topic_ids, partition_bytes, config=self.config).reached()
-        return {partition: part for partition, part in fetched.items() if part is not None}
+        call = self._fetch(positions, lambda _, part: part, topic_ids, partition_bytes, config=self.config)
+        fetched, _ = call.reached()
+        return {p: part for p, part in fetched.items() if part is not None and holds_a_batch(part.records)}
 
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
         """Return whether an empty answer from ``position``, below the visible ``end``, proves a hole between them.
@@ -365,16 +364,6 @@ class KafkaClient:
             max_wait_ms=0,
             most_together=most_together,
         )
-
-
-def _kept(_: TopicPartition, fetched: FetchedPartition | None) -> FetchedPartition | None:
-    """Return the fetched partition with a copy of its records: the connection's next response overwrites them.
-
-    If a leader has moved, another response comes before all is fetched.  None: no whole batch came.
-    """
-    if fetched is None or not holds_a_batch(fetched.records):
-        return None
-    return replace(fetched, records=memoryview(bytes(fetched.records)))
 
 
 def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:

@@ -1,13 +1,11 @@
-"""Kafka's fetch request, and its response without a copy of the records.
+"""Kafka's fetch request, and its response.
 
 Versions 4 to 11 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks all.  Version 13
-(Kafka 3.1) names them by id (KIP-516), so that a recreated topic answers with an error, not with its records.  Version
-12 brought lengths and counts of variable size (KIP-482).  The layout is that of ``FetchResponse.json`` in Apache Kafka.
+(Kafka 3.1) names them by id (KIP-516), so that a recreated topic answers with an error, not with its records.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -24,23 +22,17 @@ __all__ = [
     "NO_SESSION_ID",
     "FetchedPartition",
     "fetch_request",
-    "read_fetch_response",
-    "read_session",
+    "fetched_partitions",
     "session_request",
 ]
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
 NEWEST_VERSION_BY_NAME = 11
 NEWEST_VERSION = 13
-LOG_START_SINCE = 5
 SESSIONS_SINCE = 7
-PREFERRED_REPLICA_SINCE = 11  # for clients that name a rack (KIP-392)
 NO_REPLICA = -1
-VARIABLE_SIZES_SINCE = 12
-TOPIC_IDS_SINCE = 13
 NO_SESSION = -1
 NO_SESSION_ID = 0
-LARGEST_SHIFT = 28  # the shift of the last byte of a 32-bit number of variable size
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ class FetchedPartition:
     aborted: producer id and first offset of each aborted transaction that the records may contain; empty unless the
         fetch was ``read_committed``.
     preferred_replica: the node id of a follower that is nearer to the client, and sends the records instead; -1: none.
-    records: whole record batches and perhaps the beginning of another one, valid until the connection's next response.
+    records: whole record batches and perhaps the beginning of another one.
     """
 
     high_watermark: int
@@ -118,13 +110,6 @@ def session_request(
     )
 
 
-def read_session(frame: memoryview, version: int) -> tuple[int, int]:
-    """Return the error code and the session id of a response."""
-    reader = _begun(frame, version)
-    error_code, session_id = reader.take(">hi")
-    return error_code, session_id
-
-
 def _topics(positions: Mapping[TopicPartition, int], partition_bytes: int, topic_ids: Mapping[str, UUID]) -> list[Any]:
     return [
         FetchRequest.FetchTopic(
@@ -141,100 +126,27 @@ def _topics(positions: Mapping[TopicPartition, int], partition_bytes: int, topic
     ]
 
 
-def read_fetch_response(
-    frame: memoryview, version: int, topic_ids: Mapping[str, UUID]
+def fetched_partitions(
+    response: Any, topic_ids: Mapping[str, UUID]
 ) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
-    """Yield each partition of a response with its error code; ``frame`` begins with the header.
+    """Yield each partition of kafka-python's response, with its error code.
 
     topic_ids: the ids in the request.
 
-    Raises CorruptDataError for a malformed response.
+    Raises CorruptDataError for another id.
     """
-    names = {topic_id.bytes: topic for topic, topic_id in topic_ids.items()}
-    reader = _begun(frame, version)
-    if version >= SESSIONS_SINCE:
-        reader.take(">hi")  # error code, session id
-    for _ in range(reader.size(">i")):
-        topic = names.get(bytes(reader.bytes(16))) if version >= TOPIC_IDS_SINCE else reader.string()
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    for answered in response.responses or ():
+        topic = answered.topic or names.get(answered.topic_id)
         if topic is None:
             raise CorruptDataError("a broker answered a fetch with a topic id that was not requested")
-        for _ in range(reader.size(">i")):
-            partition, error_code, high_watermark, last_stable_offset = reader.take(">ihqq")
-            if version >= LOG_START_SINCE:
-                reader.take(">q")
-            aborted = []
-            for _ in range(reader.size(">i")):
-                aborted.append(reader.take(">qq"))
-                reader.skip_tags()
-            preferred = reader.take(">i")[0] if version >= PREFERRED_REPLICA_SINCE else NO_REPLICA
-            records = reader.bytes(reader.size(">i"))
-            reader.skip_tags()
+        for part in answered.partitions or ():
+            aborted = tuple((each.producer_id, each.first_offset) for each in part.aborted_transactions or ())
+            records = memoryview(part.records or b"")
             yield (
-                TopicPartition(topic, partition),
-                error_code,
-                FetchedPartition(high_watermark, last_stable_offset, tuple(aborted), records, preferred),
+                TopicPartition(topic, part.partition_index),
+                part.error_code,
+                FetchedPartition(
+                    part.high_watermark, part.last_stable_offset, aborted, records, part.preferred_read_replica
+                ),
             )
-        reader.skip_tags()
-
-
-def _begun(frame: memoryview, version: int) -> _Reader:
-    """Return a reader of a response, positioned after the fields that all versions have."""
-    reader = _Reader(frame, variable_sizes=version >= VARIABLE_SIZES_SINCE)
-    reader.take(">i")  # correlation id
-    reader.skip_tags()
-    reader.take(">i")  # throttle time
-    return reader
-
-
-class _Reader:
-    """Reads one field after the other; a size of -1 means null and yields nothing."""
-
-    def __init__(self, frame: memoryview, *, variable_sizes: bool) -> None:
-        self._frame = frame
-        self._variable_sizes = variable_sizes
-        self._at = 0
-
-    def take(self, layout: str) -> tuple[Any, ...]:
-        try:
-            values = struct.unpack_from(layout, self._frame, self._at)
-        except struct.error:
-            raise self._broken() from None
-        self._at += struct.calcsize(layout)
-        return values
-
-    def size(self, layout: str) -> int:
-        """Read a length or a count; ``layout`` is for the versions that have it in a fixed size."""
-        size: int = self._unsigned() - 1 if self._variable_sizes else self.take(layout)[0]
-        return size
-
-    def bytes(self, length: int) -> memoryview:
-        start = self._at
-        self._at += max(0, length)
-        if length < -1 or self._at > len(self._frame):
-            raise self._broken()
-        return self._frame[start : self._at]
-
-    def string(self) -> str:
-        try:
-            return str(self.bytes(self.size(">h")), "utf-8")
-        except UnicodeDecodeError:
-            raise self._broken() from None
-
-    def skip_tags(self) -> None:
-        """Skip the optional fields of versions with variable sizes (KIP-482)."""
-        if self._variable_sizes:
-            for _ in range(self._unsigned()):
-                self._unsigned()
-                self.bytes(self._unsigned())
-
-    def _unsigned(self) -> int:
-        value = 0
-        for shift in range(0, LARGEST_SHIFT + 1, 7):
-            byte: int = self.take("B")[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise self._broken()
-
-    def _broken(self) -> CorruptDataError:
-        return CorruptDataError(f"a fetch response of {len(self._frame)} bytes is broken at byte {self._at}")

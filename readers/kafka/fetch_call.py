@@ -9,7 +9,8 @@ from kafka import errors as kafka_errors
 
 from tidegate.errors import CorruptDataError, PositionGoneError
 from tidegate.readers.kafka.cluster import NO_ERROR, REDIRECTED, KafkaCluster, LeaderCall
-from tidegate.readers.kafka.fetch import NO_REPLICA, FetchedPartition, fetch_request, read_fetch_response
+from tidegate.readers.kafka.fetch import NO_REPLICA, FetchedPartition, fetch_request, fetched_partitions
+from tidegate.readers.kafka.wire.connection import decode_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -60,7 +61,7 @@ def fetch_call(
         return fetch_request(replace(config, client_rack=rack), wanted, partition_bytes, max_wait_ms, known_ids)
 
     def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
-        for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION, known_ids):
+        for partition, error_code, fetched in fetched_partitions(decode_response(sent, frame), known_ids):
             if partition not in positions:
                 raise CorruptDataError(f"a fetch response names {partition.split_id}, which was not requested")
             error = NO_ERROR if error_code == OUT_OF_RANGE else error_code

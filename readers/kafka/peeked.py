@@ -31,7 +31,7 @@ class PeekedBatches:
         self._nothing_from: dict[TopicPartition, int] = {}
 
     def keep(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Keep a copy of a visible batch, because its bytes are valid only until the next response."""
+        """Keep a copy of a visible batch: its bytes are a view, which would keep the whole response."""
         if self._bytes + len(batch.data) > self._most_bytes:
             return
         batches = self._batches.setdefault(partition, [])

@@ -185,10 +185,7 @@ class KafkaSplitReader(SplitReader):
         details: KafkaDetails,
         beginning: FetchedPartition | None,
     ) -> Iterator[tuple[int, RecordBatch]]:
-        """Yield the visible batches that may hold records of the range, each with the first position that counts in it.
-
-        A batch is valid until the next one is requested.
-        """
+        """Yield the visible batches that may hold records of the range, each with its first position that counts."""
         position = wanted.start
         bytes_per_record = FIRST_GUESS_BYTES_PER_RECORD
         deadline = None

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka import errors as kafka_errors
 
 from tidegate.errors import RefusedError, TidegateError, TransientError
-from tidegate.readers.kafka.fetch import NO_SESSION_ID, read_fetch_response, read_session, session_request
-from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.kafka.fetch import NO_SESSION_ID, fetched_partitions, session_request
+from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -180,14 +180,14 @@ class Watch:
             return {}
         (request, request_id), session.pending = session.pending, None
         frame = session.connection.receive(request_id, _ANSWER_S)
-        error_code, session_id = read_session(frame, request.API_VERSION)
-        if error_code != _NO_ERROR or session_id == NO_SESSION_ID:
+        response = decode_response(request, frame)
+        if response.error_code != _NO_ERROR or response.session_id == NO_SESSION_ID:
             # The session was evicted, or the broker has no room for sessions.
             if session.id is None:
                 self._rests_until = time.monotonic() + _REST_S
             raise TransientError("the broker keeps no fetch session")
-        session.id, session.epoch = session_id, session.epoch % (2**31 - 1) + 1
-        answered = read_fetch_response(frame, request.API_VERSION, session.topic_ids)
+        session.id, session.epoch = response.session_id, session.epoch % (2**31 - 1) + 1
+        answered = fetched_partitions(response, session.topic_ids)
         return {partition: (error, part) for partition, error, part in answered}
 
     def _has_news(self, session: _Session) -> bool:

@@ -56,7 +56,7 @@ OLD_BYTES = 8 << 20  # the limit of old messages that become batches in one call
 class RecordBatch:
     """A batch in a fetch response.
 
-    data: all its bytes, header included; a view, valid as long as the response's buffer is.
+    data: all its bytes, header included; a view of the response.
     base_offset, last_offset: the first and last offset it ever had; compaction may have removed these records.
     base_timestamp_ms: the records' timestamps count from it.
     append_time_ms: the time of all its records if the broker stamped them; None if their producer did.

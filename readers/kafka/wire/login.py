@@ -10,6 +10,7 @@ our promises:
 
 from __future__ import annotations
 
+import io
 import ssl
 import struct
 import time
@@ -41,6 +42,7 @@ __all__ = ["Listener", "NotKafkaError", "decode_response", "listener_at", "log_i
 
 SETUP_TIMEOUT_MS = 10_000  # as in Java
 LONGEST_LOOK_S = 5.0
+LONGEST_HEADER = 1 << 10
 CORRELATION = struct.Struct(">i")
 _LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechanismError.errno)
 
@@ -123,7 +125,9 @@ def decode_response(request: Any, frame: memoryview) -> Any:
     Raises NotKafkaError for anything else.
     """
     try:
-        return request.header.get_response_class().decode(frame, header=True)
+        kind, head = request.header.get_response_class(), io.BytesIO(frame[:LONGEST_HEADER])
+        kind.parse_header(head)  # kafka-python's own way copies the whole answer for it
+        return kind.decode(frame[head.tell() :])
     except Exception as error:  # a decoder may raise anything for other bytes
         raise NotKafkaError(f"its answer to {type(request).__name__} cannot be decoded") from error
 

@@ -68,10 +68,8 @@ def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     responses = []
-    read = fetch_call.read_fetch_response
-    monkeypatch.setattr(
-        fetch_call, "read_fetch_response", lambda frame, *how: responses.append(len(frame)) or read(frame, *how)
-    )
+    read = fetch_call.fetched_partitions
+    monkeypatch.setattr(fetch_call, "fetched_partitions", lambda *how: responses.append(how) or read(*how))
     topic = lab.new_topic(partitions=24)
     partitions = [TopicPartition(topic, number) for number in range(24)]
     heads = {partition: (0, partition.partition) for partition in partitions}

@@ -50,7 +50,7 @@ class Tiers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, local: int) -> None:
         self.silent_for = self.fetches = 0
-        self._read = kafka_fetch_call.read_fetch_response
+        self._read = kafka_fetch_call.fetched_partitions
         list_offsets = KafkaClient._listed_offsets
 
         def list_some_remote(client: KafkaClient, timestamps: Any, level: Any) -> Any:
@@ -59,7 +59,7 @@ class Tiers:
                 p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in listed.items()
             }
 
-        monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", self.read)
+        monkeypatch.setattr(kafka_fetch_call, "fetched_partitions", self.read)
         monkeypatch.setattr(KafkaClient, "_listed_offsets", list_some_remote)
 
     def read(self, *response: Any) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:

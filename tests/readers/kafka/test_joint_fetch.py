@@ -17,7 +17,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.fetch import read_fetch_response
+from tidegate.readers.kafka.fetch import fetched_partitions
 from tidegate.readers.kafka.reader import KafkaSplitReader
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
     moved: list[TopicPartition] = []
 
     def with_a_leader_that_moved(*response: Any) -> Iterator[tuple[TopicPartition, int, Any]]:
-        *others, (last, error_code, fetched) = read_fetch_response(*response)
+        *others, (last, error_code, fetched) = fetched_partitions(*response)
         yield from others
         has_moved = not moved
         moved.append(last)
         yield last, NotLeaderForPartitionError.errno if has_moved else error_code, fetched
 
-    monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", with_a_leader_that_moved)
+    monkeypatch.setattr(kafka_fetch_call, "fetched_partitions", with_a_leader_that_moved)
     records = read(lab, ranges)
     assert moved[:2] == [moved[0]] * 2  # the partition was requested again
     assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(3) for o in range(30)]

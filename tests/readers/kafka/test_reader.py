@@ -224,13 +224,13 @@ def test_a_range_that_the_log_holds_is_read_though_a_broker_says_once_that_it_is
 ) -> None:
     topic = lab.new_topic()
     lab.append(topic, encode([Record()] * 10))
-    read, stray = kafka_fetch_call.read_fetch_response, iter([kafka_fetch_call.OUT_OF_RANGE])
+    read, stray = kafka_fetch_call.fetched_partitions, iter([kafka_fetch_call.OUT_OF_RANGE])
 
     def read_with_one_error(*response: Any) -> Iterator[Any]:
         for partition, error_code, fetched in read(*response):
             yield partition, next(stray, error_code), fetched
 
-    monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", read_with_one_error)
+    monkeypatch.setattr(kafka_fetch_call, "fetched_partitions", read_with_one_error)
     assert len(lab.read(topic, 0, 10, fail_on_data_loss=fail_on_data_loss)) == 10
     assert next(stray, None) is None
 

@@ -134,7 +134,7 @@ def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched: 
 
     assert not watched.client.wait(SHORT_S)
     with monkeypatch.context() as patch:
-        patch.setattr(watch, "read_fetch_response", broken)
+        patch.setattr(watch, "fetched_partitions", broken)
         assert watched.client.wait(SHORT_S)  # after a whole answer without a record, it would return False
     assert not watched.client.wait(SHORT_S)
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 from uuid import UUID
+
+from tidegate.kafka_private import FetchRequest
+from tidegate.readers.kafka.fetch import fetched_partitions
+from tidegate.readers.kafka.wire.connection import decode_response
 
 BY_NAME, BY_ID = 10, 13
 ORDERS_ID = UUID(int=7)
@@ -27,3 +32,11 @@ def unsigned(number: int) -> bytes:
         found.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes([*found, number])
+
+
+def answered(data: bytes, version: int, topic_id: UUID = ORDERS_ID) -> list[Any]:
+    """What a response is read as; the request named a topic by its name and this id."""
+    request = FetchRequest()
+    request.API_VERSION = version
+    request.with_header(correlation_id=1, client_id="any")
+    return list(fetched_partitions(decode_response(request, memoryview(data)), {"orders": topic_id}))

@@ -16,12 +16,11 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, ORDERS_ID, response
+from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, answered, response
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
 from tests.support.kafka.old_messages import Message, plain, sealed, wrapper
-from tidegate.errors import CorruptDataError
+from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.fetch import read_fetch_response
 from tidegate.readers.kafka.records.batches import split_batches, visible_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder
 from tidegate.readers.kafka.records.first_record import first_record
@@ -161,12 +160,12 @@ def fuzz(mutants: int, seed: int = 0) -> Counter[str]:
         try:
             if way == "response":
                 records = []
-                for _, error_code, fetched in read_fetch_response(memoryview(data), version, {ORDERS.topic: ORDERS_ID}):
+                for _, error_code, fetched in answered(data, version):
                     if not error_code:
                         records = _read(fetched.records, fetched.aborted, check_crc=True)
             else:
                 records = _read(memoryview(data), [(7, 15)] * rng.randrange(2), check_crc=way != "unchecked")
-        except CorruptDataError:
+        except (CorruptDataError, ConnectorError):
             outcomes[f"{way}: corrupt"] += 1
             continue
         except Exception as problem:
