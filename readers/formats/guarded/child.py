@@ -25,15 +25,15 @@ from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["BATCH", "OUT_OF_MEMORY", "RAISES", "RETURNS", "WRITE", "Call", "Look", "main"]
+__all__ = ["BATCH", "FETCHED", "OUT_OF_MEMORY", "RAISES", "RETURNS", "WRITE", "Call", "Look", "main"]
 
 IDLE_S = 60.0  # after this time without a call, the process ends, as idle workers of Spark do
 WATCH_MS = 50
 OUT_OF_MEMORY = 83
 """The exit code of a process that took too much memory."""
 
-WRITE, BATCH, RETURNS, RAISES = "write", "batch", "returns", "raises"
-"""The subjects of the messages about a call; the bytes of a batch follow BATCH."""
+FETCHED, WRITE, BATCH, RETURNS, RAISES = "fetched", "write", "batch", "returns", "raises"
+"""The subjects of the messages about a call; the bytes of a batch follow BATCH.  FETCHED only shows progress."""
 
 
 class Look(NamedTuple):
@@ -54,7 +54,7 @@ class Call(NamedTuple):
 
     method: the name of the method.
     most_bytes: the maximum memory of the process, in bytes.
-    busy_s, silent_s: the maximum CPU time and the maximum time without a message or an answered fetch, in seconds.
+    busy_s: the maximum CPU time without a message, in seconds.
     writes: whether the method writes files of bad records.
     """
 
@@ -63,7 +63,6 @@ class Call(NamedTuple):
     looks: Sequence[Look]
     most_bytes: int
     busy_s: int
-    silent_s: int
     writes: bool
 
 
@@ -75,7 +74,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C in a terminal, the parent decides when this process ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.meta_path.insert(0, _NoPandas())
-    watch, limits = _Watch(descriptor), _Limits()
+    watch = _Watch(descriptor)
     watch.start()
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
@@ -83,8 +82,7 @@ def main(descriptor: int) -> None:
         while connection.poll(IDLE_S):
             call: Call = connection.recv()
             watch.most_bytes = call.most_bytes
-            with limits.applied(call):
-                _Performance(connection, call, limits).perform()
+            _Performance(connection, call).perform()
 
 
 class _NoPandas(MetaPathFinder):
@@ -97,31 +95,28 @@ class _NoPandas(MetaPathFinder):
 
 
 class _Performance:
-    """Performs a call.
+    """Performs a call.  The system ends this process after ``busy_s`` of CPU time without a message."""
 
-    problem: the last error of the store.  A library may turn it into one of its own.
-    """
-
-    def __init__(self, connection: Connection, call: Call, limits: _Limits) -> None:
-        self.problem: Exception | None = None
-        self.limits = limits
+    def __init__(self, connection: Connection, call: Call) -> None:
         self._connection, self._call = connection, call
+        self._sending = threading.Lock()  # threads of a format fetch, and then send FETCHED
 
     def perform(self) -> None:
         results = []
+        self._allow_cpu()
         try:
             for output in self._outputs():
                 if isinstance(output, pa.RecordBatch):
-                    self._tell(BATCH, data=memoryview(output.serialize()))
+                    self.tell(BATCH, data=memoryview(output.serialize()))
                 else:
                     results.append(output)
             last: tuple[Any, ...] = (RETURNS, results)
         except Exception as problem:  # noqa: BLE001 - the parent raises it
-            error = self.problem or problem
+            error = problem
             if not isinstance(error, (TidegateError, MemoryError, pa.ArrowException)):
                 error = RuntimeError(f"{type(error).__name__}: {error}")
             last = RAISES, error
-        self._tell(*last)
+        self.tell(*last)
 
     def _outputs(self) -> Iterator[Any]:
         """Yield the batches, or the results, of the method for the objects, one after the other."""
@@ -129,8 +124,7 @@ class _Performance:
         return merged(outputs) if self._call.method == "read" and len(self._call.looks) > 1 else outputs
 
     def _outputs_of(self, look: Look) -> Iterator[Any]:
-        with self.limits.waiting():  # each object has the whole time
-            pass
+        self._allow_cpu()  # each object has the whole time
         inner = replace(self._call.inner, store=_LookStore(self._call.inner.store, look, self))
         writing = (self._write,) if self._call.writes else ()
         outcome = getattr(inner, self._call.method)(*look.arguments, *writing)
@@ -140,60 +134,21 @@ class _Performance:
             yield outcome
 
     def _write(self, name: str, data: bytes, records: int) -> None:
-        self._tell(WRITE, name, data, records)
+        self.tell(WRITE, name, data, records)
 
-    def _tell(self, *message: Any, data: memoryview | None = None) -> None:
-        with self.limits.waiting():  # the parent may be busy for long
+    def tell(self, *message: Any, data: memoryview | None = None) -> None:
+        """Send a message to the parent, which may be busy for long."""
+        with self._sending:
             self._connection.send(message)
             if data is not None:
                 self._connection.send_bytes(data)
+        self._allow_cpu()
 
-
-class _Limits:
-    """The CPU time that this process may take, and its time without a message or an answered fetch.
-
-    The system ends it after either.  It is not silent while any thread waits, for a call, for the parent or for the
-    store.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waits = 1  # for the first call
-        self._busy_s = self._silent_s = 0
-
-    @contextlib.contextmanager
-    def applied(self, call: Call) -> Iterator[None]:
-        """Apply the limits of a call while the block runs; between calls there are none."""
-        self._busy_s, self._silent_s = call.busy_s, call.silent_s
-        self._resume()
-        try:
-            yield
-        finally:
-            self._pause()
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Wait in the block; afterwards the process has all its time again."""
-        self._pause()
-        try:
-            yield
-        finally:
-            self._resume()
-
-    def _pause(self) -> None:
-        with self._lock:
-            self._waits += 1
-            signal.alarm(0)
-
-    def _resume(self) -> None:
+    def _allow_cpu(self) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        wanted = math.ceil(used.ru_utime + used.ru_stime + self._busy_s)
+        wanted = math.ceil(used.ru_utime + used.ru_stime + self._call.busy_s)
         resource.setrlimit(resource.RLIMIT_CPU, (wanted if most < 0 else min(wanted, most), most))
-        with self._lock:
-            self._waits -= 1
-            if not self._waits:
-                signal.alarm(self._silent_s)
 
 
 class _LookStore(ObjectStore):
@@ -208,12 +163,9 @@ class _LookStore(ObjectStore):
         begin, part = self._look.begin, self._look.part
         if begin <= start and end <= begin + len(part):
             return part if (start, end) == (begin, begin + len(part)) else part[start - begin : end - begin]
-        try:
-            with self._performance.limits.waiting():  # the store has its own deadline
-                return self._store.fetch(obj, start, end)
-        except Exception as problem:
-            self._performance.problem = problem
-            raise
+        data = self._store.fetch(obj, start, end)
+        self._performance.tell(FETCHED)
+        return data
 
 
 class _Watch(threading.Thread):

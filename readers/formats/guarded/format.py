@@ -23,7 +23,6 @@ __all__ = ["GuardedFormat"]
 
 OWN_BYTES = 768 << 20  # memory for fetched bytes and a page of each column; most objects take less
 BUSY_S = 120  # a process that takes so much CPU without a message is stuck; a slow machine does not count
-SILENT_S = 600  # a process that neither sends a message nor waits for an answer sleeps forever
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class GuardedFormat(ObjectFormat):
     ) -> Generator[bytes, None, list[Any]]:
         """Call a method in a decoder process; errors name the first object."""
         address = self.inner.store.address(looks[0].obj.key)
-        call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S, SILENT_S, write is not None)
+        call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S, write is not None)
         passed = 0
         for fresh in (False, True):
             try:
@@ -146,7 +145,7 @@ class GuardedFormat(ObjectFormat):
             case "busy":
                 return CorruptDataError(f"the object {address} keeps Arrow's reader busy for {BUSY_S} s of CPU time")
             case "silent":
-                return ConnectorError(f"the process that decodes {address} gave no answer for {SILENT_S} s")
+                return ConnectorError(f"the process that decodes {address} {end}")
             case _:
                 return CorruptDataError(f"the object {address} ends Arrow's reader ({end})")
 

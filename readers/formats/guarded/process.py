@@ -25,12 +25,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeAlias
 
 from tidegate.errors import ConnectorError
-from tidegate.readers.formats.guarded.child import BATCH, OUT_OF_MEMORY, RAISES, WRITE, Call
+from tidegate.readers.formats.guarded.child import BATCH, FETCHED, OUT_OF_MEMORY, RAISES, WRITE, Call
 from tidegate.readers.objects.values import WriteFile
 
 __all__ = ["DecoderEndedError", "DecoderProcess", "decoder", "turn"]
 
 START_S = 120  # the maximum time of a start
+SILENT_S = 600  # the maximum time without a message; each fetch is one, and ends by its own deadline
 END_S = 5.0  # the maximum time from the end of the connection to the end of the process
 MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))
 SAID_BYTES = 4096  # the size of the end of the output that is searched for a reason
@@ -40,7 +41,6 @@ EndKind: TypeAlias = Literal["crash", "killed", "memory", "busy", "silent"]
 _KINDS: dict[int, EndKind] = {
     OUT_OF_MEMORY: "memory",
     -signal.SIGXCPU: "busy",
-    -signal.SIGALRM: "silent",
     **dict.fromkeys((-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP), "killed"),
 }
 """How a process ended, by its exit status."""
@@ -49,8 +49,8 @@ _KINDS: dict[int, EndKind] = {
 class DecoderEndedError(Exception):
     """A decoder process ended during a call; its text is a clause such as ``signal SIGSEGV``.
 
-    kind: how it ended.  "killed": somebody else ended it.  "memory": there was not enough memory.  "busy" and "silent":
-        it took all the time that a call may take.  "crash": any other reason.
+    kind: how it ended.  "killed": somebody else ended it.  "memory": there was not enough memory.  "busy": it took all
+        the CPU time that a call may take.  "silent": it has not ended, but sends nothing.  "crash": any other reason.
     """
 
     def __init__(self, cause: str, kind: EndKind) -> None:
@@ -117,7 +117,7 @@ class DecoderProcess:
                 yield self._bytes(call.most_bytes)
             elif write is not None:
                 write(*message[1:])
-            message = self._message(call.most_bytes)
+            message = self._message(call)
         self.is_usable = True
         if kind == RAISES:
             raise message[1]
@@ -148,15 +148,19 @@ class DecoderProcess:
             self._connection.send(call)
         except OSError:
             raise self._ended() from None
-        return self._message(call.most_bytes)
+        return self._message(call)
 
-    def _message(self, most_bytes: int) -> tuple[Any, ...]:
-        data = self._bytes(most_bytes)
-        try:
-            message: tuple[Any, ...] = pickle.loads(data)  # noqa: S301 - the child runs the same code
-        except Exception as problem:  # noqa: BLE001 - whatever the bytes of a damaged child lead to
-            raise DecoderEndedError(f"it sends no message: {type(problem).__name__}", "crash") from None
-        return message
+    def _message(self, call: Call) -> tuple[Any, ...]:
+        while True:
+            if not self._connection.poll(SILENT_S):
+                raise DecoderEndedError(f"gave no answer for {SILENT_S} s", "silent")
+            data = self._bytes(call.most_bytes)
+            try:
+                message: tuple[Any, ...] = pickle.loads(data)  # noqa: S301 - the child runs the same code
+            except Exception as problem:  # noqa: BLE001 - whatever the bytes of a damaged child lead to
+                raise DecoderEndedError(f"it sends no message: {type(problem).__name__}", "crash") from None
+            if message[0] != FETCHED:
+                return message
 
     def _bytes(self, most_bytes: int) -> bytes:
         try:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -85,14 +82,3 @@ class FatalFormat(TypedFormat):
         elif word == "thread":
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(self._perform, rest, obj).result()
-        elif word == "meanwhile":
-            threading.Thread(target=self._fetch_while_this_process_sends, args=(obj, Path(rest)), daemon=True).start()
-
-    def _fetch_while_this_process_sends(self, obj: S3Object, report: Path) -> None:
-        """Fetch while the first thread waits for a slow parent, and report the time until the alarm; 0.0: it is off."""
-        full = select.poll()
-        full.register(self.store._performance._connection, select.POLLOUT)
-        while full.poll(0):
-            time.sleep(0.01)
-        self.store.fetch(obj, 0, obj.size + 1)  # more than the parent has fetched
-        report.write_text(f"{signal.getitimer(signal.ITIMER_REAL)[0]}\n")

@@ -16,7 +16,6 @@ from tests.readers.formats.guarded.objects import MOST_BYTES, Objects, guarded, 
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import read
 from tests.support.objects.stored import put
-from tests.support.waiting import await_that
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.contract import ReadTask
@@ -231,15 +230,5 @@ def test_a_slow_process_is_no_fault_of_the_object_however_long_it_takes():
     with mock.patch.object(guarded_format, "BUSY_S", 1):
         assert guarded(store).survey(store.listed("x"), "at")
     sentence = r"^the process that decodes s3://data/y gave no answer for 2 s$"
-    with mock.patch.object(guarded_format, "SILENT_S", 2), pytest.raises(ConnectorError, match=sentence):
+    with mock.patch.object(decoder_process, "SILENT_S", 2), pytest.raises(ConnectorError, match=sentence):
         guarded(store).survey(store.listed("y"), "at")
-
-
-def test_a_process_has_no_alarm_while_it_waits_for_a_slow_caller_and_a_thread_of_it_fetches(tmp_path):
-    report = tmp_path / "report"
-    store = Objects(x=f"meanwhile {report}\n{'.' * (4 << 20)}\nend")
-    batches = guarded(store).read(store.chunk("x"), SCHEMA)
-    next(batches)
-    await_that(lambda: report.exists() and report.read_text().endswith("\n"))
-    assert float(report.read_text()) == 0
-    assert lines_of(batches)[-1] == "end"
