@@ -51,6 +51,7 @@ KAFKA = {
     "kafka.protocol.producer.ProduceRequest": ("TopicProduceData",),
     "kafka.protocol.sasl.SaslAuthenticateRequest": (),
     "kafka.protocol.sasl.SaslHandshakeRequest": (),
+    "kafka.record.default_records.DefaultRecordBatchBuilder": ("append", "build"),
     "kafka.record.util.decode_varint": (),
     "kafka.record.util.encode_varint": (),
 }

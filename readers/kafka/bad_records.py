@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.errors import ConnectorError
+from tidegate.kafka_private import DefaultRecordBatchBuilder
 from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.pool import idle_clients
-from tidegate.readers.kafka.records.encoder import NewRecord, encode_batch
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -28,7 +28,6 @@ ERROR_HEADERS = "__tidegate.errors."
 """The prefix of the headers that a record gets in the topic, like ``__connect.errors.`` in Kafka Connect."""
 
 _BATCH_BYTES = 512 << 10  # half of what a broker accepts by default
-_ROW_BYTES = 512  # the rough size of the headers that are added
 
 # A file's name has at most 255 bytes, so it contains only the start of a topic.  The digest distinguishes topics.
 _LONGEST_TOPIC = 150
@@ -131,8 +130,7 @@ class BadRecordTopic:
 class _InTopic:
     def __init__(self, topic: str, config: KafkaConnectionConfig, partition: int) -> None:
         self._topic, self._config, self._partition = topic, config, partition
-        self._records: list[NewRecord] = []
-        self._bytes = 0
+        self._batch, self._number = _new_batch(), 0
 
     def add(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
         for row, reason in zip(_rows(rows), reasons, strict=True):
@@ -140,14 +138,14 @@ class _InTopic:
             said["message"] = f"the record {reason}"
             added = [(f"{ERROR_HEADERS}{name}", str(value).encode()) for name, value in said.items()]
             headers = [*((header["key"], header["value"]) for header in row["headers"] or ()), *added]
-            size = sum(len(data or b"") for data in (row["key"], row["value"], *(value for _, value in headers)))
-            if self._bytes + size + _ROW_BYTES > _BATCH_BYTES:
+            record = time.time_ns() // 1_000_000, row["key"], row["value"], headers
+            if self._batch.append(self._number, *record) is None:  # it has no room
                 self.flush()
-            self._records.append(NewRecord(time.time_ns() // 1_000_000, row["key"], row["value"], headers))
-            self._bytes += size + _ROW_BYTES
+                self._batch.append(self._number, *record)
+            self._number += 1
 
     def flush(self) -> None:
-        if not self._records:
+        if not self._number:
             return
         # The reading client must not write: it would drop the answer to the fetch that is under way.
         with idle_clients.lend(self._config) as client:
@@ -155,8 +153,13 @@ class _InTopic:
             if not partitions:
                 raise ConnectorError(f"badRecordsTopic is {self._topic!r}, but Kafka has no such topic; create it")
             place = TopicPartition(self._topic, partitions[self._partition % len(partitions)])
-            client.produce(place, encode_batch(self._records))
-        self._records, self._bytes = [], 0
+            client.produce(place, bytes(self._batch.build()))
+        self._batch, self._number = _new_batch(), 0
+
+
+def _new_batch() -> Any:
+    """Return an empty batch of format 2, uncompressed and of no producer; its first record always has room."""
+    return DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, _BATCH_BYTES)  # noqa: FBT003 - the order is kafka-python's
 
 
 def _rows(rows: pa.RecordBatch) -> list[Mapping[str, Any]]:

@@ -25,6 +25,7 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import decode_varint, encode_varint
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "ApiVersionsRequest",
     "BrokerVersionData",
     "CoordinatorType",
+    "DefaultRecordBatchBuilder",
     "DescribeQuorumRequest",
     "FetchRequest",
     "FindCoordinatorRequest",

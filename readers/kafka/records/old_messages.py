@@ -15,9 +15,9 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.errors import CorruptDataError
+from tidegate.kafka_private import encode_varint
 from tidegate.readers.decompression import about, decompress, sound_lz4_header
 from tidegate.readers.event_time.units import LARGEST_MS
-from tidegate.readers.kafka.records.record import append_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ class _Run:
         if not self.count:
             self.base_offset, self._base_timestamp_ms = message.offset, message.timestamp_ms
         delta_ms = message.timestamp_ms - self._base_timestamp_ms
-        append_record(self.data, message.offset - self.base_offset, delta_ms, message.key, message.value)
+        _append_record(self.data, message.offset - self.base_offset, delta_ms, message.key, message.value)
         self.last_offset = message.offset
         self.count += 1
 
@@ -216,6 +216,31 @@ def _text(data: memoryview, at: int, offset: int) -> tuple[memoryview | None, in
     if not -1 <= length <= len(data) - at:
         raise _impossible(offset)
     return (None if length < 0 else data[at : at + length]), at + max(length, 0)
+
+
+def _append_record(
+    body: bytearray, offset_delta: int, delta_ms: int, key: memoryview | None, value: memoryview | None
+) -> None:
+    """Append a record of format 2 to the body of a batch.
+
+    offset_delta, delta_ms: its offset and its timestamp, relative to the batch's first record.
+    """
+    record = bytearray(1)  # the attributes, all unused
+    encode_varint(delta_ms, record.append)
+    encode_varint(offset_delta, record.append)
+    _append_field(record, key)
+    _append_field(record, value)
+    encode_varint(0, record.append)  # headers
+    encode_varint(len(record), body.append)
+    body += record
+
+
+def _append_field(record: bytearray, data: memoryview | None) -> None:
+    if data is None:
+        encode_varint(-1, record.append)
+    else:
+        encode_varint(len(data), record.append)
+        record += data
 
 
 def _impossible(offset: int) -> CorruptDataError:
