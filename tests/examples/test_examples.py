@@ -1,6 +1,6 @@
 """Every example runs as it stands, and gives what it promises.
 
-``tests/docs/test_readme.py`` runs windows.py and objects.py as a person runs them, in a Spark of their own.
+``tests/docs/test_readme.py`` runs objects.py as a person runs it, in a Spark of its own.
 """
 
 import runpy
@@ -65,6 +65,11 @@ def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
 
 def test_windowed_count_loses_nothing_but_what_is_in_the_last_window(run):
     assert cells(run("windowed_count.py")) == [[35, ROWS * 35 // 36], [ROWS // 36]]
+
+
+def test_windows_are_counted_to_the_end_of_the_topic(run):
+    counts = [line.split("|")[3] for line in run("windows.py").splitlines() if "results" in line]
+    assert [*map(int, counts)] == [300] * 12
 
 
 def test_batch_counts_every_partition(run):
