@@ -15,9 +15,29 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 
-__all__ = ["Assign", "Subscribe", "SubscribePattern", "Subscription", "find_partitions", "named_topics"]
+__all__ = [
+    "Assign",
+    "PatternError",
+    "Subscribe",
+    "SubscribePattern",
+    "Subscription",
+    "check_pattern",
+    "find_partitions",
+    "named_topics",
+]
 
 _LOG = logging.getLogger("tidegate.planner")
+
+# Spark matches names with Java.  A pattern is taken as far as it means the same to Java, to RE2 and to Python, for
+# names of topics: letters, digits, dots, underscores and hyphens.  All else is refused.
+# Elsewhere in a class, a hyphen may become a set difference in a later Python.
+_CLASS = r"\[\^?(?:-|-?(?:\w-\w|[\w.,:;/ ]|\\[dDwWsS.-])+-?)\]"
+_CHARACTER = r"[\w.,:;/ -]|\\[dDwWsS]|\\[^\w\s]"
+_QUANTIFIER = r"(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??(?![*+?{])"
+_PIECE = re.compile(
+    rf"(?:{_CLASS}|{_CHARACTER}|\))(?:{_QUANTIFIER})?|\((?:\?(?:[:=!]|<[=!]|i:))?|[|^$]|\\[bB]", re.ASCII
+)
+_LOOK_AROUNDS = ("(?=", "(?!", "(?<=", "(?<!")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,34 @@ class Assign:
 
 
 Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
+
+
+class PatternError(ValueError):
+    """A pattern that is no pattern of Java, or holds what is not supported here."""
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise PatternError, which names the place, if a pattern may not mean the same to Java."""
+    at = len("(?i)") if pattern.startswith("(?i)") else 0
+    open_groups: list[str] = []
+    while at < len(pattern):
+        piece = _PIECE.match(pattern, at)
+        if piece is None:
+            raise PatternError(
+                f"expected characters, classes such as [a-z] or \\d, groups, |, *, +, ? and {{2,5}} with counts up to "
+                f"999, and (?i) at the beginning, as in Java; at index {at} is {pattern[at : at + 8]!r}"
+            )
+        if piece[0].startswith("("):
+            open_groups.append(piece[0])
+        closed = open_groups.pop() if piece[0].startswith(")") and open_groups else None
+        if closed in _LOOK_AROUNDS and piece[0] != ")":
+            # A look-around takes no characters, so languages differ in what it means to repeat it.
+            raise PatternError(f"expected no quantifier after a look-around; at index {at} is {pattern[at : at + 8]!r}")
+        at = piece.end()
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise PatternError(f"it is no regular expression: {error}") from None
 
 
 def _matching(pattern: str, topics: Iterable[str]) -> list[str]:

@@ -10,15 +10,16 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from tidegate.alignment.splits import Positions, SplitId
-from tidegate.enumerators.contract import Completeness, Json
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning.background import SourceCleaning
 from tidegate.enumerators.s3.discovery.background import BackgroundRounds
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.index import ManifestIndex
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.standing import ManifestStanding, Step
 from tidegate.enumerators.s3.state.ledger import Ledger
@@ -27,15 +28,15 @@ from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError
-from tidegate.readers.objects.values import S3Object
+from tidegate.readers.objects.values import Chunk, S3Object
 
 __all__ = ["S3Enumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 
 
-class S3Enumerator(ManifestIndex):
-    """Enumerates manifests of objects.
+class S3Enumerator(SplitEnumerator):
+    """Enumerates manifests of objects; answers about them need no request.
 
     discovery: finds new objects.
     ledger: keeps manifests for a restart; None: a batch query, which needs no ledger.
@@ -44,6 +45,8 @@ class S3Enumerator(ManifestIndex):
     clean: cleans an object once it is read and committed, see SourceCleaning; None: objects stay.
     options: the options that may not change from run to run; see QueryFolder.
     """
+
+    positions_are_rows = False
 
     def __init__(
         self,
@@ -110,6 +113,43 @@ class S3Enumerator(ManifestIndex):
     def forget(self, removed: Positions) -> Collection[SplitId]:
         """Return all of them: a manifest disappears only once it is read, or when its rest is in another one."""
         return removed.keys()
+
+    def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
+        """Return 0 for each manifest: its first chunk."""
+        del first
+        return dict.fromkeys(splits, 0)
+
+    def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
+        """Return the length of each manifest."""
+        return {s: Extent(0, len(self.live[s]), complete=True) for s in splits if s in self.live}
+
+    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+        """Bisect."""
+        return {s: self.live[s].lookup(event_time_ms) for s in splits}
+
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the next chunk with an event time, and its earliest time; discovery has left out others for good."""
+        del horizon
+        return {s: self.live[s].head(position) for s, position in positions.items()}
+
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
+        """Return the greatest event time of the chunks before each end."""
+        del horizon
+        return {s: self.live[s].latest(end) for s, end in ends.items()}
+
+    def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
+        """Return rows, bytes and objects; rows of line formats are estimates."""
+        costs = [self.manifest(s).cost(r.start, r.end) for s, r in ranges.items()]
+        return Cost(sum(c.rows for c in costs), sum(c.bytes for c in costs), sum(c.files for c in costs))
+
+    def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
+        """Return how far the latest record of the chunks, which are read whole, passes a bound."""
+        return max((self.manifest(s).overshoot_ms(r.start, r.end, bound_ms) for s, r in ranges.items()), default=0)
+
+    def details(self, wanted: SplitRange) -> tuple[Chunk, ...]:
+        """Return the chunks in a range."""
+        columns = self.manifest(wanted.split_id).chunks(wanted.start, wanted.end).to_pydict()
+        return tuple(map(Chunk._make, zip(*columns.values(), strict=True)))
 
     def snapshot(self) -> Json:
         """Return the objects seen and the chunks to clean, by the names of files, and the holder of the lease."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from tidegate.alignment.durations import milliseconds
-from tidegate.enumerators.kafka.topic_patterns import check_pattern
+from tidegate.enumerators.kafka.subscription import check_pattern
 from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.punctuated import marks_of

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
+from ipaddress import IPv6Address
 from typing import Any
 
 from tidegate.errors import OptionError, did_you_mean
@@ -13,13 +15,14 @@ from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tidegate.sources.kafka.java.login import check_login, either, take_login_module
 from tidegate.sources.kafka.java.table import INSTEAD, PROPERTIES, Property, is_of, why_without_effect
 from tidegate.sources.kafka.java.values import VERSIONS
-from tidegate.sources.kafka.servers import parse_servers
 
 __all__ = ["connection_config", "planner_config", "without_effect"]
 
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
 _SHORTEST_PAUSE_S = 0.001  # a busy loop does not help
-
+_LARGEST_PORT = 65_535
+_LISTENER = re.compile("^[A-Z0-9_]+://")  # as brokers advertise it; a URL such as http://broker:9092 is no server
+_LOGIN = re.compile(r"^([A-Za-z0-9_+.-]+://)?.*@", re.DOTALL)
 
 # Each of the first is useless without one of the second.
 _NEEDS = (
@@ -43,7 +46,7 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
 
     Raises OptionError for the first property that is unknown, malformed or missing; it never shows a value.
     """
-    servers = parse_servers(bootstrap_servers)
+    servers = _servers_of(bootstrap_servers)
     reading: dict[str, Any] = {}
     connecting: dict[str, Any] = {}
     for name, value in properties.items():
@@ -180,3 +183,38 @@ def _converted(name: str, value: Any, convert: Callable[[str], Any]) -> Any:
         return convert(str(value))
     except ValueError as error:
         raise OptionError(f"the option 'kafka.{name}' is malformed: {error}") from None
+
+
+def _servers_of(text: str) -> str:
+    """Return the servers as kafka-python reads them, without blanks and the name of a listener before ``://``.
+
+    Raises OptionError, which never shows a login.
+    """
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    wrong = (
+        text if not servers else next((server for server in servers if not _is_server(_LISTENER.sub("", server))), None)
+    )
+    if wrong is not None:
+        has_login = "@" in text  # a password may hold a comma: then no part may be shown that is before the last @
+        shown = _LOGIN.sub(r"\1", text) if has_login else wrong
+        hint = "; a login goes into kafka.sasl.plain.username and kafka.sasl.plain.password" if has_login else ""
+        raise OptionError(
+            f"the option 'kafka.bootstrap.servers' is {shown!r}: expected host:port, such as "
+            f"broker:9092 or [::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}{hint}"
+        )
+    return ",".join(_LISTENER.sub("", server) for server in servers)
+
+
+def _is_server(text: str) -> bool:
+    match = re.fullmatch(r"(?:\[(?P<address>[^\]]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>[0-9]+))?", text)
+    if match is None:
+        return _is_ipv6(text)
+    return (match["name"] is not None or _is_ipv6(match["address"])) and 0 < int(match["port"] or 1) <= _LARGEST_PORT
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.enumerators.kafka.subscription import _matching
-from tidegate.enumerators.kafka.topic_patterns import PatternError, check_pattern
+from tidegate.enumerators.kafka.subscription import PatternError, _matching, check_pattern
 from tidegate.servers.java import find_java
 
 CHARS = "abA-._1"
