@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pyarrow import orc
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.formats.line_ranges import Fetch
-from tidegate.readers.formats.orc.tail import OrcTail, StripeFooter, read_tail
+from tidegate.readers.formats.orc.tail import OrcTail, StripeFooter, tail_of
 from tidegate.readers.formats.orc.values import OrcValues, spark_type, zone_shift_s
 from tidegate.readers.formats.row_groups import (
     BATCH_BYTES,
@@ -28,11 +27,12 @@ from tidegate.readers.formats.row_groups import (
     unseen_surveys,
     within_bounds,
 )
+from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.formats.typed_records import fitted
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange, WriteFile
-from tidegate.readers.s3.store import SMALL_BYTES
+from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
 __all__ = ["OrcFormat"]
 
@@ -42,16 +42,14 @@ class _Opened:
     """An object whose tail was read.
 
     fields: the columns as Arrow has them, with their attributes.
+    is_whole: all its bytes were fetched with the tail.
     """
 
     obj: S3Object
     tail: OrcTail
     fields: list[pa.Field]
     fetch: Fetch
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self.tail.data) == self.obj.size
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -142,25 +140,36 @@ class OrcFormat(TypedFormat):
     def _opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[_Opened]:
         """Read the tail of an object, and add its address to errors of decoding; ``whole``: read all of it."""
         failures: list[Exception] = []
-        ask = functools.partial(self.store.fetch, obj)
+        start = 0 if whole else max(0, obj.size - TAIL_BYTES)
 
-        def fetch(start: int, end: int) -> bytes:
+        def fetch(begin: int, end: int) -> bytes:
             try:
-                return tail.data[start - tail.start : end - tail.start] if start >= tail.start else ask(start, end)
+                return data[begin - start : end - start] if begin >= start else self.store.fetch(obj, begin, end)
             except Exception as problem:
                 failures.append(problem)
                 raise
 
         with self.decoding(obj):
+            data = self.store.fetch(obj, start, obj.size)
             try:
-                tail = read_tail(ask, obj.size, whole=whole)
                 with closing(ObjectFile(obj.size, fetch, SMALL_BYTES)) as source:
-                    fields = list(orc.ORCFile(pa.PythonFile(source, mode="r")).schema)
-                yield _Opened(obj, tail, fields, fetch)
+                    file = _orc_file(source)
+                    opened = _Opened(obj, tail_of(file), list(file.schema), fetch, is_whole=start == 0)
+                yield opened
             except (pa.ArrowException, OSError, UnicodeDecodeError):
                 if failures:  # the ORC library keeps only the text of an error of ``fetch``
                     raise failures[0] from None
                 raise
+
+
+def _orc_file(source: ObjectFile) -> orc.ORCFile:
+    try:
+        return orc.ORCFile(pa.PythonFile(source, mode="r"))
+    except (pa.ArrowException, OSError):
+        source.seek(0)
+        if other := other_format(source.read(SIGNATURE_BYTES)):
+            raise CorruptDataError(f"it does not end as ORC does{other}") from None
+        raise
 
 
 def _batches(

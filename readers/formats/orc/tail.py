@@ -1,19 +1,20 @@
-"""Reads the tail of an ORC object: its stripes and its types.
+"""The tail of an ORC object: its stripes, its types and its statistics.
 
 Numbers of fields are those of orc_proto.proto (ORC specification v1: file tail, stripe footer).
 
-Existing libraries do not suffice.  From pyarrow 26 we get the number of stripes, but not their positions, by which
-objects are cut.  It does not tell the zone in which the writer's timestamps are, the calendar of its dates, or that a
-timestamp is out of its range, so its values would differ from Spark's.  It decodes a stripe as a whole, of any size,
-unless the stripe is alone in its object: ``stripe_alone`` makes it so.  With pyorc 0.12, rows are Python objects.
+pyarrow 26 reads the tail, and shows it only as a message.  Its own values would differ from Spark's: it does not tell
+the zone in which the writer's timestamps are, the calendar of its dates, or that a timestamp is out of its range.  It
+decodes a stripe as a whole, of any size, unless the stripe is alone in its object: ``stripe_alone`` makes it so.  With
+pyorc 0.12, rows are Python objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.line_ranges import Fetch
@@ -29,13 +30,12 @@ from tidegate.readers.formats.orc.messages import (
     signed_in,
 )
 from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
-from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
-from tidegate.readers.s3.store import TAIL_BYTES
 
-__all__ = ["OrcTail", "OrcType", "StripeFooter", "read_tail"]
+__all__ = ["OrcTail", "OrcType", "StripeFooter", "tail_of"]
 
 BLOCK_BYTES = 256 << 10  # the size of a block if the tail has none
 _INDEX_STREAMS = (6, 7, 8)  # the row index and Bloom filters
+_POSTSCRIPT, _FILE_FOOTER = 1, 2
 _PS_FOOTER, _PS_COMPRESSION, _PS_BLOCK, _PS_METADATA, _PS_MAGIC = 1, 2, 3, 5, 8000
 _STRIPES, _TYPES, _ROWS, _STATISTICS, _ENCRYPTION, _CALENDAR = 3, 4, 6, 7, 10, 11
 _OFFSET, _INDEX, _DATA, _FOOTER, _STRIPE_ROWS = 1, 2, 3, 4, 5
@@ -89,14 +89,10 @@ class StripeFooter:
 class OrcTail:
     """The end of an object.
 
-    start: the offset of ``data`` in the object.
-    data: the bytes from there to the end of the object; they contain at least all that follows the stripes.
     stripes: the stripes with rows, in order; their numbers count all stripes.
     types: the tree of types; the first is the row.
     """
 
-    start: int
-    data: bytes
     stripes: list[RowGroup]
     types: list[OrcType]
     _postscript: Message
@@ -176,38 +172,21 @@ class OrcTail:
 
     @property
     def _blocks(self) -> Blocks:
-        return _blocks(self._postscript)
+        postscript = self._postscript
+        return Blocks(number_in(postscript, _PS_COMPRESSION), number_in(postscript, _PS_BLOCK) or BLOCK_BYTES)
 
 
-def read_tail(fetch: Fetch, size: int, *, whole: bool = False) -> OrcTail:
-    """Return the tail of an object of ``size`` bytes, by one or two requests; ``whole``: with the rest of the object.
-
-    Raises CorruptDataError for an object without ORC's tail; errors of ``fetch`` pass.
-    """
-    start = 0 if whole else max(0, size - TAIL_BYTES)
-    data = fetch(start, size)
-    postscript: Message = []
-    with suppress(CorruptDataError):
-        postscript = message(data[-1 - data[-1] : -1])
-    if bytes_in(postscript, _PS_MAGIC) != b"ORC":
-        head = data if start == 0 else fetch(0, SIGNATURE_BYTES)
-        raise CorruptDataError(f"it does not end as ORC does{other_format(head)}")
-    footer, metadata = number_in(postscript, _PS_FOOTER), number_in(postscript, _PS_METADATA)
-    behind = 1 + data[-1]
-    if behind + footer + metadata > size:
-        raise CorruptDataError(f"its tail would have {behind + footer + metadata} bytes, and it has {size}")
-    if behind + footer + metadata > len(data):
-        data = fetch(size - behind - footer - metadata, start) + data
-        start = size - len(data)
-    ends = len(data) - behind
-    fields = message(_blocks(postscript).decompressed(data[ends - footer : ends]))
+def tail_of(file: orc.ORCFile) -> OrcTail:
+    """Return the tail of an object.  Raises CorruptDataError if it is encrypted, or contradicts itself."""
+    tail = message(file.reader.serialized_file_tail())
+    postscript, fields = message(bytes_in(tail, _POSTSCRIPT)), message(bytes_in(tail, _FILE_FOOTER))
     if parts_of(fields, _ENCRYPTION):
         raise CorruptDataError("some of its columns are encrypted")
     types = [OrcType(number_in(kind, 1), tuple(numbers_in(kind, 2))) for kind in map(message, parts_of(fields, _TYPES))]
     if not types or any(not at < child < len(types) for at, kind in enumerate(types) for child in kind.children):
         raise CorruptDataError("its types are no tree")
-    stripes = _stripes(fields, size - behind - footer - metadata)
-    return OrcTail(start, data, stripes, types, postscript, fields)
+    behind = 1 + file.file_postscript_length + number_in(postscript, _PS_FOOTER) + number_in(postscript, _PS_METADATA)
+    return OrcTail(_stripes(fields, file.file_length - behind), types, postscript, fields)
 
 
 def _stripes(footer: Message, end: int) -> list[RowGroup]:
@@ -223,10 +202,6 @@ def _stripes(footer: Message, end: int) -> list[RowGroup]:
         if rows:
             stripes.append(RowGroup(number, start, rows))
     return stripes
-
-
-def _blocks(postscript: Message) -> Blocks:
-    return Blocks(number_in(postscript, _PS_COMPRESSION), number_in(postscript, _PS_BLOCK) or BLOCK_BYTES)
 
 
 def _without(fields: Message, *numbers: int) -> Message:

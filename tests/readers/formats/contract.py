@@ -254,7 +254,7 @@ CASES = {
         Case(
             "orc",
             orc_file,
-            ways=({"orc.format": {"SMALL_BYTES": 100}, "orc.tail": {"TAIL_BYTES": 40}},),
+            ways=({"orc.format": {"SMALL_BYTES": 100, "TAIL_BYTES": 40}},),
             typed=True,
             nested=True,
             dotted_names=True,
