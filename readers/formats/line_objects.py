@@ -56,12 +56,11 @@ class LineObject:
             raise CorruptDataError(f"{self.name} holds no lines{other}")
         return data
 
-    def blocks(self, start: int, end: int, block_bytes: int, line_end: bytes = b"\n") -> Iterator[LineBlock]:
+    def blocks(self, start: int, end: int, block_bytes: int) -> Iterator[LineBlock]:
         """Yield the lines that begin in a range, about ``block_bytes`` at a time; all lines if it is compressed."""
         if self.codec is not None:
-            return stream_blocks(self.name, self.pieces(block_bytes), line_end=line_end)
-        size = self.obj.size
-        return range_blocks(self.name, self.fetch, size, start, end, block_bytes=block_bytes, line_end=line_end)
+            return stream_blocks(self.name, self.pieces(block_bytes))
+        return range_blocks(self.name, self.fetch, self.obj.size, start, end, block_bytes=block_bytes)
 
     def pieces(self, block_bytes: int) -> Iterator[bytes]:
         """Yield its decompressed content, at most ``block_bytes`` at a time."""

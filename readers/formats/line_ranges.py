@@ -1,8 +1,8 @@
 r"""Reads the lines of an object: the lines of a range of its bytes, or those of its decompressed content.
 
 A line belongs to the range that holds its first byte (Hadoop: LineRecordReader).  So ranges that cover an object
-without gaps give each line once.  Lines end with ``\n`` or ``\r\n``, or with a byte that the caller names.  The last
-line may end with the object.  A byte order mark is no part of the first line.
+without gaps give each line once.  Lines end with ``\n`` or ``\r\n``.  The last line may end with the object.  A byte
+order mark is no part of the first line.
 """
 
 from __future__ import annotations
@@ -48,14 +48,11 @@ class LineBlock(NamedTuple):
     data: bytes
 
 
-def range_blocks(
-    name: str, fetch: Fetch, size: int, start: int, end: int, *, block_bytes: int, line_end: bytes = b"\n"
-) -> Iterator[LineBlock]:
+def range_blocks(name: str, fetch: Fetch, size: int, start: int, end: int, *, block_bytes: int) -> Iterator[LineBlock]:
     """Yield the lines that begin in ``[start, end)``, in order, about ``block_bytes`` at a time.
 
     name: the address of the object, for errors.
     size: the size of the object in bytes.
-    line_end: the byte that ends a line.
 
     A block is longer only if a single line is.  A request is for ``block_bytes`` and a little more, so a range up to
     that size usually takes one request.
@@ -64,14 +61,14 @@ def range_blocks(
     """
     unfinished: list[bytes] = []
     offset = start
-    for at, piece in _from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end, line_end):
+    for at, piece in _from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end):
         stop = at + len(piece)
         if not unfinished:
             offset = at
         if stop < end:
-            length = piece.rfind(line_end) + 1
+            length = piece.rfind(b"\n") + 1
         else:
-            length = piece.find(line_end, max(end - 1 - at, 0)) + 1 or (len(piece) if stop == size else 0)
+            length = piece.find(b"\n", max(end - 1 - at, 0)) + 1 or (len(piece) if stop == size else 0)
         if length:
             data = b"".join([*unfinished, piece[:length]])
             yield _block(offset, data)
@@ -96,14 +93,12 @@ def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> 
         at = stop
 
 
-def _from_first_line(
-    pieces: Iterator[tuple[int, bytes]], start: int, end: int, line_end: bytes
-) -> Iterator[tuple[int, bytes]]:
+def _from_first_line(pieces: Iterator[tuple[int, bytes]], start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Leave out the bytes before the first line that begins in ``[start, end)``; without such a line, all bytes."""
     if start > 0:
         # A line begins at the start if the byte before it ends a line.
         for at, piece in pieces:
-            begin = piece.find(line_end) + 1
+            begin = piece.find(b"\n") + 1
             if begin and at + begin < end:
                 yield at + begin, piece[begin:]
                 break
@@ -112,7 +107,7 @@ def _from_first_line(
     yield from pieces
 
 
-def stream_blocks(name: str, pieces: Iterable[bytes], *, line_end: bytes = b"\n") -> Iterator[LineBlock]:
+def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
     """Yield all lines of a text that arrives in pieces, about a piece at a time.
 
     Raises CorruptDataError for a line of more than 256 MiB; errors of ``pieces`` pass.
@@ -120,7 +115,7 @@ def stream_blocks(name: str, pieces: Iterable[bytes], *, line_end: bytes = b"\n"
     offset = 0
     unfinished: list[bytes] = []
     for piece in pieces:
-        length = piece.rfind(line_end) + 1
+        length = piece.rfind(b"\n") + 1
         if length:
             data = b"".join([*unfinished, piece[:length]])
             yield _block(offset, data)

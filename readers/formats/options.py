@@ -14,7 +14,7 @@ from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy
 from tidegate.readers.objects.metadata import METADATA
 from tidegate.readers.plain_text import UTF_8, check_encoding
 
-__all__ = ["DecompressionOptions", "EncodingOptions", "RecordOptions", "TypedOptions"]
+__all__ = ["DecompressionOptions", "EncodingOptions", "RecordOptions", "TextOptions", "TypedOptions"]
 
 
 def _upper(value: Any) -> Any:
@@ -85,3 +85,12 @@ class RecordOptions(BaseModel):
 
 class TypedOptions(RecordOptions, DecompressionOptions):
     """Options of formats whose objects declare the types of their columns."""
+
+
+class TextOptions(EncodingOptions, DecompressionOptions):
+    """The options of text.
+
+    wholetext: each object is one row.
+    """
+
+    wholetext: bool = False

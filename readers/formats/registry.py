@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.csv.options import CsvOptions
-from tidegate.readers.formats.options import RecordOptions, TypedOptions
-from tidegate.readers.formats.text.options import TextOptions
+from tidegate.readers.formats.options import RecordOptions, TextOptions, TypedOptions
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 
@@ -126,9 +125,7 @@ def _csv(options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFor
 def _text(options: TextOptions, store: ObjectStore, _: Reading) -> ObjectFormat:
     from tidegate.readers.formats.text.format import TextFormat
 
-    return TextFormat(
-        store, options.wholetext, options.line_sep, options.encoding, most_bytes=options.max_decompressed_bytes
-    )
+    return TextFormat(store, options.wholetext, options.encoding, most_bytes=options.max_decompressed_bytes)
 
 
 def _binary_file(_: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
@@ -154,7 +151,7 @@ FORMATS: Mapping[str, FormatFactory] = {
     "text": FormatFactory(
         _text,
         TextOptions,
-        split_options=("wholetext", "line_sep"),
+        split_options=("wholetext",),
         time_columns=(),
         columns_by=lambda _: "format",
     ),

@@ -73,6 +73,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         "cloudfiles.schemaevolutionmode": "the columns of the first run stay; to read others, give a schema",
         "cloudfiles.schemahints": "give a schema",
         "mergeschema": "columns are inferred from the first objects together; to read others, give a schema",
+        "linesep": "lines end at any usual line end; set wholetext, and split each text",
         "dateformat": _ISO_8601,
         "timestampformat": _ISO_8601,
         "timestampntzformat": _ISO_8601,

@@ -30,8 +30,8 @@ class TextFormat(ObjectFormat):
     r"""Reads text as Spark does, plain or compressed, into the column ``value``.
 
     store: has the objects.
-    wholetext: each object is one row.  False: each line is one row, even if it is blank.
-    line_sep: the character that ends lines, one byte; None: ``\n``, ``\r\n`` and ``\r`` end lines.
+    wholetext: each object is one row.  False: each line is one row, even if it is blank; ``\n``, ``\r\n`` and ``\r``
+        end lines.
     encoding: Python's name of the encoding, by check_encoding.
     chunk_bytes: the maximum size of a chunk, at least 1.
     most_bytes: the maximum decompressed size of a compressed object that is one row.
@@ -42,7 +42,6 @@ class TextFormat(ObjectFormat):
 
     store: ObjectStore
     wholetext: bool = False
-    line_sep: str | None = None
     encoding: str = UTF_8
     chunk_bytes: int = 64 << 20
     most_bytes: int = DEFAULT_MOST_BYTES
@@ -79,20 +78,19 @@ class TextFormat(ObjectFormat):
         if self.wholetext:
             yield _batch(pa.array([self._whole(item)], pa.binary()).view(pa.string()), schema)
             return
-        line_end = b"\n" if self.line_sep is None else self.line_sep.encode()
-        blocks = item.blocks(chunk.start, chunk.end, BLOCK_BYTES, line_end)
+        blocks = item.blocks(chunk.start, chunk.end, BLOCK_BYTES)
         if chunk.end - chunk.start > BLOCK_BYTES:
             blocks = fetched_ahead(blocks)
         for block in blocks:
-            yield from within_bounds(_batch(self._lines(block, line_end), schema))
+            yield from within_bounds(_batch(self._lines(block), schema))
 
-    def _lines(self, block: LineBlock, line_end: bytes) -> pa.StringArray:
-        text = utf8(unified(block.data) if self.line_sep is None else block.data, self.encoding)
-        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == line_end[0])
-        joined = text.replace(line_end, b"")
+    def _lines(self, block: LineBlock) -> pa.StringArray:
+        text = utf8(unified(block.data), self.encoding)
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        joined = text.replace(b"\n", b"")
         # Each line end that is left out moves the lines after it by one byte.
         offsets = [np.zeros(1, np.int64), ends - np.arange(len(ends))]
-        if not text.endswith(line_end):
+        if not text.endswith(b"\n"):
             offsets.append(np.array([len(joined)]))
         starts = np.concatenate(offsets).astype(np.int32)
         return pa.StringArray.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(joined))

@@ -70,7 +70,6 @@ def first_batch(source):
         ({}, {"event_time_unit": "us"}, "eventTimeUnit is 'us', but was 'ms' in"),
         ({"event_time_unit": "us"}, {"event_time_unit": "s"}, "eventTimeUnit is 's', but was 'us' in"),
         (TEXT, {**TEXT, "wholetext": True}, "wholetext is True, but was False in"),
-        (TEXT, {**TEXT, "line_sep": ";"}, "lineSep is ';', but was not set in"),
         (CSV, {**CSV, "multi_line": True}, "multiLine is True, but was False in"),
     ],
 )

@@ -136,12 +136,6 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
         ),
         ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
         ({"file_format": "text", "event_time": "column:value"}, "text has no column of times"),
-        ({"file_format": "text", "line_sep": "ab"}, "^the option 'line_sep' is 'ab': expected one ASCII character$"),
-        ({"file_format": "text", "line_sep": ";", "wholetext": True}, "wholetext takes objects as they are"),
-        (
-            {"file_format": "text", "line_sep": "|", "encoding": "shift_jis"},
-            "encoding is 'shift_jis', but lineSep takes UTF-8 and encodings of one byte a character",
-        ),
         ({"file_format": "binaryFile", "event_time": "column:at"}, "binaryFile has times only in modificationTime"),
         (
             {"file_format": "avro", "max_decompressed_bytes": 2**63 - 1},

@@ -36,17 +36,10 @@ def test_any_cut_gives_every_line_once_and_in_order(text, chunk_bytes, block_byt
     assert rows == [line.decode() for line in text.splitlines()]
 
 
-@given(st.text("ab\r\n;", max_size=60).map(str.encode), st.integers(1, 100), st.sampled_from([";", "\n", "\r"]))
-def test_another_character_may_end_lines(text, chunk_bytes, line_sep):
-    expected = text.decode().removesuffix(line_sep).split(line_sep) if text else []
-    assert read(text, line_sep=line_sep, chunk_bytes=chunk_bytes) == expected
-
-
 @pytest.mark.parametrize("suffix", COMPRESSED)
 def test_a_compressed_object_is_one_chunk(suffix):
     content = COMPRESSED[suffix](BOM + b"a;b\r\n\nc" * 1000)
     assert read(content, f"x{suffix}", chunk_bytes=10) == (b"a;b\r\n\nc" * 1000).decode().splitlines()
-    assert read(content, f"x{suffix}", line_sep=";")[:2] == ["a", "b\r\n\nca"]
     memory = Memory(content, f"x{suffix}")
     assert len(TextFormat(memory, chunk_bytes=10).survey(memory.object, None)) == 1
     assert memory.requests == []
