@@ -50,7 +50,6 @@ START_PROGRAMS = {"examples", "jobs", "servers"}
 LONG = (
     "sources/test_kills.py",
     "killed",
-    "[SPARK-11 ",
     "[FAULT-6 ",
     "[FAULT-7 ",
     "TestS3::test_conforms[WHOLE-",

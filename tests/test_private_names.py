@@ -61,7 +61,6 @@ PYSPARK = {
     "pyspark.daemon": ("gc", "manager", "worker"),
     "pyspark.java_gateway.launch_gateway": (),
     "pyspark.sql.classic.dataframe.DataFrame": ("_jdf",),
-    "pyspark.sql.connect.session": (),
     "pyspark.sql.pandas.functions.arrow_udf": (),
     "pyspark.sql.pandas.types.from_arrow_schema": (),
     "pyspark.sql.pandas.types.from_arrow_type": (),

@@ -21,7 +21,6 @@ __all__ = [
     "DRIVER_WORKER",
     "analyzed_plan",
     "arrow_udf",
-    "check_connect",
     "cloudpickle",
     "from_arrow_schema",
     "from_arrow_type",
@@ -72,11 +71,6 @@ def is_classic(rows: DataFrame) -> bool:
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     return isinstance(rows, ClassicDataFrame)
-
-
-def check_connect() -> None:
-    """Raise ImportError or PySparkException, which says what is not installed, if Spark Connect cannot be used."""
-    from pyspark.sql.connect import session  # noqa: F401
 
 
 def is_remote() -> bool:

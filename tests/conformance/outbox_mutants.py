@@ -73,13 +73,6 @@ MISTAKES = [
     Mistake("a shard that is gone is no loss", "LIFE-11", _LOST, "extent and extent.begin > wanted.start"),
     Mistake("a begin is a row early", "SPLIT-20", _BEGIN, _BEGIN.replace("min(id)", "max(0, min(id) - 1)")),
     Mistake("a begin is that of all shards", "SPLIT-20", _BEGIN, "(SELECT min(id) FROM outbox)"),
-    Mistake("a shard without rows begins at 0", "SPLIT-19", "s.shard), next_id), next_id", "s.shard), 0), next_id"),
-    Mistake(
-        "the end is behind the newest row",
-        "SPLIT-19",
-        "next_id, complete\n",
-        "(SELECT coalesce(max(id) + 1, 0) FROM outbox o WHERE o.shard = s.shard), complete\n",
-    ),
     Mistake("a query begins at 0", "SPLIT-21", "else extent.begin for", "else 0 for"),
     Mistake(
         "a shard without rows is complete",
@@ -90,5 +83,4 @@ MISTAKES = [
     Mistake("later shards begin at their end, too", "SPLIT-2", "at_end = first and ", "at_end = "),
     Mistake("rows are fetched by one page", "READ-5", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY id LIMIT 10000"'),
     Mistake("rows come by their times", "READ-18", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY at_ms"'),
-    Mistake("errors of SQLite come through", "LIFE-19", "except sqlite3.Error as", "except ZeroDivisionError as"),
 ]

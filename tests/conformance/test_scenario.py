@@ -61,7 +61,7 @@ def test_without_an_index_the_last_row_may_stand_for_the_greatest_time(kind):
 @pytest.mark.parametrize("kind", WITHOUT_INDEX)
 def test_each_kind_of_connector_that_the_page_speaks_of_keeps_aligned_in_random_lives(kind, monkeypatch):
     monkeypatch.setattr(whole, "_SECONDS", 0)
-    verdict = judge(rule_named("WHOLE-2"), WITHOUT_INDEX[kind])
+    verdict = judge(rule_named("WHOLE-1"), WITHOUT_INDEX[kind])
     assert verdict.status is Status.PASSED, verdict.explained()
 
 
@@ -132,7 +132,7 @@ def test_a_life_that_goes_wrong_only_once_is_reported(monkeypatch):
 
     verdict = judge(rule_named("WHOLE-1"), sinful(reader=LosesOneRowOnce))
     assert verdict.status is Status.FAILED
-    assert re.search(r"missing|passes 0#\d+", verdict.text)
+    assert re.search(r"missing|passes \d#\d+|not delivered", verdict.text)
     assert "To see it again:" in verdict.text
     assert "Lived again, that life went otherwise" in verdict.text
 

@@ -5,20 +5,29 @@ python -m tests.sources.connect BOOTSTRAP_SERVERS TOPIC OBJECTS FOLDER
 OBJECTS has the options of an S3 source as JSON.
 """
 
+import fcntl
 import json
+import os
 import sys
+import tempfile
 from datetime import timedelta
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate import WatermarkStrategy
-from tidegate.conformance.lab.spark.connect_turn import await_connect_turn
+
+
+def await_turn():
+    """Wait until no other process of this user has a local server, whose port is fixed."""
+    path = Path(tempfile.gettempdir(), f"tidegate-connect-{os.getuid()}.lock")
+    fcntl.flock(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)  # stays open until the process ends
 
 
 def main():
     servers, topic, objects, folder = sys.argv[1:]
-    await_connect_turn()
+    await_turn()
     spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     tidegate.register(spark)
     tidegate.on_progress(spark, lambda *_: None)

@@ -11,6 +11,7 @@ from tidegate.conformance.lab.judging import late, past_the_bound, pauses, split
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
+from tidegate.enumerators.contract import SupportsCost
 from tidegate.sources.source import Source
 
 _DRIFT_MS = 10 * SECOND_MS
@@ -26,18 +27,6 @@ def no_row_past_the_bound_is_read(lab: Lab) -> None:
     query.run_until_read(lab.rows)
     lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
     _witness_pauses(lab, query)
-    lab.compare(query.delivered)
-
-
-@rule("ALIGN-3", needs=(Ability.MANY_SPLITS,), witness=("a pause",))
-def many_splits_are_kept_together(lab: Lab) -> None:
-    for number in range(20):
-        lab.split(*after(number * 1.5, 40 + number))
-    query = Query(lab, lab.source(**_DRIFT))
-    query.run_until_read(lab.rows)
-    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
-    if any(pauses(lab.written, query.batches)):
-        lab.saw("a pause")
     lab.compare(query.delivered)
 
 
@@ -66,17 +55,26 @@ def peek_alone_is_enough_to_align(lab: Lab) -> None:
     lab.compare(query.delivered)
 
 
-@rule("ALIGN-7", needs=(Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS), witness=("a batch that leaves rows",))
-def a_row_limit_is_held(lab: Lab) -> None:
+@rule("ALIGN-7", witness=("a batch that leaves rows",))
+def limits_of_batches_are_held(lab: Lab) -> None:
     lab.split().append(*after(0, 1, 2, 3, *[10] * 9, 11))
     if lab.can(Ability.MANY_SPLITS):
         lab.split().append(*after(0, 2, *[10] * 3, 40))
-    query = Query(lab, lab.source(**_DRIFT))
-    query.run_until_read(lab.rows, Budget(rows=4))
-    for batch in query.batches:
-        lab.expect(len(batch.keys) <= 4, f"batch {batch.number} has {len(batch.keys)} rows, but 4 are allowed")
-        lab.saw("a batch that leaves rows")
-    lab.compare(query.delivered)
+    source = lab.source(**_DRIFT)
+    limits = [Budget(rows=4)]
+    if isinstance(lab.enumerator(source), SupportsCost):
+        limits += [Budget(bytes=1), Budget(files=1)]
+    for limit in limits:
+        lab.tell(f"read it with {limit}")
+        query = Query(lab, source)
+        query.run_until_read(lab.rows, limit)
+        most = max(len(batch.keys) for batch in query.batches)
+        if len(query.batches) > 1:
+            lab.saw("a batch that leaves rows")
+        counted = limit.rows is not None and lab.can(Ability.ROW_POSITIONS) and lab.can(Ability.COUNTED_POSITIONS)
+        lab.expect(not counted or most <= 4, f"a batch has {most} rows, but 4 are allowed")
+        lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+        query.stop()
 
 
 @rule("ALIGN-25", witness=("a row that is held",))

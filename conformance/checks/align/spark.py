@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.blind import Blind
 from tidegate.conformance.lab.judging import dropped
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
@@ -26,19 +23,6 @@ _ALIGNED = {
 @rule("ALIGN-27", needs=(Ability.MANY_SPLITS,), witness=("a batch that leaves rows",))
 def sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
     _write_a_backfill(lab)
-    _expect_nothing_dropped(lab, lab.source(**_ALIGNED))
-
-
-@rule("ALIGN-28", needs=(Ability.MANY_SPLITS,), witness=("a batch that leaves rows",))
-def sparks_watermark_drops_no_row_in_order_without_an_index(lab: Lab) -> None:
-    _write_a_backfill(lab)
-    _expect_nothing_dropped(lab, cast("Source", Blind(lab.source(**_ALIGNED))))
-
-
-@rule("ALIGN-29", needs=(Ability.MANY_SPLITS,), witness=("a batch that leaves rows",))
-def rows_that_are_left_out_move_no_cut_of_others(lab: Lab) -> None:
-    _write_a_backfill(lab)
-    _fill(lab, [IN_THE_YEAR_2200_MS] * 12)
     _expect_nothing_dropped(lab, lab.source(**_ALIGNED))
 
 

@@ -1,4 +1,4 @@
-"""LIFE: constructors, closing, and pickling."""
+"""LIFE: constructors, commits, closing, and pickling."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import pickle
 from collections.abc import Callable
 from typing import TypeVar
 
+from tidegate.alignment.splits import Positions, SplitRange
+from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.resources import Resources, acts
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.sources.source import Source
 from tidegate.spark_private import cloudpickle, from_arrow_schema
 
@@ -92,6 +94,36 @@ def a_source_travels(lab: Lab) -> None:
     )
 
 
+@rule("LIFE-16", witness=("rows that are not committed",))
+def commit_may_be_repeated(lab: Lab) -> None:
+    lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    source, enumerator = lab.opened()
+    _commit(enumerator, {})
+    ranges = lab.everything(enumerator)
+    rows = lab.keys(lab.read(source, ranges, enumerator))
+    begin = {part.split_id: part.start for part in ranges}
+    end = {part.split_id: part.end for part in ranges}
+    state = enumerator.snapshot()
+    for number in range(3):
+        _commit(enumerator, begin)
+        again = _there(enumerator)
+        lab.expect(
+            again == ranges, f"after commit number {number + 1} while nothing is read, there are {again}, not {ranges}"
+        )
+    enumerator.close()
+    lab.saw("rows that are not committed")
+    # The runs after one that ended without a commit of its last batch.
+    for number in range(2):
+        enumerator = lab.enumerator(source, state, begin)
+        keys = lab.keys(lab.read(source, _there(enumerator), enumerator))
+        lab.expect(sorted(keys) == sorted(rows), f"run {number + 2} finds {len(keys)} of {len(rows)} unread rows")
+        if number:
+            for _ in range(3):
+                _commit(enumerator, end)
+                enumerator.extents(enumerator.discover())
+        enumerator.close()
+
+
 def _close(lab: Lab, enumerator: SplitEnumerator, moment: str) -> None:
     try:
         enumerator.close()
@@ -138,3 +170,21 @@ def _travelled(lab: Lab, what: str, source: Source) -> Source:
         raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
     lab.expect(copy == source, f"{what} is not equal to its copy after pickling")
     return copy
+
+
+def _there(enumerator: SplitEnumerator) -> list[SplitRange]:
+    """Return a range for each split that holds anything."""
+    extents = enumerator.extents(enumerator.discover())
+    return [
+        SplitRange(s, extent.begin, extent.end) for s, extent in sorted(extents.items()) if extent.begin < extent.end
+    ]
+
+
+def _lacks(enumerator: SplitEnumerator, protocol: str) -> NotApplicableError:
+    return NotApplicableError(f"{type(enumerator).__name__} has no {protocol}, which is optional")
+
+
+def _commit(enumerator: SplitEnumerator, positions: Positions) -> None:
+    if not isinstance(enumerator, SupportsCommit):
+        raise _lacks(enumerator, SupportsCommit.__name__)
+    enumerator.commit(positions)

@@ -6,14 +6,14 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from urllib.parse import quote
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.refusals import refusal
 from tidegate.conformance.rules import rule
@@ -52,22 +52,6 @@ def secrets_stay_hidden(lab: Lab) -> None:
         for secret in secrets:
             shown = shown.replace(secret, "*****")
         lab.expect(not leaked, f"a secret is in {where}: {shown[:400]}")
-
-
-@rule("LIFE-19")
-def a_place_that_is_gone_is_an_error_of_tidegate(lab: Lab) -> None:
-    if lab.can(Ability.FAULT_DISCONNECT):
-        raise NotApplicableError("FAULT-1 lets the other side go away, and come back")
-    other = lab.make()
-    lab.tell("make another place, fill it, and close it")
-    Split(0, other.create_split(), lab.tell).append(BEGIN_MS)
-    source = other.source({})
-    with closing(source.as_stream().enumerator(None)) as enumerator:
-        there = lab.everything(enumerator, 1)
-    other.close()
-    with closing(source.as_stream().enumerator(None)) as enumerator:
-        refusal(lab, "looking for splits of a place that is gone", enumerator.discover)
-    refusal(lab, "reading a place that is gone", lambda: lab.read(source, there))
 
 
 def _said(lab: Lab, secrets: list[str]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference, row_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, Lab, after
+from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.readers.contract import ReadTask
@@ -50,27 +50,6 @@ def another_process_reads_the_same_rows(lab: Lab) -> None:
 def read_all(source: Source, state: Json | None, task: ReadTask) -> list[pa.RecordBatch]:
     """Return all that a task gives."""
     return list(source.reader(state).read(task))
-
-
-@rule("READ-12")
-def an_abandoned_reading_harms_no_later_one(lab: Lab) -> None:
-    split = lab.split()
-    for first in range(0, 1_200, 400):
-        split.append(*(BEGIN_MS + n for n in range(first, first + 400)))
-    source, enumerator = lab.opened()
-    ranges = lab.everything(enumerator)
-    left = []
-    for ended in (True, False):
-        lab.tell("read one batch, and leave the rest" + (" for good" if ended else ""))
-        reading = iter(source.reader(enumerator.snapshot()).read(lab.task(ranges, enumerator)))
-        lab.expect(next(reading, None) is not None, "the reader yields no batch at all")
-        left.append(reading)
-        if ended:
-            # Generators have close(), as Spark calls it; another iterator is only dropped.
-            getattr(reading, "close", lambda: None)()
-        for _ in range(2):
-            lab.tell("read it all")
-            lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
 
 
 def _whole(lab: Lab, source: Source, ranges: Sequence[SplitRange], enumerator: SplitEnumerator) -> pa.Table:

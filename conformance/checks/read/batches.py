@@ -12,7 +12,6 @@ from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json
 from tidegate.errors import counted
 from tidegate.readers.contract import ReadTask
-from tidegate.sources.bridge import schema_of
 from tidegate.sources.source import Source
 from tidegate.sources.tasks import SOURCE_WATERMARK
 
@@ -41,26 +40,6 @@ def every_batch_is_valid_and_has_the_schema(lab: Lab) -> None:
         for field, column in zip(batch.schema, batch.columns, strict=True):
             lab.expect(
                 field.nullable or not column.null_count, f"the column {field.name!r} is not nullable, but holds a null"
-            )
-
-
-@rule("READ-23")
-def told_columns_change_nothing(lab: Lab) -> None:
-    lab.split(*after(*range(4)))
-    source = lab.source()
-    columns = schema_of(source)
-    with_columns = source.with_schema(columns)
-    lab.expect(
-        schema_of(with_columns) == columns,
-        f"given columns change: they are {schema_of(with_columns)}, not {columns}",
-    )
-    enumerator = lab.enumerator(with_columns)
-    batches = lab.read(with_columns, lab.everything(enumerator), enumerator)
-    lab.compare(lab.keys(batches))
-    for batch in batches:
-        if not batch.schema.equals(with_columns.arrow_schema, check_metadata=True):
-            raise lab.fail(
-                f"a batch of a source with given columns differs: {_other(with_columns.arrow_schema, batch)}"
             )
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.errors import PySparkException
-
-from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.lab import Lab, after
-from tidegate.conformance.lab.spark.driver import Delivered, another_driver, read_by_connect, read_on_cluster
+from tidegate.conformance.lab.spark.driver import Delivered, another_driver, read_on_cluster
 from tidegate.conformance.lab.spark.stream import folder
 from tidegate.conformance.rules import Tier, rule
-from tidegate.spark_private import check_connect
 
 
 @rule("SPARK-10", tier=Tier.SPARK, witness=("a task that was tried again",))
@@ -23,19 +19,3 @@ def a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
         lab.saw("a task that was tried again")
     lab.tell(f"{len(delivered.keys)} rows came from {delivered.executors} executors")
     lab.compare(delivered.keys, in_order=False)
-
-
-@rule("SPARK-11", tier=Tier.SPARK)
-def spark_connect_reads_it(lab: Lab) -> None:
-    try:
-        check_connect()
-    except (ImportError, PySparkException) as missing:
-        raise SkippedError(f"Spark Connect is not installed: {missing}") from None
-    lab.two_splits(*after(*range(6)))
-    source = lab.source()
-    lab.tell("stream through Spark Connect")
-    with another_driver(lab) as client:
-        keys: list[str] = client.call(
-            read_by_connect, source, lab.harness.key_column, str(folder(lab)), str(folder(lab))
-        )
-    lab.compare(keys, in_order=False)

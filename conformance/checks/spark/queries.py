@@ -101,33 +101,3 @@ def nothing_is_left_of_a_stopped_stream(lab: Lab) -> None:
         lab.until(look, "")
     except AssertionError:
         raise lab.fail(f"{lab.patience_s:g} s after stop() there is still {', '.join(left)}") from None
-
-
-@rule("SPARK-6", tier=Tier.SPARK, needs=(Ability.MANY_SPLITS,), witness=("a pause", "a watermark"))
-def batches_of_an_aligned_stream_keep_the_bound(lab: Lab) -> None:
-    behind = lab.split(*(BEGIN_MS + n * 10 * SECOND_MS for n in range(8)))
-    ahead = lab.split(*(BEGIN_MS + (60 + n * 10) * SECOND_MS for n in range(2)))
-    stream = SparkStream(lab, lab.source(maxDrift="20 seconds", includeSourceWatermark="true"))
-    unread = {row.key: row.event_time_ms or 0 for row in behind.rows + ahead.rows}
-    watermark_ms: int | None = None
-    for batch in stream.run():
-        bound_ms = min(unread.values(), default=0) + 20 * SECOND_MS
-        times = {key: unread.pop(key, 0) for key in dict.fromkeys(batch.keys)}
-        beyond = [key for key, at_ms in times.items() if at_ms >= bound_ms]
-        lab.expect(not beyond, f"batch {batch.number} reads {beyond[:3]} at or past the bound")
-        late = [key for key, at_ms in times.items() if watermark_ms is not None and at_ms <= watermark_ms]
-        lab.expect(
-            not late,
-            f"batch {batch.number} reads {late[:3]}, which lie at or before the watermark of the previous batch",
-        )
-        watermark_ms = stream.offsets[batch.number].get("watermark")
-        if times and not any(row.key in times for row in ahead.rows):
-            lab.saw("a pause")
-        if times and watermark_ms is not None and not stream.offsets[batch.number].get("ended"):
-            lab.saw("a watermark")
-            lab.expect(
-                batch.watermarks_ms == {watermark_ms},
-                f"batch {batch.number} says {sorted(map(str, batch.watermarks_ms))} in source_watermark, but its "
-                f"offset has {watermark_ms}",
-            )
-    lab.compare(stream.delivered, in_order=False)

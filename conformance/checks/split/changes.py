@@ -8,7 +8,7 @@ from contextlib import closing
 from tidegate.alignment.splits import Extent, SplitId
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import difference, listed
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import SplitEnumerator
@@ -57,17 +57,6 @@ def starts_and_stops_answer_for_every_split(lab: Lab) -> None:
         ranges = lab.ranges({s: Extent(starts[s], extents[s].end) for s in splits})
         lab.tell(f"read everything from starts(first={first}) on")
         lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
-
-
-@rule("SPLIT-13")
-def what_is_appended_later_is_read(lab: Lab) -> None:
-    split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    query = Query(lab, lab.source())
-    query.run_until_read(split.rows)
-    for number in range(2, 5):
-        query.rest()
-        query.run_until_read(split.append(BEGIN_MS + number * SECOND_MS))
-    lab.refuse(query.missing())
 
 
 @rule("SPLIT-14", needs=(Ability.FINITE_SPLITS,), witness=("a split that is complete",))
@@ -180,23 +169,48 @@ def without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
     lab.refuse(difference({gone.number: gone.keys, kept.number: kept.keys}, query.delivered))
 
 
-@rule("SPLIT-19", needs=(Ability.RETENTION,))
-def a_split_begins_where_its_rows_do(lab: Lab) -> None:
-    split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+@rule("SPLIT-20", needs=(Ability.RETENTION,))
+def a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(0, 1))
+    split = lab.split(*after(0, 1, 2))
     source, enumerator = lab.opened()
-    before = {whole.split_id: Extent(whole.start, whole.end) for whole in lab.everything(enumerator)}
-    for trimmed in (2, 4):
-        begins = {name: extent.begin for name, extent in before.items()}
+    placed = lab.placed(source, enumerator)
+    before = enumerator.extents(sorted(placed))
+    stands = {key: (name, at) for name, rows in placed.items() for at, keys in rows.items() for key in keys}
+    others = before.keys() - {stands[key][0] for key in split.keys}
+    for trimmed, row in enumerate(split.rows, 1):
         split.trim(trimmed)
+        name, gone_at = stands[row.key]
 
-        def moved(old: Mapping[SplitId, int] = begins) -> Mapping[SplitId, Extent] | None:
+        def moved(name: str = name, gone_at: int = gone_at) -> Mapping[str, Extent] | None:
             extents = enumerator.extents(enumerator.discover())
-            return extents if any(extents[s].begin > at for s, at in old.items() if s in extents) else None
+            return extents if name not in extents or extents[name].begin > gone_at else None
 
-        extents = lab.until(moved, f"the first {trimmed} rows are deleted, but no split begins later than before")
+        extents = lab.until(
+            moved, f"the row at {gone_at} of {name!r} is deleted, but {name!r} does not begin behind it"
+        )
         _expect_sane(lab, before, extents)
-        before |= extents
-        lab.compare(lab.keys(lab.read(source, lab.ranges(extents), enumerator)))
+        for key in split.keys:
+            where, at = stands[key]
+            begin = extents[where].begin
+            lab.expect(begin <= at, f"{where!r} begins at {begin}, but its row {key} at {at} is still there")
+        for other in others:
+            was, begin = before[other].begin, extents[other].begin
+            lab.expect(was == begin, f"{other!r} began at {was}, but begins at {begin} since rows of {name!r} are gone")
+
+
+@rule("SPLIT-21", needs=(Ability.RETENTION,))
+def a_query_begins_with_the_rows_that_are_left(lab: Lab) -> None:
+    old = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    old.trim(2)
+    query = Query(lab, lab.source())
+    query.run_until_read(old.rows[2:])
+    if lab.can(Ability.NEW_SPLITS):
+        late = lab.split(*after(4, 5))
+        late.trim(1)
+        query.run_until_read(late.rows[1:])
+    lab.compare(query.delivered)
 
 
 def _expect_sane(lab: Lab, before: Mapping[SplitId, Extent], now: Mapping[SplitId, Extent]) -> None:

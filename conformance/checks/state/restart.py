@@ -69,35 +69,6 @@ def a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> None:
         _expect_same_rows(lab, expected, query.delivered)
 
 
-@rule("STATE-5", needs=(Ability.REMOVABLE_SPLITS,))
-def a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
-    stays, goes = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS), lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    query = Query(lab, lab.source(failOnDataLoss="false"))
-    query.run_until_read(stays.rows + goes.rows)
-    query.stop()
-    goes.remove()
-    query.run_until_read(stays.append(BEGIN_MS + 2 * SECOND_MS))
-    _expect_same_rows(lab, _keys(_rows([stays, goes])), query.delivered)
-
-
-@rule("STATE-6")
-def a_batch_that_was_logged_comes_again(lab: Lab) -> None:
-    splits = lab.two_splits(*after(*range(4)))
-    query = Query(lab, lab.source())
-    lab.wait_until_discovered(lab.source())
-    lab.until(lambda: query.plan() or None, "nothing is planned though rows are there")
-    first = query.read()
-    query.crash()
-    for split in splits:
-        split.append(BEGIN_MS + 60 * SECOND_MS, BEGIN_MS + 61 * SECOND_MS)
-    if lab.can(Ability.NEW_SPLITS):
-        lab.split(BEGIN_MS)
-    query.start()
-    query.expect_same(first, query.batches[0], "batch 0, read before and after a crash")
-    query.run_until_read(_rows(lab.splits))
-    _expect_all_once(query)
-
-
 @rule("STATE-7", witness=("a crash before the offset was stored", "a crash after it", "a crash after reading"))
 def a_crash_at_any_point_costs_nothing(lab: Lab) -> None:
     splits = lab.two_splits(*after(*range(2)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
-from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.elsewhere import snapshot_of
 from tidegate.conformance.lab.explain import listed
@@ -19,11 +18,6 @@ from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.sources.source import Source
-
-_MOST_BYTES = 4_096
-_MOST_GROWTH = 1_024
-_ROWS = 500
-_SPLITS = 6
 
 
 @rule("STATE-10")
@@ -46,22 +40,6 @@ def the_same_state_is_the_same_text(lab: Lab) -> None:
     elsewhere = lab.elsewhere()
     text = _text(elsewhere.call(snapshot_of, stored.source, stored.state, stored.positions))
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and in another process it becomes {text}")
-
-
-@rule("STATE-13")
-def a_snapshot_is_small(lab: Lab) -> None:
-    splits = [lab.split(BEGIN_MS + n) for n in range(_SPLITS if lab.can(Ability.MANY_SPLITS) else 1)]
-    enumerator = lab.enumerator(lab.source())
-    lab.discovered(enumerator)
-    before = len(_text(enumerator.snapshot()))
-    lab.expect(before <= _MOST_BYTES, f"the snapshot has {before:,} bytes for {len(splits)} splits of one row each")
-    splits[0].append(*(BEGIN_MS + n for n in range(_ROWS)))
-    lab.discovered(enumerator)
-    after = len(_text(enumerator.snapshot()))
-    lab.expect(
-        after - before <= _MOST_GROWTH,
-        f"{_ROWS} rows that are added to a split make the snapshot grow from {before:,} to {after:,} bytes",
-    )
 
 
 @rule("STATE-14")

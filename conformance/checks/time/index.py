@@ -15,19 +15,14 @@ _HOUR_MS = 3_600 * SECOND_MS
 
 @rule("TIME-1", witness=("a row", "an end"))
 def peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
-    lab.split(*_at(0, 1, 2_500, 2_500, 60_000))
+    split = lab.split(*_at(0, 1, 2_500, 2_500, 60_000))
+    if lab.can(Ability.HOLES):
+        split.leave_hole()
+        split.leave_hole()
+        split.append_each(*_at(61_000))
+        split.leave_hole()
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(7, 8_999))
-    _expect_peeks(lab)
-
-
-@rule("TIME-2", needs=(Ability.HOLES,), witness=("a hole", "a row", "an end"))
-def peek_steps_over_holes(lab: Lab) -> None:
-    split = lab.split(*_at(0))
-    split.leave_hole()
-    split.leave_hole()
-    split.append_each(*_at(1_000))
-    split.leave_hole()
     _expect_peeks(lab)
 
 

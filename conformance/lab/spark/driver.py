@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -22,12 +21,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.elsewhere import Elsewhere
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.lab.spark.connect_turn import await_connect_turn
 from tidegate.conformance.lab.spark.session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.source import Source
 
-__all__ = ["Delivered", "another_driver", "keys_of_files", "read_by_connect", "read_on_cluster", "stream_until_held"]
+__all__ = ["Delivered", "another_driver", "keys_of_files", "read_on_cluster", "stream_until_held"]
 
 _DEADLINE_S = 120
 _POLL_S = 0.05
@@ -67,21 +65,6 @@ def read_on_cluster(source: Source, key: str, checkpoint: str) -> Delivered:
     spark.stop()
     executors, retries = {row["executor"] for row in rows}, max((row["attempt"] for row in rows), default=0)
     return Delivered([row["key"] for row in rows], len(executors), retries)
-
-
-def read_by_connect(source: Source, key: str, checkpoint: str, files: str) -> list[str]:
-    """Stream through Spark Connect, whose client has no Java, and whose server is another process."""
-    await_connect_turn()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # of the server
-    with warnings.catch_warnings():
-        # The server that it starts uses them all, and then warns that most cannot be set again.
-        warnings.simplefilter("ignore")
-        spark = configured(SparkSession.builder.remote("local[2]"))
-    writer = source.read_stream(spark).select(_keys(key)).writeStream.format("json").option("path", files)
-    _finish(writer, checkpoint)
-    spark.stop()
-    lines = [line for path in Path(files).glob("*.json") for line in path.read_text(encoding="utf-8").splitlines()]
-    return [json.loads(line)["key"] for line in lines]
 
 
 def stream_until_held(source: Source, key: str, checkpoint: str, files: str, held: int) -> None:

@@ -1,5 +1,3 @@
-import time
-
 from tests.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
@@ -15,11 +13,6 @@ SECOND_MS = 1_000
 class BoundInclusive(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         return super().lookup(event_time_ms + 1, splits)
-
-
-class PeeksAtAPage(MemoryEnumerator):
-    def peek(self, positions, horizon):
-        return {**dict.fromkeys(positions), **super().peek(dict(list(positions.items())[:16]), horizon)}
 
 
 class LooksFromBehind(MemoryEnumerator):
@@ -61,27 +54,6 @@ class SharesTheLimitOut(Changed):
         return {**end, "positions": cut}
 
 
-class SharesTheLimitOutBesideIgnoredRows(SharesTheLimitOut):
-    """Does the same, but only if a split has no rows to align by."""
-
-    def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
-        enumerator = self.source.enumerator(None)
-        heads = enumerator.peek(dict.fromkeys(enumerator.discover(), 0), self.source.event_time_policy.horizon(0))
-        if None in heads.values():
-            return super().latest_offset(start, budget, min_rows)
-        return self.run.latest_offset(start, budget, min_rows)
-
-
-class FallsShort(Changed):
-    """Cuts one split a sixteenth of its batch before the others."""
-
-    def after(self, start, end):
-        before, split = start.get("positions", {}), min(end["positions"])
-        at, ends = end["positions"][split], self.source.enumerator(None).extents([split])
-        short = (at - before.get(split, 0)) // 16 if at < ends[split].end else 0
-        return {**end, "positions": {**end["positions"], split: at - short}}
-
-
 class WatermarkIsOfTheFuture(Changed):
     """Takes a row that is held for the next one when nothing else is left to read."""
 
@@ -93,16 +65,6 @@ class WatermarkIsOfTheFuture(Changed):
 class AlignsByTheFuture(MemorySource):
     def usable_ms(self, split, record, horizon):
         return super().usable_ms(split, record, Horizon())
-
-
-class AnHourAhead(MemoryEnumerator):
-    def wall_clock(self):
-        return time.time() + 3600
-
-
-class DoesNotHold(MemorySource):
-    def usable_ms(self, split, record, horizon):
-        return MemorySource.usable_ms(self.model_copy(update={"future_event_time": "ignore"}), split, record, horizon)
 
 
 class LooksThroughNoRange(MemoryEnumerator):
@@ -124,7 +86,6 @@ def planning(sin, killer, words, open_run):
 
 MUTANTS = [
     enumerating("the bound is inclusive", "ALIGN-1", PAST, BoundInclusive),
-    enumerating("peek answers for 16 splits", "ALIGN-3", PAST, PeeksAtAPage),
     enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
     enumerating("peek sees the first rows of pages", "ALIGN-5", PAST, PeeksAtPages),
     enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
@@ -134,11 +95,7 @@ MUTANTS = [
         ("peek() of 'split-0' at 0 says position 0 of +5490892800 s",),
         sinful(source=AlignsByTheFuture),
     ),
-    enumerating("the clock is an hour ahead", "LIFE-15", "wall_clock() says", AnHourAhead),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
-    planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),
-    planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOutBesideIgnoredRows),
     planning("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),
     enumerating("probing steps over what is held", "ALIGN-25", "before its time has come", LooksThroughNoRange),
-    Mutant("the future is not held", "ALIGN-25", ("before its time has come",), sinful(source=DoesNotHold)),
 ]

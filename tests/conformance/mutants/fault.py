@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tests.conformance.memory.store import MemoryStore, StoreClient
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.errors import ConnectorError, TransientError
+from tidegate.errors import ConnectorError
 
 
 class WithClient(MemorySource):
@@ -54,16 +54,6 @@ class BelievesEverything(StoreClient):
     def _attempt(self, method, arguments):
         store = MemoryStore.of_this_process(self.name)
         return pickle.loads(store.answer(method, arguments)[4:])  # noqa: S301 - the test made the bytes
-
-
-class SkipsWhatIsDamaged(StoreClient):
-    def ask(self, method, *arguments):
-        try:
-            return self._attempt(method, arguments)
-        except TransientError:
-            if method == "records":
-                return []
-            return super().ask(method, *arguments)
 
 
 class TakesAnErrorForTheEnd(MemoryReader):
@@ -120,12 +110,6 @@ MUTANTS = [
         patience_s=3.0,
     ),
     Mutant("no checksum is checked", "FAULT-3", ("raises",), with_client(BelievesEverything)),
-    Mutant(
-        "damaged answers are skipped",
-        "FAULT-3",
-        ("read during the fault and after it",),
-        with_client(SkipsWhatIsDamaged),
-    ),
     Mutant(
         "an error is taken for the end",
         "FAULT-4",

@@ -63,10 +63,6 @@ def a_file():
     return Path(__file__).open().close
 
 
-def a_socket():
-    return socket.socket().close
-
-
 def a_process():
     process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
 

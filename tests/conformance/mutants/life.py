@@ -1,10 +1,5 @@
 import logging
 import threading
-import time
-from dataclasses import replace
-from typing import Annotated
-
-from pydantic import Field
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tests.conformance.mutants.leaks import (
@@ -13,17 +8,14 @@ from tests.conformance.mutants.leaks import (
     a_file,
     a_lookup,
     a_process,
-    a_socket,
     a_thread,
     a_written_file,
     leaking,
     opening,
 )
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tests.conformance.references import WholeEnumerator
-from tidegate.conformance.abilities import Abilities, Ability
+from tests.conformance.references import CommittingEnumerator
 from tidegate.errors import ConnectorError, DataLossError
-from tidegate.readers.contract import ReadTask
 
 LOG = logging.getLogger("mutant")
 
@@ -43,16 +35,6 @@ class ClosesOnce(MemoryEnumerator):
         del self._client
 
 
-class ClosesOnlyWhatWasUsed(MemoryEnumerator):
-    def discover(self):
-        self._used = [True]
-        return super().discover()
-
-    def close(self):
-        self._used.clear()
-        super().close()
-
-
 class KeepsAClient(MemorySource):
     def enumerator(self, state):
         self.__dict__["lock"] = threading.Lock()
@@ -66,21 +48,9 @@ class LosesAFieldOnItsWay(MemorySource):
         return {**state, "__dict__": fields}
 
 
-class NeedsItsThread(WholeEnumerator):
+class NeedsItsThread(CommittingEnumerator):
     def details(self, wanted):
         return threading.Lock()
-
-
-class WithoutConnection(Undoing):
-    abilities = Abilities().cannot(Ability.FAULT_DISCONNECT, "it is tested by closing it")
-
-
-class LetsErrorsOfItsClientThrough(MemoryEnumerator):
-    def discover(self):
-        try:
-            return super().discover()
-        except ConnectorError as error:
-            raise OSError(str(error)) from None
 
 
 class LetsErrorsThrough(MemoryReader):
@@ -105,10 +75,6 @@ class NamesNoSplit(MemoryReader):
             raise DataLossError("some rows are gone") from None
 
 
-class ShowsItsAddress(MemorySource):
-    address: Annotated[str, Field(pattern="^[0-9a-f]+:[0-9a-f]+@.+:[0-9]+$")]
-
-
 class StoresItsAddress(MemoryEnumerator):
     def __init__(self, source, state):
         super().__init__(source, None)
@@ -129,45 +95,16 @@ class NamesItsAddressInErrors(MemoryReader):
             raise ConnectorError("reading failed") from RuntimeError(f"at {self._source.address}: {error}")
 
 
-class TurnsItsClockBack(WholeEnumerator):
-    calls = 0
-
-    def wall_clock(self):
-        self.calls += 1
-        return time.time() - 60 * self.calls
-
-
-class FreesTooMuch(WholeEnumerator):
+class FreesTooMuch(CommittingEnumerator):
     def commit(self, positions):
         for split in positions:
             self._client.ask("trim", split, 1)
 
 
-class ReadsWhatItsDetailsSay(MemoryReader):
-    def read(self, task):
-        rows = [replace(wanted, end=end) for wanted, end in zip(task.ranges, task.details, strict=False)]
-        return super().read(ReadTask(tuple(rows)))
-
-
-class DetailsOfNow(WholeEnumerator):
-    """Ends a range earlier when it is requested a second time."""
-
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._asked = set()
-
-    def details(self, wanted):
-        again = wanted in self._asked
-        self._asked.add(wanted)
-        return wanted.end - again
-
-
 MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
-    Mutant("a constructor starts a thread", "LIFE-1", ("making an enumerator", "'thread'"), opening(a_thread)),
     Mutant("a constructor writes a file", "LIFE-1", ("making an enumerator writes a file",), opening(a_written_file)),
     Mutant("a thread leaked", "LIFE-2", ("3 more of the kind 'thread'",), leaking(a_thread)),
-    Mutant("a socket leaked", "LIFE-2", ("3 more of the kind 'socket'",), leaking(a_socket)),
     Mutant("a process leaked", "LIFE-2", ("3 more of the kind 'child process'",), leaking(a_process)),
     Mutant(
         "a reader that is given up leaks",
@@ -176,12 +113,6 @@ MUTANTS = [
         sinful(reader=LeaksWhenGivenUp, harness=Undoing),
     ),
     Mutant("closing twice fails", "LIFE-4", ("for the second time", "AttributeError"), sinful(enumerator=ClosesOnce)),
-    Mutant(
-        "closing an unused connector fails",
-        "LIFE-4",
-        ("before it was asked anything", "AttributeError"),
-        sinful(enumerator=ClosesOnlyWhatWasUsed),
-    ),
     Mutant(
         "a source keeps a value that cannot be pickled",
         "LIFE-5",
@@ -197,16 +128,9 @@ MUTANTS = [
         ("cannot be pickled", "lock"),
         sinful(enumerator=NeedsItsThread),
     ),
-    Mutant(
-        "errors of a client come through",
-        "LIFE-19",
-        ("raises OSError",),
-        sinful(enumerator=LetsErrorsOfItsClientThrough, harness=WithoutConnection),
-    ),
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
     Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
     Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
-    Mutant("a secret in repr", "LIFE-12", ("a secret is in repr(source)",), sinful(source=ShowsItsAddress)),
     Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),
     Mutant("a secret in the log", "LIFE-12", ("a secret is in a log",), sinful(enumerator=LogsItsAddress)),
     Mutant(
@@ -215,12 +139,5 @@ MUTANTS = [
         ("a secret is in the error of reading",),
         sinful(reader=NamesItsAddressInErrors),
     ),
-    Mutant("a clock that goes back", "LIFE-15", ("goes back",), sinful(enumerator=TurnsItsClockBack)),
     Mutant("commit frees too much", "LIFE-16", ("commit number 1",), sinful(enumerator=FreesTooMuch)),
-    Mutant(
-        "details change with time",
-        "LIFE-17",
-        ("given later",),
-        sinful(enumerator=DetailsOfNow, reader=ReadsWhatItsDetailsSay),
-    ),
 ]

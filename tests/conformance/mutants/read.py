@@ -122,15 +122,6 @@ class ReaderThatIsTold(MemoryReader):
         return super().read(ReadTask(tuple(known)))
 
 
-class SharesIterators(MemoryReader):
-    _OPEN: ClassVar = {}
-
-    def read(self, task):
-        known = (self._source.address, task.ranges)
-        yield from self._OPEN.setdefault(known, super().read(task))
-        del self._OPEN[known]
-
-
 class FailsForLoss(MemoryReader):
     def __init__(self, source):
         super().__init__(source.model_copy(update={"fail_on_data_loss": True}))
@@ -141,14 +132,6 @@ class SkipsTheFirstRowThatIsLeft(MemoryReader):
         begin, _, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
         lost = begin > wanted.start
         return super()._read(client, replace(wanted, start=begin + 1) if lost else wanted)
-
-
-class LossOfAnotherName(MemoryReader):
-    def read(self, task):
-        try:
-            yield from super().read(task)
-        except DataLossError as error:
-            raise KeyError(str(error)) from None
 
 
 def reading(reader):
@@ -163,18 +146,6 @@ MUTANTS = [
         "READ-3",
         ("position 0 of split-0 has 0#0, 0#1",),
         ends(lambda start, end: {"end": end + 1}),
-    ),
-    Mutant(
-        "the start of a range is exclusive",
-        "READ-3",
-        ("not all rows are found",),
-        ends(lambda start, end: {"start": start + 1 if start else 0}),
-    ),
-    Mutant(
-        "blocks are not cut",
-        "READ-3",
-        ("position 0 of split-0 has 0#0, 0#1",),
-        ends(lambda start, end: {"start": start // 2 * 2, "end": end + end % 2}),
     ),
     Mutant(
         "ranges are kept by split",
@@ -201,8 +172,6 @@ MUTANTS = [
     Mutant("rows are read once", "READ-9", ("reading 1 and 2", "the second lacks 0#0"), reading(ReadsOnce)),
     Mutant("reading goes on to the present end", "READ-9", ("adds 0#5, 0#6",), reading(ReadsToThePresentEnd)),
     Mutant("rows hold the time of reading", "READ-9", ("column 'at' differs", "0#0"), batches(read_now)),
-    Mutant("iterators are shared", "READ-12", ("missing", "0#0"), reading(SharesIterators)),
-    Mutant("data loss has another name", "READ-27", ("KeyError",), reading(LossOfAnotherName)),
     Mutant("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), reading(FailsForLoss)),
     Mutant("a row is skipped after a loss", "READ-14", ("0#3", "missing"), reading(SkipsTheFirstRowThatIsLeft)),
     Mutant(

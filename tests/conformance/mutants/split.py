@@ -61,11 +61,6 @@ class StartsLateSplitsAsTheOptionSays(MemoryEnumerator):
         return super().starts(splits, first=True)
 
 
-class IgnoresWhereToBegin(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        return super().starts(splits, first=False)
-
-
 class FindsTheFirstPage(MemoryEnumerator):
     def discover(self):
         return super().discover()[:3]
@@ -207,23 +202,28 @@ class StartsAtZero(MemoryEnumerator):
 
 MUTANTS = [
     Mutant(
+        "a stream stops at the present end",
+        "SPLIT-15",
+        ("2 rows were written and not all delivered",),
+        sinful(enumerator=StopsAtThePresentEnd),
+    ),
+    Mutant(
+        "a split begins behind its end",
+        "SPLIT-20",
+        ("past its end",),
+        extents(lambda e: replace(e, begin=e.begin + (e.begin == e.end))),
+    ),
+    Mutant(
         "a split that comes late is read from its end",
         "SPLIT-1",
         ("2 rows were written and not all delivered", "2 missing"),
         sinful(enumerator=StartsLateSplitsAtTheirEnd),
     ),
-    Mutant("splits are looked for once", "SPLIT-1", ("all are missing, 1#0 to 1#1",), sinful(enumerator=LooksOnce)),
     Mutant(
         "new splits begin as the option says for the first",
         "SPLIT-2",
         ("not all delivered", "all are missing, 1#0 to 1#1"),
         sinful(enumerator=StartsLateSplitsAsTheOptionSays),
-    ),
-    Mutant(
-        "the stream begins at the beginning, whatever the option says",
-        "SPLIT-2",
-        ("before the query began", "0#0"),
-        sinful(enumerator=IgnoresWhereToBegin),
     ),
     Mutant("only the first page of splits is found", "SPLIT-3", ("2 missing",), sinful(enumerator=FindsTheFirstPage)),
     Mutant("splits are named by numbers", "SPLIT-4", ("named by int",), sinful(enumerator=NamesByNumber)),
@@ -247,18 +247,11 @@ MUTANTS = [
     ),
     Mutant("starts lie behind the first row", "SPLIT-12", ("2 missing",), sinful(enumerator=StartsBehindTheFirstRow)),
     Mutant(
-        "a stream stops at the present end",
-        "SPLIT-13",
-        ("1 rows were written and not all delivered",),
-        sinful(enumerator=StopsAtThePresentEnd),
-    ),
-    Mutant(
         "splits are complete while they grow",
         "SPLIT-14",
         ("split-0 is complete, though rows can still come",),
         extents(lambda e: replace(e, complete=True)),
     ),
-    Mutant("no split is ever complete", "SPLIT-14", ("never complete",), extents(lambda e: replace(e, complete=False))),
     Mutant(
         "a split is complete before its last row is seen",
         "SPLIT-14",
@@ -280,15 +273,6 @@ MUTANTS = [
         "SPLIT-18",
         ("a split is gone",),
         sinful(enumerator=FailsWhenASplitGoes),
-    ),
-    Mutant(
-        "splits begin at 0 forever", "SPLIT-19", ("begins later than before",), extents(lambda e: replace(e, begin=0))
-    ),
-    Mutant(
-        "a split begins behind its end",
-        "SPLIT-19",
-        ("past its end",),
-        extents(lambda e: replace(e, begin=e.begin + (e.begin == e.end))),
     ),
     Mutant(
         "a begin is a row early",

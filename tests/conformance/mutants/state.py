@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
+from tests.conformance.memory.reference import MemoryEnumerator
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import Extent
 from tidegate.errors import ConnectorError
@@ -43,32 +43,6 @@ class TakesItsFirstLookForANewQuery(MemoryEnumerator):
     def starts(self, splits, *, first):
         first, self._looked = not self._looked, True
         return super().starts(splits, first=first)
-
-
-class StopsAtASplitThatIsGone(MemoryEnumerator):
-    def snapshot(self):
-        return {**self._state, "known": sorted(super().discover())}
-
-    def __init__(self, source, state):
-        super().__init__(source, None if state is None else {k: v for k, v in state.items() if k != "known"})
-        self._known = (state or {}).get("known", ())
-
-    def discover(self):
-        splits = super().discover()
-        if gone := set(self._known) - set(splits):
-            raise ConnectorError(f"there is no split {min(gone)!r}")
-        return splits
-
-
-class UsesRowsUp(MemoryReader):
-    GONE: ClassVar = set()
-
-    def read(self, task):
-        for batch in super().read(task):
-            names = [(self._source.address, key) for key in batch.column("key").to_pylist()]
-            kept = [name not in self.GONE for name in names]
-            self.GONE.update(names)
-            yield batch.filter(kept)
 
 
 class AcknowledgesWhatItPlans(MemoryEnumerator):
@@ -165,18 +139,6 @@ MUTANTS = [
         ("2 rows were written and not all delivered",),
         sinful(enumerator=TakesItsFirstLookForANewQuery),
     ),
-    Mutant(
-        "the state names a split that is gone",
-        "STATE-5",
-        ("there is no split 'split-1'",),
-        sinful(enumerator=StopsAtASplitThatIsGone),
-    ),
-    Mutant(
-        "reading uses rows up",
-        "STATE-6",
-        ("batch 0, read before and after a crash", "then 0"),
-        sinful(reader=UsesRowsUp),
-    ),
     Mutant("planned rows count as done", "STATE-7", ("gone",), sinful(enumerator=AcknowledgesWhatItPlans)),
     Mutant(
         "a killed planner leaves its lock", "STATE-9", ("another run has the lock",), sinful(enumerator=LeavesALock)
@@ -201,22 +163,6 @@ MUTANTS = [
         ("in another process it becomes",),
         snapshot_with(
             lambda enumerator: {"splits": list({f"{split}{n}" for split in enumerator.discover() for n in range(20)})}
-        ),
-    ),
-    Mutant(
-        "an id that is new in each run",
-        "STATE-12",
-        ("that of an enumerator restored from it",),
-        snapshot_with(lambda enumerator: {"run": id(enumerator)}),
-    ),
-    Mutant(
-        "the snapshot lists rows",
-        "STATE-13",
-        ("500 rows that are added",),
-        snapshot_with(
-            lambda enumerator: {
-                "seen": list(range(sum(e.end for e in enumerator.extents(enumerator.discover()).values())))
-            }
         ),
     ),
     Mutant(

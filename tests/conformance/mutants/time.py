@@ -4,7 +4,6 @@ from tests.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
 from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Head
 from tidegate.readers.contract import TimedBatch
 
 SECOND_MS = 1_000
@@ -21,28 +20,9 @@ class SeesNothingAtAHole(MemoryEnumerator):
         return {s: head if head is not None and head.position == positions[s] else None for s, head in heads.items()}
 
 
-class PeeksInSeconds(MemoryEnumerator):
-    def _heads(self, split, position, horizon):
-        for head in super()._heads(split, position, horizon):
-            yield Head(head.position, head.event_time_ms // SECOND_MS * SECOND_MS)
-
-
 class LatestOfTheWholeSplit(MemoryEnumerator):
     def latest(self, ends, horizon):
         return super().latest(dict.fromkeys(ends, 1 << 60), horizon)
-
-
-class LatestIsZeroWithoutARow(MemoryEnumerator):
-    def latest(self, ends, horizon):
-        return {split: at_ms or 0 for split, at_ms in super().latest(ends, horizon).items()}
-
-
-class LatestLeavesOutTheLastRow(MemoryEnumerator):
-    def latest(self, ends, horizon):
-        times = {
-            s: [h.event_time_ms for h in self._heads(s, 0, horizon) if h.position < end] for s, end in ends.items()
-        }
-        return {split: max(split_times[:-1] or split_times, default=None) for split, split_times in times.items()}
 
 
 class LatestIsTheLastRows(MemoryEnumerator):
@@ -126,12 +106,6 @@ class ReadsTimedBackwards(TimedReader):
             yield TimedBatch(number, batch[::-1], times[::-1])
 
 
-class ShowsSeconds(TimedReader):
-    def time_of(self, row, horizon):
-        at_ms = super().time_of(row, horizon)
-        return None if at_ms is None else at_ms // SECOND_MS
-
-
 class ShowsTimesThatDoNotCount(TimedReader):
     def time_of(self, row, horizon):
         return (row["at"] - EPOCH) // MILLISECOND
@@ -144,10 +118,10 @@ class TakesAllRangesForTheFirst(TimedReader):
 
 
 MUTANTS = [
+    enumerating("peek is blind at holes", "TIME-1", "says none", SeesNothingAtAHole),
     enumerating(
         "peek skips the position itself", "TIME-1", "yields from there is position 0 of +0 s", PeeksBehindThePosition
     ),
-    enumerating("peek is blind at holes", "TIME-2", "peek() of 'split-0' at 1 says none", SeesNothingAtAHole),
     Mutant(
         "a missing time is taken for 0",
         "TIME-3",
@@ -155,8 +129,6 @@ MUTANTS = [
         sinful(source=TakesMissingTimesForZero),
     ),
     enumerating("latest looks beyond the end", "TIME-4", "but there is no row before it", LatestOfTheWholeSplit),
-    enumerating("latest is 0 where there is no row", "TIME-4", "says 0, but there is no row", LatestIsZeroWithoutARow),
-    enumerating("latest leaves out the last row", "TIME-5", "but the greatest time", LatestLeavesOutTheLastRow),
     enumerating("lookup finds what is after the time", "TIME-6", "of +0 s says position 1", LooksBehindTheTime),
     enumerating(
         "lookup finds the last of equal times", "TIME-6", "says position 5 of +2.5 s", FindsTheLastOfEqualTimes
@@ -172,7 +144,6 @@ MUTANTS = [
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
     ),
     enumerating("peek looks at a thousand rows", "TIME-26", "peek() finds +0 s, but", PeeksAtAThousandRows),
-    enumerating("times are cut to seconds", "TIME-1", "of +0.007 s", PeeksInSeconds),
     Mutant(
         "a missing time fails nothing",
         "TIME-18",
@@ -192,7 +163,6 @@ MUTANTS = [
         ("of 2 ranges",),
         sinful(reader=TakesAllRangesForTheFirst),
     ),
-    Mutant("a generator sees seconds", "TIME-28", ("row 0#0",), sinful(reader=ShowsSeconds)),
     Mutant(
         "a generator sees a time that does not count", "TIME-28", ("left out",), sinful(reader=ShowsTimesThatDoNotCount)
     ),

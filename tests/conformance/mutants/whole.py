@@ -53,21 +53,21 @@ MUTANTS = [
     Mutant(
         "a restart forgets all splits but one",
         "WHOLE-1",
-        ("past the watermark", "scenario.crash"),
+        ("3 rows are not delivered", "scenario.crash"),
         sinful(enumerator=ForgetsSplitsOverARestart),
     ),
     Mutant(
         "a row behind the third is read twice",
         "WHOLE-1",
-        ("more than once", "scenario.batch("),
+        ("more than once", "scenario.crash"),
         sinful(reader=ReadsTheFirstRowOfALaterRunTwice),
     ),
     Mutant(
         "the watermark is the greatest of all splits",
-        "WHOLE-2",
+        "WHOLE-1",
         ("has not waited for its split",),
         sinful(),
         WatermarkByMax,
     ),
-    Mutant("paused splits are read", "WHOLE-2", ("it should have been paused",), sinful(enumerator=AheadOfTheBound)),
+    Mutant("paused splits are read", "WHOLE-1", ("it should have been paused",), sinful(enumerator=AheadOfTheBound)),
 ]
