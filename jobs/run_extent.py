@@ -51,6 +51,11 @@ class RunExtent:
         return min((s.begin_ms for s in self.stretches.values() if s.begin_ms is not None), default=None)
 
     @property
+    def end_ms(self) -> int | None:
+        """The greatest event time."""
+        return max((s.end_ms for s in self.stretches.values() if s.end_ms is not None), default=None)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to read."""
         return self.begin_ms is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -11,12 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tidegate.alignment.durations import milliseconds
-from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.run_extent import RunExtent, Stretch
+from tidegate.jobs.run_extent import RunExtent
 from tidegate.sources.options import parse_duration
-from tidegate.sources.progress.query import SourceBatch
 from tidegate.sources.source import Source
 
 __all__ = ["BackfillArguments", "parse_options", "parse_properties", "parse_span", "parse_time"]
@@ -87,14 +85,6 @@ class BackfillArguments(ABC):
         Raises the errors of ``tidegate.jobs.run_extent.run_extent``, and OptionError if the notes belong to another
         source.
         """
-
-    def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
-        """Return the stretches of splits that were not known before the run.
-
-        Called after each batch for the splits that were first read in it.
-        """
-        del batch, splits
-        return {}
 
 
 def parse_time(option: str, text: str) -> datetime:

@@ -37,12 +37,10 @@ class Noted:
 
     positions: the positions after the last written batch.
     state: the enumerator's snapshot, such as the cluster of the positions.
-    begun_ms: the event time of the first record of all runs.
     """
 
     positions: Positions = field(default_factory=dict)
     state: Json | None = None
-    begun_ms: int | None = None
 
 
 class Output:
@@ -85,7 +83,7 @@ class Output:
                 )
         stored = self._spark.last_committed()
         positions, state = ({}, notes["state"]) if stored is None else (stored.progress.positions, stored.enumerator)
-        return Noted(positions, state, notes["begun_ms"])
+        return Noted(positions, state)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -102,10 +100,10 @@ class Output:
                 self._lock.close()
                 self._lock = None
 
-    def claim(self, binding: Mapping[str, Any], state: Json | None = None, begun_ms: int | None = None) -> None:
+    def claim(self, binding: Mapping[str, Any], state: Json | None = None) -> None:
         """Claim the folder for this back-fill; called within ``alone``.
 
-        state, begun_ms: for the notes of later runs.
+        state: for the notes of later runs.
 
         Raises OptionError if it cannot be created, or another run was faster.
         """
@@ -117,7 +115,7 @@ class Output:
             self._keep_out()
         if not self._notes.exists():
             new = self._notes.with_suffix(".new")
-            new.write_text(json.dumps({"arguments": dict(binding), "state": state, "begun_ms": begun_ms}, indent=1))
+            new.write_text(json.dumps({"arguments": dict(binding), "state": state}, indent=1))
             new.replace(self._notes)
 
     def batch(self, number: int, columns: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tidegate.errors import counted
 from tidegate.jobs.backfill.arguments import BackfillArguments
-from tidegate.jobs.backfill.bar import EventTimeBar
+from tidegate.jobs.backfill.display import RunDisplay
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.follow import follow
@@ -33,7 +33,8 @@ class Summary:
 
     rows: how many rows this run wrote.
     rows_in_all: how many rows all runs wrote into this output.
-    begin_ms, end_ms: the event times of the first and the last record that this run had to read.
+    begin_ms, end_ms: the event times of the first and the last record that this run had to read; None: unknown before
+        reading.
     seconds: the time for reading and writing, without Spark's start.
     bad_records: how many bad records all runs into this output have set aside, if an option asks for that.
     """
@@ -85,33 +86,29 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     with ends_on_signals(), output.alone():
         noted = output.noted(arguments.binding())
         extent = arguments.run_extent(noted)
-        stretches = {} if extent is None else dict(extent.stretches)
         if extent is not None and extent.is_empty:
-            return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)
+            return Summary(output.path, len(extent.stretches), 0, output.rows(), 0, 0.0)
         errors.print("Starting Spark", highlight=False)
-        begun_ms = noted.begun_ms
-        if begun_ms is None and extent is not None:
-            begun_ms = extent.begin_ms
-        output.claim(arguments.binding(), None if extent is None else extent.state, begun_ms)
+        output.claim(arguments.binding(), None if extent is None else extent.state)
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
-            bar, bad_records = EventTimeBar(errors, stretches, begun_ms=begun_ms), 0
-            with bar:
+            splits, bad_records = set() if extent is None else {*extent.stretches}, 0
+            with RunDisplay(errors) as display:
                 for batch in write_batches(spark, source, output):
-                    stretches |= arguments.stretches(batch.source, batch.source.positions.keys() - stretches.keys())
-                    bar.update(batch)
+                    splits |= batch.source.positions.keys()
+                    display.update(batch)
                     said = batch.source.progress
                     bad_records = (said and said.bad_records_total) or bad_records
             seconds = time.monotonic() - begun
     return Summary(
         output.path,
-        len(stretches),
-        bar.rows,
+        len(splits),
+        display.rows,
         output.rows(),
-        bar.batches,
+        display.batches,
         seconds,
-        min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None),
-        max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None),
+        None if extent is None else extent.begin_ms,
+        None if extent is None else extent.end_ms,
         bad_records,
     )
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.run_extent import RunExtent, Stretch, run_extent
-from tidegate.sources.progress.query import SourceBatch
+from tidegate.jobs.run_extent import RunExtent, run_extent
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["S3Arguments"]
@@ -54,19 +48,5 @@ class S3Arguments(BackfillArguments):
         source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
         return run_extent(source, noted.positions, noted.state)
 
-    def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
-        """Return the stretches of manifests."""
-        if not splits or batch.state is None:
-            return {}
-        source = self.source()
-        owner = S3Snapshot.from_json(batch.state).owner
-        ledger = Ledger(str(source.state_location), source.connection).of_query(owner)
-        return {s: _stretch(Manifest.parse(s, ledger.read(s))) for s in splits}
-
     def _option(self, name: str) -> str | None:
         return next((value for option, value in self.options.items() if option.lower() == name.lower()), None)
-
-
-def _stretch(manifest: Manifest) -> Stretch:
-    head, end = manifest.head(0), len(manifest)
-    return Stretch(0, end, None if head is None else head.event_time_ms, manifest.latest(end))

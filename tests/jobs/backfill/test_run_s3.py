@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.support.command import await_while_running, kill, started
 from tests.support.streams import HOUR, MINUTE, NOON
 from tidegate.errors import OptionError
-from tidegate.jobs.backfill.bar import EventTimeBar
+from tidegate.jobs.backfill.display import RunDisplay
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import write_batches
 from tidegate.jobs.backfill.s3 import S3Arguments
@@ -65,11 +65,9 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
         return folder(output, number, columns)
 
     def run():
-        stretches = {}
-        with EventTimeBar(Console(file=shown), stretches, clock=itertools.count(0, 10).__next__) as bar:
+        with RunDisplay(Console(file=shown), clock=itertools.count(0, 10).__next__) as display:
             for batch in write_batches(spark, asked.source(), output):
-                stretches |= asked.stretches(batch.source, batch.source.positions.keys() - stretches.keys())
-                bar.update(batch)
+                display.update(batch)
 
     with output.alone():
         output.claim(asked.binding())
@@ -87,10 +85,10 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     assert rows == [(row // 12, row) for row in range(2 * HOURS + 2)]
     assert output.rows() == len(rows)
     lines = shown.getvalue().splitlines()
-    assert lines[0].startswith("26.1 % · 2023-11-15 18:00:00 · 6 h done")
-    assert lines[-1].startswith("100 % · 2023-11-16 12:01:00")
-    # The third object is in a batch that the last run has planned.
-    assert [line.partition(" %")[0] for line in lines] == ["26.1", "52.1", "0", "100", "100"]
+    assert lines[0].startswith("25.0 % · 12 rows · ")
+    assert "rows/s · read up to 2023-11-15 18:00:00 · " in lines[0]
+    # The second run begins with a batch that the first one has planned, and the third one with nothing.
+    assert [line.split(" · ")[0] for line in lines] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]
 
 
 def test_killed_midway_it_goes_on_and_then_finds_nothing_new_without_spark(bucket, goes_on, tmp_path):
