@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import NamedTuple
 
 from tidegate.jobs.pages.axis import Axis
 from tidegate.jobs.pages.canvas import Canvas
@@ -22,9 +21,6 @@ _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
 _TOGETHER = 2.0  # lines at most this far apart look like one
 _DASH = 9
-_NOTED_SHARE = 0.25  # the share of the batches; a shorter pause has no space for its note
-_LONG_SHARE = 0.65
-_LINE, _LETTER = 16, 7.5  # the height of a note's line, and the greatest width of a letter, in units of the picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +53,16 @@ def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = 
     late_label: the lines of the label where splits ran below the watermark; empty: such places are not marked.
     """
     picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks]), axis)
-    bars = _bars(picture, run)
     marks = [
         *picture.canvas.frame(axis.title, [(picture.share(at_ms), label) for at_ms, label in axis.ticks]),
         *(_late(picture, run, late_label) if late_label else ()),
-        *_pauses(picture, bars),
+        *_pauses(picture, run),
         *_area(picture, run.band),
         _stairs(picture, run.bound, "bound"),
         *_splits(picture, run),
         *_envelope(picture, run.band),
         _stairs(picture, run.source_watermark, "source-watermark"),
         _stairs(picture, run.watermark, "watermark"),
-        *_notes(picture, bars),
     ]
     return picture.canvas.svg(marks, description)
 
@@ -147,97 +141,18 @@ def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
     return f'<path class="{name}" d="{path}"/>' if path else ""
 
 
-class _Bar(NamedTuple):
-    """A pause of a split: the number of its line, its name, the first and the last batch, and the y of the bar."""
-
-    number: int
-    split: str
-    first: int
-    last: int
-    y: float
-
-    @property
-    def batches(self) -> int:
-        return self.last + 1 - self.first
-
-
-def _bars(picture: _Picture, run: Trace) -> list[_Bar]:
-    return [
-        _Bar(index, split, first, last, picture.y(at_ms))
-        for index, (split, times) in enumerate(run.reached.items())
-        for first, last in _spans(run.paused[split])
-        if (at_ms := times[first]) is not None
-    ]
-
-
-def _pauses(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
-    for bar in bars:
-        yield (
-            f'<rect class="pause pause-{bar.number}" x="{picture.x(bar.first)}" y="{bar.y - 8}" '
-            f'width="{round(picture.x(bar.last + 1) - picture.x(bar.first), 1)}" height="16" rx="3"/>'
-        )
-
-
-def _notes(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
-    """Name the splits of long pauses, above all lines."""
-    taken = [_Box(picture.x(bar.first), picture.x(bar.last + 1), bar.y - 8, bar.y + 8) for bar in bars]
-    batches = len(picture.canvas.batches)
-    for together in _noted(bars, batches):
-        bar = min(together)
-        note, y = f"{_names(sorted(together))} paused", together[0].y - 14  # below a short pause are other lines
-        if bar.batches >= batches * _LONG_SHARE:
-            note += f", batches {picture.canvas.number(bar.first)} to {picture.canvas.number(bar.last)}"
-            y = together[-1].y + 25
-        x = picture.x(bar.first) + 8
-        box = _free(_Box(x, x + len(note) * _LETTER, y - _LINE + 4, y + 4), taken, picture.canvas.bottom)
-        taken.append(box)
-        yield f'<text class="note split-{bar.number}" x="{x}" y="{box.bottom - 4}">{note}</text>'
-
-
-def _noted(bars: Sequence[_Bar], batches: int) -> list[list[_Bar]]:
-    """Return the longest pause of each split that has space for a note; pauses close together share a note.
-
-    Each group is in the order of its heights.
-    """
-    longest: dict[int, _Bar] = {}
-    for bar in bars:
-        longest[bar.number] = max(longest.get(bar.number, bar), bar, key=lambda pause: pause.batches)
-    groups: list[list[_Bar]] = []
-    for bar in sorted(longest.values(), key=lambda pause: (pause.first, pause.y)):
-        if bar.batches < max(1, batches * _NOTED_SHARE):
-            continue
-        last = groups[-1][-1] if groups else None
-        if last is not None and last.first == bar.first and bar.y - last.y < _LINE:
-            groups[-1].append(bar)
-        else:
-            groups.append([bar])
-    return groups
-
-
-def _names(bars: Sequence[_Bar]) -> str:
-    first, *others = [escape(bar.split) for bar in bars]
-    return " and ".join([first, *(others if len(others) < 2 else [f"{len(others)} more"])])
-
-
-class _Box(NamedTuple):
-    left: float
-    right: float
-    top: float
-    bottom: float
-
-    def meets(self, other: _Box) -> bool:
-        beside = self.right <= other.left or other.right <= self.left
-        return not beside and self.top < other.bottom and other.top < self.bottom
-
-
-def _free(box: _Box, taken: Sequence[_Box], bottom: float) -> _Box:
-    """Return the nearest place for a line of text, above or below, that is free."""
-    for steps in range(int(bottom / _LINE)):
-        for shift in (-steps * _LINE, steps * _LINE):
-            moved = box._replace(top=box.top + shift, bottom=box.bottom + shift)
-            if moved.top >= 0 and moved.bottom <= bottom and not any(map(moved.meets, taken)):
-                return moved
-    return box
+def _pauses(picture: _Picture, run: Trace) -> Iterator[str]:
+    """Draw a bar for each pause; where the page is shown, its title appears under the pointer."""
+    for index, (split, times) in enumerate(run.reached.items()):
+        for first, last in _spans(run.paused[split]):
+            if (at_ms := times[first]) is not None:
+                left, right = picture.x(first), picture.x(last + 1)
+                batches = f"batches {picture.canvas.number(first)} to {picture.canvas.number(last)}"
+                yield (
+                    f'<rect class="pause pause-{index}" x="{left}" y="{picture.y(at_ms) - 8}" '
+                    f'width="{round(right - left, 1)}" height="16" rx="3">'
+                    f"<title>{escape(split)} paused, {batches}</title></rect>"
+                )
 
 
 def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:

@@ -29,7 +29,7 @@ def pictures(page):
 def test_a_picture_stays_readable_with_any_number_of_splits(splits, lines):
     page = query_page(run(splits), ALL)
     event_times, *others = pictures(page)
-    assert len([name for name in event_times if re.fullmatch(r"split-\d+", name) and name != "note"]) >= lines
+    assert len([name for name in event_times if re.fullmatch(r"split-\d+", name)]) >= lines
     assert ("band" in event_times) == (splits > 12)
     assert ("slowest" in event_times) == (splits > 12)
     assert ("fastest" in event_times) == (splits > 12)
@@ -123,22 +123,10 @@ def with_paused(*hours, batches=8):
     ]
 
 
-def test_splits_that_are_paused_at_one_time_share_a_note():
-    page = query_page(with_paused(9, 9, 9.1, 9), ALL)
-    assert len(marks(page, "pause")) == 5  # one is in the legend
-    assert len(marks(page, "note")) == 1
-    assert "orders-1 and 3 more paused, batches 1 to 8</text>" in page
-    assert "orders-1 and orders-2 paused, batches" in query_page(with_paused(9, 9), ALL)
-
-
-def test_no_note_of_a_pause_lies_on_another_or_on_a_pause():
-    page = query_page(with_paused(20, 18.8, 17.5, 16.5, 5), ALL)
-    notes = [(float(note["y"]) - 12, float(note["y"]) + 4) for note in marks(page, "note")]
-    bars = [(float(bar["y"]), float(bar["y"]) + 16) for bar in marks(page, "pause") if "x" in bar]
-    assert (len(notes), len(bars)) == (5, 5)
-    both = sorted([*notes, *(bar for bar in bars if bar not in notes)])
-    for note in notes:
-        assert [other for other in both if other != note and other[0] < note[1] and note[0] < other[1]] == []
+def test_a_pause_is_a_bar_with_its_split_and_its_batches():
+    page = query_page(with_paused(9, 9.1), ALL)
+    assert len(marks(page, "pause")) == 3  # one is in the legend
+    assert "<title>orders-1 paused, batches 1 to 8</title>" in page
 
 
 def test_lines_that_lie_on_each_other_take_turns_where_they_do():
