@@ -1,26 +1,17 @@
-"""Kills the driver at random moments, again and again, and compares its output with the topic.
+"""What programs that kill drivers have in common: topics, drivers, random moments, and the rows that were written."""
 
-python -m tests.sources.kills [--kills 20] [--seed 0]
-"""
-
-import argparse
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from tests.sources.killable import commits
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tests.support.waiting import PATIENCE_S, await_that
-from tidegate.servers import KafkaServer
 
 HOURS_A_KILL = 5  # of event time, and a batch reads one at most
 ROWS_AN_HOUR = 1_000
@@ -105,21 +96,6 @@ def skewed_topic(kafka, hours):
     return new_topic(kafka, history, history, late), counts
 
 
-def survive(kafka, spark, out, kills, seed):
-    """Kill the driver a number of times, let it end in peace, and return how often it was really killed.
-
-    Raises AssertionError unless the output and the bad records then equal the topic.
-    """
-    dice = random.Random(seed)
-    topic, counts = skewed_topic(kafka, HOURS_A_KILL * kills)
-    killed = sum(
-        kill_while_it_works(start_driver(kafka.bootstrap_servers, topic, out), out, dice) for _ in range(kills)
-    )
-    let_end(start_driver(kafka.bootstrap_servers, topic, out), out)
-    judge_written(spark, out, counts)
-    return killed
-
-
 def judge_written(spark, out, counts):
     """Raise AssertionError unless the output and the bad records are those of a ``skewed_topic``."""
     bad = [(2, offset) for offset in range(0, counts[2], BAD_EVERY)]
@@ -131,18 +107,3 @@ def set_aside(out):
     """Return all records in the files of bad records, as (partition, offset)."""
     lines = (json.loads(line) for file in Path(out, "bad").iterdir() for line in file.read_text().splitlines())
     return [(line["partition"], line["offset"]) for line in lines]
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    with KafkaServer() as kafka, tempfile.TemporaryDirectory() as out:
-        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-        killed = survive(kafka, spark, out, arguments.kills, arguments.seed)
-        print(f"killed {killed} times; every record was written exactly once")
-
-
-if __name__ == "__main__":
-    main()

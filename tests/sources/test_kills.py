@@ -1,7 +1,6 @@
 """Exactly once, whatever dies: a planner, the driver, a Python worker, an executor of a cluster, and a broker.
 
-All queries share two Sparks, and are killed at random moments.  The programs ``kills`` do the same with one query at
-a time, many times.
+All queries share two Sparks, and are killed at random moments.  KILLS_SEED in the environment chooses other moments.
 """
 
 import json
@@ -15,9 +14,8 @@ import numpy as np
 import pytest
 
 import tidegate
-from tests.sources.kafka.generators_kills import CLUSTER, SPECULATIVE, closed
-from tests.sources.kafka.marked_topic import complete_windows, marked_topic
-from tests.sources.kafka.random_kills import candidates
+from tests.sources.kafka.marked_topic import closed, complete_windows, marked_topic
+from tests.sources.kafka.random_kills import LOCAL_CLUSTER, candidates
 from tests.sources.kills import (
     await_commits,
     commits,
@@ -44,6 +42,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
 PARTITIONS = "spark.sql.shuffle.partitions"
 # A cluster would give up after ten executors that die.
 SETTINGS = {**tidegate.session_conf(), "spark.deploy.maxExecutorRetries": "-1"}
+SPECULATIVE = ("spark.speculation=true", "spark.speculation.multiplier=1", "spark.speculation.quantile=0.5")
 HOURS, MARKED_WINDOWS = 10, 28
 WINDOW_HOURS, SESSIONS_AN_HOUR, ROWS_A_SESSION = 6, 20, 12
 OBJECTS_A_BATCH = 10
@@ -70,7 +69,7 @@ def own_bucket(s3):
 @pytest.fixture(scope="module")
 def survived(kafka, s3, own_bucket, tmp_path_factory):
     """What four queries had to read, and the folders in which they wrote, after all that befell them."""
-    home, dice = tmp_path_factory.mktemp("killed"), random.Random(1)
+    home, dice = tmp_path_factory.mktemp("killed"), random.Random(int(os.environ.get("KILLS_SEED", "1")))
     times = [disordered(seed) for seed in (1, 2)]
     topic, counts = skewed_topic(kafka, HOURS)
     feeder = s3_kills.Feeder(own_bucket, 1)
@@ -118,7 +117,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     committed = [numbers_of_commits()]
     feeder.add(s3_kills.BETWEEN_RUNS)
     # Another number of partitions: a checkpoint keeps to its own.
-    driver = start(CLUSTER, 3, *SPECULATIVE, ends=True)
+    driver = start(LOCAL_CLUSTER, 3, *SPECULATIVE, ends=True)
     with ending(driver):
         await_commits(driver, home, folders, dice)
         committed.append(numbers_of_commits())

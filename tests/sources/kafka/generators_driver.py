@@ -1,13 +1,8 @@
-"""A driver that tests kill: it closes windows by marks in a header, and can be started again over its checkpoint.
-
-python -m tests.sources.kafka.generators_driver SERVERS TOPIC OUT [MASTER] [NAME=VALUE ...]
-"""
-
-import sys
+"""A query that tests kill: it closes windows by marks in a header, and can be started again over its checkpoint."""
 
 import tidegate
 from tests.sources.kafka.marked_topic import HEADER, SIZE
-from tests.sources.killable import await_end, driver_session, start_to_parquet
+from tests.sources.killable import start_to_parquet
 from tidegate import KafkaSource
 from tidegate.windows import TumblingEventTimeWindows
 
@@ -24,14 +19,3 @@ def start(spark, servers, topic, out):
     rows = source.read_stream(spark).where("value is not null")
     windows = tidegate.windowed(rows, "partition", "timestamp").window(TumblingEventTimeWindows.of(SIZE))
     return start_to_parquet(windows.aggregate(rows="count(*)"), out, availableNow=True)
-
-
-def main(servers, topic, out, master="local[2]", *settings):
-    others = dict(setting.split("=", 1) for setting in settings)
-    spark = driver_session(master, {**tidegate.session_conf(), **others, "spark.sql.shuffle.partitions": 2})
-    await_end(start(spark, servers, topic, out), out)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -49,6 +49,12 @@ def complete_windows(windows):
     ]
 
 
+def closed(spark, out):
+    """Return all windows in the output, as sorted (partition, start in seconds, rows)."""
+    rows = spark.read.parquet(f"{out}/data").collect()
+    return sorted((row["partition"], row["window_start"].timestamp(), row["rows"]) for row in rows)
+
+
 def _mark(producer, topic, partition, end_ms):
     """Mark that all rows before a time have come; the mark itself is in the year 1970, in no window of rows."""
     headers = [(HEADER, str(end_ms - 1).encode())]

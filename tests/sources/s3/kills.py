@@ -1,21 +1,18 @@
-"""Kills the driver, or its executors, at random moments while objects are added, and compares its output.
+"""Kills a driver that is told of objects by a queue, at random moments while they are added, and compares its output.
 
-python -m tests.sources.s3.kills [--kills 20] [--seed 0] [--state-in-bucket | --executors | --queue]
+python -m tests.sources.s3.kills [--kills 20] [--seed 0]
 """
 
 import argparse
 import json
-import os
 import random
-import signal
 import tempfile
-import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.sources.kills import commits, ending, kill_while_it_works, let_end, log_of, start_module
+from tests.sources.kills import ending, kill_while_it_works, log_of, start_module
 from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer, s3_body
 from tests.support.streams import HOUR, NOON
@@ -23,12 +20,9 @@ from tests.support.waiting import await_that, meanwhile
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 from tidegate.servers import S3Server
 
-FILES = 5  # a batch
-SLOWLY = ("--files", str(FILES))
 ROWS = 10  # an object
 AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
 PAUSE_S = 0.1
-CLUSTER = "local-cluster[2,1,1024]"
 
 
 class Feeder:
@@ -71,64 +65,6 @@ def written(spark, out):
     return sorted(row["id"] for row in spark.read.parquet(f"{out}/data").select("id").collect())
 
 
-def executors(driver):
-    """Return the executors of a driver on a local cluster, by process id."""
-    pids = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            group = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
-            if group == driver.pid and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
-                pids.append(int(folder.name))
-    return pids
-
-
-def survive_without_executors(bucket, spark, out, kills, seed):
-    """Kill one of two executors a number of times, some time after a commit, and return how often.
-
-    Raises AssertionError if a kill ends the driver, or unless the output then equals the objects.
-    """
-    feeder, dice = Feeder(bucket, seed), random.Random(seed)
-    settings = (bucket.path, f"{out}/state", str(out))
-    environment = bucket.server.environment
-    feeder.add(AT_FIRST)
-    driver = start_module("tests.sources.s3.driver", out, *settings, *SLOWLY, "--master", CLUSTER, **environment)
-    with ending(driver):
-        for _ in range(kills):
-            feeder.add(BETWEEN_RUNS)
-            before = commits(out)
-            await_that(lambda before=before: commits(out) > before, 180, lambda: log_of(out))
-            time.sleep(dice.uniform(0, 0.6))  # the random moment itself
-            await_that(lambda: executors(driver))
-            os.kill(dice.choice(executors(driver)), signal.SIGKILL)
-        await_that(lambda: commits(out) * FILES >= feeder.objects, 180, lambda: log_of(out))
-        await_that(lambda: len(written(spark, out)) >= len(feeder.ids), 180, lambda: log_of(out))
-        assert driver.poll() is None, log_of(out)
-    assert written(spark, out) == feeder.ids
-    return kills
-
-
-def survive(bucket, spark, out, kills, seed, *, state=None):
-    """Kill the driver a number of times, let it end in peace, and return how often it was really killed.
-
-    state: its state location; None: a folder beside the output.
-
-    Raises AssertionError unless the output then equals the objects.
-    """
-    feeder, dice = Feeder(bucket, seed), random.Random(seed)
-    settings = (bucket.path, state or f"{out}/state", str(out))
-    environment = bucket.server.environment
-    feeder.add(AT_FIRST)
-    killed = 0
-    for _ in range(kills):
-        with feeder.adding():
-            driver = start_module("tests.sources.s3.driver", out, *settings, *SLOWLY, **environment)
-            killed += kill_while_it_works(driver, out, dice)
-        feeder.add(BETWEEN_RUNS)
-    let_end(start_module("tests.sources.s3.driver", out, *settings, **environment), out)
-    assert written(spark, out) == feeder.ids
-    return killed
-
-
 def holder(out):
     """Return which run holds the state location; None: there is none."""
     try:
@@ -150,7 +86,7 @@ def running_with_queue(bucket, queue, out):
         yield driver
 
 
-def survive_with_queue(bucket, queue, spark, out, kills, seed):
+def survive(bucket, queue, spark, out, kills, seed):
     """Kill a driver with a queue a number of times, and return how often it was really killed.
 
     Raises AssertionError unless the next driver then empties the queue, and the output equals the objects.
@@ -172,20 +108,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    ways = parser.add_mutually_exclusive_group()
-    for way in ("--state-in-bucket", "--executors", "--queue"):
-        ways.add_argument(way, action="store_true")
     arguments = parser.parse_args()
     with S3Server() as server, closing(Bucket(server)) as bucket, tempfile.TemporaryDirectory() as out:
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-        state = f"s3://{bucket.name}/state" if arguments.state_in_bucket else None
-        if arguments.executors:
-            killed = survive_without_executors(bucket, spark, out, arguments.kills, arguments.seed)
-        elif arguments.queue:
-            with QueueServer() as queues:
-                killed = survive_with_queue(bucket, Queue(queues), spark, out, arguments.kills, arguments.seed)
-        else:
-            killed = survive(bucket, spark, out, arguments.kills, arguments.seed, state=state)
+        with QueueServer() as queues:
+            killed = survive(bucket, Queue(queues), spark, out, arguments.kills, arguments.seed)
         rows = spark.read.parquet(f"{out}/data").count()
         print(f"killed {killed} times; every one of {rows:,} rows was written exactly once")
 
