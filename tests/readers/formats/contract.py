@@ -88,6 +88,7 @@ class Case:
     typed: objects declare the types of their columns.
     nested: a table may have structs.
     dotted_names: names of columns may have dots.
+    lines: an object consists of lines, and may be compressed.
     sealed: a truncated object is always refused.  False: its last rows may be lost, or its last row may be shorter.
     written: options of ``write``.
     kinds: the types that a table's columns may have.
@@ -112,6 +113,7 @@ class Case:
     typed: bool = False
     nested: bool = False
     dotted_names: bool = False
+    lines: bool = False
     sealed: bool = False
     written: st.SearchStrategy[Mapping[str, Any]] = st.just({})  # noqa: RUF009 - a strategy never changes
     kinds: st.SearchStrategy[pa.DataType] | None = None
@@ -278,6 +280,7 @@ CASES = {
         Case(
             "json",
             _json,
+            lines=True,
             any_case=False,
             inferred=pa.schema([("at", pa.string()), ("n", pa.int64()), ("s", pa.string())]),
             ways=({"json.format": {"BLOCK_BYTES": 50}},),
@@ -289,6 +292,7 @@ CASES = {
         Case(
             "csv",
             _csv,
+            lines=True,
             options={"header": True, "infer_schema": True},
             ways=({"csv.format": {"BLOCK_BYTES": 50}},),
             lone_columns=False,
@@ -298,6 +302,7 @@ CASES = {
         Case(
             "text",
             _lines,
+            lines=True,
             rows=lambda count: pa.table({"value": pa.array([f"line {n}" for n in range(count)], pa.string())}),
             event_time=None,
             looked_at=False,

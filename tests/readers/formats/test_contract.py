@@ -15,7 +15,7 @@ from tests.readers.formats.contract import CASES, GONE, UTC_US, Case, Stored, ro
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays
 from tests.support.objects.lab import chunk, read
-from tests.support.objects.memory import writing_to
+from tests.support.objects.memory import BOM, COMPRESSED, writing_to
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tidegate.readers.objects.values import ObjectFormat, S3Object
 
 LARGEST_BATCH = 2 * BATCH_BYTES
+BLOCK_BYTES = 8 << 20
+_TEXT = pa.table({"c": ["x"]})
 
 
 def cases(**wanted: bool):
@@ -371,6 +373,50 @@ def test_batches_are_bounded(case: Case, size: int) -> None:
     batches = [*case.made(store).read(chunk(store.listed()), table.schema)]
     assert sum(batch.num_rows for batch in batches) == rows
     assert all(batch.nbytes <= LARGEST_BATCH or batch.num_rows == 1 for batch in batches)
+
+
+@cases(lines=True)
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_compressed_object_is_one_chunk_whose_times_are_known_exactly(case: Case, suffix: str) -> None:
+    table = case.rows(40)
+    text, half = BOM + case.write(table, 4), 333
+    key = f"X.json{suffix.upper()}"
+    store = Stored(**{key: COMPRESSED[suffix](text[:half]) + COMPRESSED[suffix](text[half:])})  # in two members
+    obj = store.listed(key)
+    for way in case.all_ways:
+        with case.on(way):
+            made = case.made(store, chunk_bytes=1)
+            assert made.infer([obj]) == (case.inferred or table.schema)
+            [survey] = made.survey(obj, case.event_time)
+            assert (survey.start, survey.end) == (0, obj.size)
+            if case.event_time is not None:
+                assert survey.exact
+                assert_tells(survey, table, case.event_time)
+            assert read(made, obj, table.schema).equals(table)
+
+
+@cases(lines=True)
+def test_a_large_chunk_of_lines_is_read_in_bounded_pieces(case: Case) -> None:
+    first, body = case.write(case.rows(500), 4).split(b"\n", 1)
+    store = Stored(first + b"\n" + body * (1 + 4 * BATCH_BYTES // len(body)))
+    before, rows, most = pa.total_allocated_bytes(), 0, 0
+    for batch in case.made(store).read(chunk(store.listed()), case.rows(1).schema):
+        rows += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+        assert batch.nbytes <= BATCH_BYTES
+    assert rows == len(store.contents["x"].splitlines()) - (case.name == "csv")
+    assert max(end - start for start, end in store.asked) <= BLOCK_BYTES + 2 * 16 * 1024
+    assert most < 8 * BLOCK_BYTES
+
+
+@cases(lines=True, looked_at=True)
+def test_only_the_first_mebibyte_of_a_sample_is_looked_at(case: Case) -> None:
+    *head, one = case.write(pa.table({"c": [1, 1]}), 2).splitlines(keepends=True)
+    text = b"".join(head) + one * (2**20 // len(one)) + case.write(_TEXT, 1).splitlines(keepends=True)[-1] * 2**18
+    for suffix, compress in {"": bytes, **COMPRESSED}.items():
+        store = Stored(**{f"x{suffix}": compress(text)})
+        assert case.made(store).infer([store.listed(f"x{suffix}")]) == pa.schema([("c", pa.int64())])
+        assert sum(end - start for start, end in store.asked) <= 2**20 + 2**15
 
 
 @cases(bad=True)

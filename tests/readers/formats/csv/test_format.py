@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import pickle
 import tracemalloc
 
 import pyarrow as pa
@@ -13,18 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, timed, values
-from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, values
 from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import quotes
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
-from tidegate.readers.formats.csv.dialect import CsvDialect
-from tidegate.readers.formats.csv.format import CsvFormat
 from tidegate.readers.formats.csv.quotes import CsvQuotes
-from tidegate.readers.formats.row_groups import BATCH_BYTES
 
 lines_within = st.text(st.sampled_from('ab,"\n ü'), max_size=6)
 
@@ -173,19 +168,6 @@ def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
     assert read(text, texts("ab"), bad_records=BadRecordPolicy("DROPMALFORMED"), **RFC) == null_for_empty(rows)
 
 
-@pytest.mark.parametrize("suffix", COMPRESSED)
-@pytest.mark.parametrize("multi_line", [False, True])
-def test_a_compressed_object_is_one_chunk(suffix, multi_line):
-    content = COMPRESSED[suffix](BOM + b"n,s\n" + "1,ü\n2,\n".encode() * 1000)
-    memory = Memory(content, f"a.csv{suffix}")
-    made = CsvFormat(memory, None, CsvDialect(header=True, multi_line=multi_line), infer_schema=True, chunk_bytes=100)
-    schema = made.infer([memory.object])
-    assert schema == pa.schema([("n", pa.int64()), ("s", pa.string())])
-    (survey,) = made.survey(memory.object, None)
-    assert (survey.start, survey.end) == (0, len(content))
-    assert [row["n"] for row in read_all(made, memory.object, schema)] == [1, 2] * 1000
-
-
 @pytest.mark.parametrize("encoding", ["iso8859-1", "gbk", "utf-8"])
 def test_text_is_decoded_and_what_is_no_character_is_replaced(encoding):
     text = "é,\n".encode(encoding) + b"\xff\x3f,b\n"
@@ -220,22 +202,6 @@ def test_columns_without_names_go_by_their_number():
     assert read(b"1,2,3\n", texts("ab"), columns=GivenColumns(("a", "day", "c", "b"), "in/"), key="in/Day=1/x") == [
         ("1", "3")
     ]
-
-
-def test_a_large_chunk_is_read_in_bounded_pieces():
-    memory = Memory(timed(500_000))
-    made = pickle.loads(pickle.dumps(CsvDialect(header=True)))  # noqa: S301 - the test made the bytes
-    rows, most, before = 0, 0, pa.total_allocated_bytes()
-    schema = pa.schema([("at", pa.int64()), ("x", pa.string()), *((f"n{n}", pa.int64()) for n in range(20))])
-    batches = CsvFormat(memory, "ms", made).read(chunk_of(memory.object, 0, memory.object.size), schema)
-    for batch in batches:
-        rows += batch.num_rows
-        most = max(most, pa.total_allocated_bytes() - before)
-        assert batch.nbytes <= BATCH_BYTES
-    assert rows == 500_000
-    assert memory.object.size > 2 * csv_format.BLOCK_BYTES
-    assert max(memory.requests) <= csv_format.BLOCK_BYTES + 2 * 16 * 1024
-    assert most < 8 * csv_format.BLOCK_BYTES
 
 
 def test_a_record_without_end_is_refused(monkeypatch):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.refusals import TO_CONTINUE
-from tests.support.objects.memory import COMPRESSED, Memory
+from tests.support.objects.memory import Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.formats import line_objects
@@ -102,10 +102,3 @@ def test_the_schema_is_that_of_all_samples_in_the_order_in_which_they_name_colum
     assert inferred(b"a,A,b\n1,2,3\n", header=True).names == ["a0", "A1", "b"]
     with pytest.raises(OptionError, match=r"^no object of s3://b has a line to infer columns from; give a schema$"):
         inferred(b"\n \n", b"")
-
-
-def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
-    for suffix, compress in {"": bytes, **COMPRESSED}.items():
-        memory = Memory(compress(b"1\n" * 600_000 + b"x\n" * 2_000_000), f"x{suffix}")
-        assert CsvFormat(memory, infer_schema=True).infer([memory.object]).field(0).type == pa.int64()
-        assert sum(memory.requests) <= 2**20 + 2**15

@@ -34,7 +34,3 @@ def null_for_empty(rows) -> list[tuple]:
 
 
 values = st.text(st.sampled_from('ab,";\\ #\tüx|'), max_size=6)
-
-
-def timed(count: int, step_ms: int = 1000) -> bytes:
-    return b"at,x\n" + b"".join(b'%d,"%s"\n' % (1_700_000_000_000 + n * step_ms, b"y" * 30) for n in range(count))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.json.texts import BAD, SCHEMA, expected, lines, read_text, records, records_of, timed
-from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tests.readers.formats.json.texts import BAD, SCHEMA, expected, lines, read_text, records, records_of
+from tests.support.objects.memory import BOM, COMPRESSED, Memory, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.formats import row_groups
 from tidegate.readers.formats.json import format as json_format
@@ -90,18 +90,6 @@ def test_fetching_ahead_changes_nothing_but_the_time():
     assert asked == [0, 1]
 
 
-@pytest.mark.parametrize("suffix", COMPRESSED)
-@settings(max_examples=30)
-@given(text=lines(), members=st.integers(1, 2))
-def test_compressed_objects_are_one_chunk(suffix, text, members):
-    halves = [text] if members == 1 else [text[: len(text) // 2], text[len(text) // 2 :]]
-    memory = Memory(b"".join(COMPRESSED[suffix](half) for half in halves), f"x.JSON{suffix}")
-    made = JsonFormat(memory, chunk_bytes=1)
-    assert len(made.survey(memory.object, None)) == 1
-    rows = read_all(made, memory.object, SCHEMA)
-    assert rows == [expected(record, pa.struct(list(SCHEMA))) for record in records(text)]
-
-
 def test_what_cannot_be_decompressed_is_refused():
     for suffix, compress in COMPRESSED.items():
         whole = compress(b'{"whole":1}\n' * 1000)
@@ -157,18 +145,3 @@ def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
     assert len(batches) == 1
     wide_ones = [batch for batch in made if batch.num_columns == 50]
     assert max(batch.nbytes for batch in wide_ones) <= 100_000
-
-
-def test_a_large_chunk_is_read_in_bounded_pieces():
-    memory = Memory(timed(list(range(60_000)), [400] * 60_000))
-    before = pa.total_allocated_bytes()
-    rows, most = 0, 0
-    schema = pa.schema([("at", pa.struct([("ms", pa.int64())])), ("x", pa.string())])
-    for batch in JsonFormat(memory).read(chunk_of(memory.object, 0, memory.object.size), schema):
-        rows += batch.num_rows
-        most = max(most, pa.total_allocated_bytes() - before)
-        assert batch.nbytes <= row_groups.BATCH_BYTES
-    assert rows == 60_000
-    assert memory.object.size > 3 * json_format.BLOCK_BYTES
-    assert max(memory.requests) <= json_format.BLOCK_BYTES + 2 * 16 * 1024
-    assert most < 5 * json_format.BLOCK_BYTES

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, lines, read_text, records, timed
-from tests.support.objects.memory import BOM, COMPRESSED, Memory
+from tests.support.objects.memory import BOM, Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time import seen as seen_times
 from tidegate.readers.formats import line_objects
-from tidegate.readers.formats.json import format as json_format
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.objects.values import S3Object, TimeRange
 
@@ -98,16 +97,6 @@ def test_lines_longer_than_a_probe_are_looked_for(longest):
     cut = JsonFormat(memory, "ms", longest // 3).survey(memory.object, "at.ms")
     assert [survey.times for survey in cut if survey.times] == [(n, n) for n in (1, 2, 3, 4)]
     assert all((survey.rows == 0) == (survey.times is None) for survey in cut)
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_a_compressed_object_is_known_exactly(suffix, monkeypatch):
-    monkeypatch.setattr(json_format, "BLOCK_BYTES", 1000)
-    times = [5, None, 900, 3, 7] * 200
-    memory = Memory(COMPRESSED[suffix](timed(times, [0] * 1000)), f"x{suffix}")
-    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "at.ms")
-    assert (survey.start, survey.end, survey.rows, survey.rows_without_time) == (0, memory.object.size, 1000, 200)
-    assert survey.times == (3, 900)
 
 
 def test_without_a_column_nothing_is_requested():
@@ -207,16 +196,3 @@ def test_every_sample_can_be_read_by_the_schema_that_was_inferred(texts):
                         record[name]
                     )  # for an integer beyond 2**53, the nearest double, as in Spark
                 assert (row[name] is None) == (record.get(name) is None)
-
-
-@pytest.mark.slow
-def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
-    for suffix, compress in {"": bytes, **COMPRESSED}.items():
-        memory = Memory(compress(b'{"a":1}\n' * 140_000 + b'{"b":1}\n' * 300_000), f"x{suffix}")
-        assert JsonFormat(memory).infer([memory.object]).names == ["a"]
-        assert sum(memory.requests) <= 2**20 + 2**15
-    memory = Memory(b'{"a":1}\n{"secret"\n')
-    with pytest.raises(
-        BadRecordError, match=r"^a/b\.json: the line at byte 8 is no JSON object: [^{]*; to continue, set mode [^{]*$"
-    ):
-        JsonFormat(memory).infer([memory.object])

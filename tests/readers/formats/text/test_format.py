@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tests.support.objects.memory import COMPRESSED, Memory, read_all
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.formats.row_groups import BATCH_BYTES
 from tidegate.readers.formats.text import format as text_format
 from tidegate.readers.formats.text.format import TextFormat
 from tidegate.readers.objects.values import ChunkSurvey
@@ -34,15 +33,6 @@ def test_any_cut_gives_every_line_once_and_in_order(text, chunk_bytes, block_byt
         patched.setattr(text_format, "BLOCK_BYTES", block_bytes)
         rows = read(text, chunk_bytes=chunk_bytes)
     assert rows == [line.decode() for line in text.splitlines()]
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_a_compressed_object_is_one_chunk(suffix):
-    content = COMPRESSED[suffix](BOM + b"a;b\r\n\nc" * 1000)
-    assert read(content, f"x{suffix}", chunk_bytes=10) == (b"a;b\r\n\nc" * 1000).decode().splitlines()
-    memory = Memory(content, f"x{suffix}")
-    assert len(TextFormat(memory, chunk_bytes=10).survey(memory.object, None)) == 1
-    assert memory.requests == []
 
 
 @pytest.mark.parametrize("suffix", ["", *COMPRESSED])
@@ -75,16 +65,6 @@ def test_the_column_may_have_any_name_but_is_one_of_strings():
     for schema in (pa.schema([*SCHEMA, ("x", pa.string())]), pa.schema([("value", pa.int64())])):
         with pytest.raises(OptionError, match=r"^text has one column, of strings, and not value: "):
             read(b"a\n", schema=schema)
-
-
-def test_a_large_chunk_is_read_in_bounded_pieces():
-    memory = Memory(b"\n" * 20_000_000)
-    rows = 0
-    for batch in TextFormat(memory).read(chunk_of(memory.object, 0, memory.object.size), SCHEMA):
-        rows += batch.num_rows
-        assert batch.nbytes <= BATCH_BYTES
-    assert rows == 20_000_000
-    assert max(memory.requests) <= text_format.BLOCK_BYTES + 2 * 16 * 1024
 
 
 def test_a_compressed_object_that_becomes_too_large_a_row_names_the_option():
