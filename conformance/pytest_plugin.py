@@ -23,7 +23,6 @@ OPTED_OUT = pytest.StashKey[dict[str, Any]]()
 """The user property with the abilities that a connector opts out of, as JSON."""
 
 _TIER, _REPORT = "--conformance-tier", "--conformance-report"
-_MOST_LINES = 20
 _ATTRIBUTES = {"tidegate_verdict": VERDICT, "tidegate_opted_out": OPTED_OUT}
 
 
@@ -102,8 +101,6 @@ class _Conformance:
             for attribute, key in _ATTRIBUTES.items():
                 if key in item.stash:
                     setattr(report, attribute, item.stash[key])
-            if VERDICT in item.stash:
-                report.sections = [_shortened(*section) for section in report.sections]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         suite = report.nodeid.partition("[")[0].rpartition("::")[0]
@@ -141,11 +138,3 @@ class _Conformance:
         noted = self._opted_out.get(key)
         opted = OptedOut(key[1]) if noted is None else opted_out_from(noted)
         return Report(key[1], in_order(map(verdict_from, verdicts)), opted.abilities, opted.stale)
-
-
-def _shortened(name: str, text: str) -> tuple[str, str]:
-    """Return the end of a log: of many lives of a query the last one is the shortest that fails."""
-    lines = text.splitlines()
-    if not name.startswith("Captured log") or len(lines) <= _MOST_LINES:
-        return name, text
-    return f"{name}, the last {_MOST_LINES} of {len(lines):,} lines", "\n".join(lines[-_MOST_LINES:])

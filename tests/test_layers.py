@@ -97,29 +97,6 @@ def test_no_module_imports_upwards():
     assert violations(ROOT) == []
 
 
-@pytest.mark.parametrize(
-    ("package", "line"),
-    [
-        ("alignment", "from tidegate.readers.contract import ReadTask"),
-        ("alignment", "import pyspark.sql"),
-        ("windows", "from tidegate.alignment.planner import plan"),
-        ("windows", "from pyspark.sql import Row"),
-        ("readers", "from tidegate.enumerators.planning import coordinator"),
-        ("enumerators", "from pyspark.sql import SparkSession"),
-        ("enumerators", "def f():\n    from tidegate.sources.kafka.source import KafkaSource"),
-        ("sources", "from tidegate.servers import KafkaServer"),
-        ("sources", "from tidegate import KafkaSource"),
-        ("servers", "import tidegate.alignment.planner"),
-        ("readers", "from tidegate.spark_private import java_of"),
-        ("readers", "from alignment.splits import Head"),
-    ],
-)
-def test_an_import_that_looks_up_is_found(tmp_path, package, line):
-    (tmp_path / package).mkdir()
-    (tmp_path / package / "module.py").write_text(f"from __future__ import annotations\n{line}\n")
-    assert len(violations(tmp_path)) == 1
-
-
 def test_every_error_for_users_begins_with_tidegate_errors():
     """Spark shows the qualified name of an error, and the FAQ tells users to search for its beginning."""
     known = {name for name, found in vars(errors).items() if isinstance(found, type)}
@@ -269,28 +246,6 @@ def test_connectors_and_formats_know_nothing_of_each_other():
     assert meddling(ROOT) == []
 
 
-@pytest.mark.parametrize(
-    ("module", "line", "count"),
-    [
-        ("readers/kafka/reader", "from tidegate.readers.s3.store import ObjectStore", 1),
-        ("enumerators/s3/state/lease", "from tidegate.readers.kafka import client", 1),
-        ("jobs/backfill/s3", "def f():\n    from tidegate.sources.kafka.source import KafkaSource", 1),
-        ("readers/formats/json/lines", "from tidegate.readers.formats.csv.dialect import CsvDialect", 1),
-        ("readers/formats/text/format", "from tidegate.readers.formats.json import lines", 1),
-        ("readers/formats/json/lines", "from tidegate.readers.formats.line_ranges import LONGEST_LINE", 0),
-        ("readers/formats/json/lines", "from tidegate.readers.s3.store import ObjectStore", 0),
-        ("sources/session/registration", "import tidegate.sources.kafka.source, tidegate.sources.s3.source", 0),
-        ("sources/s3/format", "from tidegate.readers.formats.csv.dialect import CsvDialect", 0),
-    ],
-)
-def test_an_import_of_a_sibling_is_found(tmp_path, module, line, count):
-    for path in (module, "readers/s3/store", "readers/kafka/client", "readers/formats/json/lines"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).with_suffix(".py").touch()
-    (tmp_path / module).with_suffix(".py").write_text(f"{line}\n")
-    assert len(meddling(tmp_path)) == count
-
-
 def test_no_folder_is_too_full_to_be_read_at_a_glance():
     counts = Counter(path.parent for path in modules(ROOT).values() if path.name != "__init__.py")
     assert {str(folder): count for folder, count in counts.items() if count > MOST_MODULES} == {}
@@ -334,15 +289,3 @@ def untested(root):
 
 def test_every_folder_has_its_tests_at_the_same_path():
     assert untested(ROOT) == []
-
-
-def test_a_folder_without_tests_is_found(tmp_path):
-    for name in (
-        "readers/csv/lines",
-        "readers/events/send",
-        "tests/readers/test_csv",
-        "tests/enumerators/events/test_send",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).with_suffix(".py").touch()
-    assert untested(tmp_path) == ["readers/csv"]

@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from tidegate.cli_command import Command
 from tidegate.errors import OptionError, TidegateError
 from tidegate.version import __version__
 
@@ -76,7 +75,7 @@ def tidegate(
     """Read Kafka and S3 with Spark in event-time order across partitions and objects."""
 
 
-@app.command(cls=Command)
+@app.command()
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[
@@ -189,7 +188,7 @@ def show(location: _Location, *, checkpoint: _Checkpoint = None, option: _Option
     run_show(location, checkpoint=checkpoint, options=option or ())
 
 
-@ledger.command(cls=Command)
+@ledger.command()
 def why(
     location: _Location,
     key: Annotated[
@@ -208,7 +207,7 @@ def why(
     run_why(location, key, checkpoint=checkpoint, options=option or ())
 
 
-@ledger.command(cls=Command)
+@ledger.command()
 def reread(
     location: _Location,
     objects: Annotated[
@@ -256,7 +255,7 @@ def queries(location: _Location, *, option: _Options = None) -> None:
     run_queries(location, options=option or ())
 
 
-@ledger.command(cls=Command)
+@ledger.command()
 def forget(
     location: _Location,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, as `tidegate ledger queries` names it.")],

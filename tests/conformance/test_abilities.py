@@ -4,22 +4,12 @@ from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.errors import OptionError
 
 
-def test_a_connector_can_do_everything_unless_it_says_otherwise():
-    assert all(ability in Abilities() for ability in Ability)
-
-
 def test_cannot_and_not_yet_are_distinguished():
     abilities = Abilities().cannot(Ability.HOLES, "rows are dense").not_yet(Ability.BATCH, "nobody asked")
     assert str(abilities.lacking(Ability.HOLES)) == "cannot: rows are dense"
     assert str(abilities.lacking(Ability.BATCH)) == "does not yet: nobody asked"
     assert abilities.lacking(Ability.RETENTION) is None
     assert list(abilities.opted_out) == [Ability.HOLES, Ability.BATCH]
-
-
-def test_opting_out_makes_another_set_of_abilities():
-    everything = Abilities()
-    everything.cannot(Ability.HOLES, "rows are dense")
-    assert Ability.HOLES in everything
 
 
 @pytest.mark.parametrize(

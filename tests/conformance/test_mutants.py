@@ -32,8 +32,3 @@ def test_a_reference_with_all_that_is_optional_keeps_the_rules_for_it(name):
 def test_every_rule_that_must_hold_has_its_killer():
     killers = {mutant.killer for mutant in MUTANTS}
     assert [rule.id for rule in all_rules() if rule.level is Level.MUST and rule.id not in killers] == []
-
-
-def test_no_two_mutants_commit_the_same_sin():
-    sins = [mutant.sin for mutant in MUTANTS]
-    assert len(sins) == len(set(sins))

@@ -21,11 +21,6 @@ def test_every_text_has_its_function():
     assert all(re.fullmatch(rf"({'|'.join(AREAS)})-[1-9]\d*", name) for name in rules._texts().sections())
 
 
-def test_a_rule_without_a_text_is_refused():
-    with pytest.raises(KeyError, match="READ-999"):
-        rule("READ-999")(lambda lab: None)
-
-
 def test_of_the_rules_that_wait_those_about_leaks_come_first():
     waiting = [registered.id for registered in rules_of([Tier.CONTRACT]) if registered.waits]
     assert waiting.index("LIFE-3") < waiting.index("SPLIT-1")

@@ -2,15 +2,12 @@
 
 import importlib
 import json
-import logging
 import sys
 
 import pytest
 
 import tidegate.conformance.checks  # noqa: F401 - else every run within this process imports it again
-from tests.conformance.small import small_rule
-from tidegate.conformance import ConnectorSuite, rules
-from tidegate.conformance.rules import Tier
+from tidegate.conformance import ConnectorSuite
 from tidegate.errors import OptionError
 
 pytest_plugins = ("pytester",)
@@ -52,25 +49,6 @@ def test_a_failure_explains_itself_without_the_stack_of_the_kit(run):
         assert part in text
     assert "suite.py" not in text
     assert "checker.py" not in text
-
-
-def test_of_what_was_logged_a_failure_shows_the_end(pytester, small_rules, monkeypatch):
-    def lives(lab):
-        for number in range(500):
-            logging.getLogger("tidegate").warning("life %d", number)
-        raise lab.fail("row 0#7 is missing")
-
-    monkeypatch.setattr(rules, "_RULES", {"WHOLE-1": small_rule("WHOLE-1", lives, tier=Tier.STATEFUL)})
-    pytester.makepyfile(
-        test_small=HEAD
-        + "\n\ndef test_other():\n    import logging\n"
-        + "\n".join(f"    logging.getLogger('tidegate').warning('other {number}')" for number in range(30))
-        + "\n    assert False\n"
-    )
-    text = str(pytester.runpytest_inprocess("-p", "no:cacheprovider").stdout)
-    assert "Captured log call, the last 20 of 500 lines" in text
-    assert [line.split()[-1] for line in text.splitlines() if " life " in line] == [str(n) for n in range(480, 500)]
-    assert sum(" other " in line and "WARNING" in line for line in text.splitlines()) == 30
 
 
 def test_an_exempt_rule_is_expected_to_fail(run):
@@ -214,15 +192,6 @@ def test_overriding_a_test_needs_a_reason():
     with pytest.raises(OptionError, match="needs a reason"):
         type("TestMine", (ConnectorSuite,), {"test_conforms": None, "overrides": {"test_conforms": " "}})
     type("TestMine", (ConnectorSuite,), {"test_conforms": None, "overrides": {"test_conforms": "issue 12"}})
-
-
-def test_a_test_that_a_mixin_brings_is_overridden_too():
-    class Mixin:
-        def test_what_is_opted_out_of_is_not_there(self):
-            pass
-
-    with pytest.raises(OptionError, match="TestMine overrides test_what_is_opted_out_of_is_not_there"):
-        type("TestMine", (Mixin, ConnectorSuite), {})
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,6 @@ def test_every_command_of_the_pages_exists_with_its_options():
     assert [(page, " ".join(words), fault) for page, words in named if (fault := wrong(words)) is not None] == []
 
 
-def test_a_command_or_an_option_that_there_is_not_is_found():
-    assert wrong(["tidegate", "kafka", "--prot", "9092"]) == "--prot"
-    assert wrong(["tidegate", "ledger", "shwo"]) == "shwo"
-    assert wrong(["python", "-m", "benchmarks.nothing"]) == "benchmarks.nothing"
-
-
 def test_the_page_on_deploying_has_the_commands_that_its_program_types():
     cluster, data, pack, submit, result, image = (block.text.splitlines() for block in deploy.commands())
     assert [line.split()[0] for line in (*cluster, *data)] == [

@@ -68,22 +68,6 @@ def test_one_source_is_named_and_nothing_of_the_other(tidegate, tmp_path, argume
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        (("backfill",), ("option '--max-drift'", "option '--out'")),
-        (("backfill", "--out", "out"), ("option '--max-drift'",)),
-        (("ledger", "why"), ("argument 'PATH'", "argument 'KEY'")),
-        (("ledger", "reread"), ("argument 'PATH'", "option '--checkpoint'")),
-        (("ledger", "forget"), ("argument 'PATH'", "argument 'QUERY'")),
-    ],
-)
-def test_all_that_is_missing_is_named_at_once(tidegate, command, missing):
-    code, output, errors = tidegate(*command)
-    assert (code, output) == (2, "")
-    assert re.findall(r"Missing ((?:option|argument) '[^']+')", errors) == list(missing)
-
-
 def test_properties_come_from_a_file_and_then_from_the_command_line(backfill, tmp_path):
     path = tmp_path / "client.properties"
     path.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=hunter2\n")

@@ -76,11 +76,6 @@ def test_a_query_without_a_source_of_ours_has_nothing_to_show(spark, tmp_path):
     assert not (tmp_path / "query.html").exists()
 
 
-def test_watch_says_so_when_nothing_runs(tmp_path):
-    with started("watch", "--once", env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
-        assert finish(process) == (0, "No tidegate source of yours runs on this machine now.\n", "")
-
-
 def catches(process, number):
     """Tell whether a process has a handler of its own for a signal, as Linux shows it."""
     (mask,) = re.findall(r"^SigCgt:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)

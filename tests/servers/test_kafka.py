@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
-from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -42,25 +41,6 @@ def listens(server: KafkaServer) -> bool:
     host, port = server.bootstrap_servers.split(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) == 0
-
-
-@pytest.mark.parametrize("year", [1971, 2099])
-def test_records_of_any_time_are_kept(kafka: KafkaServer, year: int) -> None:
-    topic = f"year-{year}"
-    timestamp_ms = int(datetime(year, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
-    kafka.create_topic(topic)
-    produce(kafka, topic, (b"a", timestamp_ms), (b"b", timestamp_ms + 1))
-    assert consume(kafka, topic, 2) == [(b"a", timestamp_ms), (b"b", timestamp_ms + 1)]
-
-
-def test_a_topic_grows(kafka: KafkaServer) -> None:
-    kafka.create_topic("grows", partitions=2)
-    kafka.add_partitions("grows", total=5)
-    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
-    try:
-        assert consumer.partitions_for_topic("grows") == {0, 1, 2, 3, 4}
-    finally:
-        consumer.close()
 
 
 def test_a_killed_broker_comes_back_with_its_data_and_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

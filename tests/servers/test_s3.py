@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import boto3
@@ -95,58 +94,6 @@ def test_an_odd_key_is_the_same_by_every_way(server, client, bucket):
     assert not (bucket / key).exists()
 
 
-def test_keys_laid_down_as_files_are_listed_in_pages_and_in_order(client, bucket):
-    expected = [f"dt=2026-01-0{number % 3}/{number:04}.json" for number in range(1_200)]
-    for key in expected:
-        lay_down(bucket, key, b"{}")
-    expected.sort()
-
-    pages = list(client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name))
-    assert [page["KeyCount"] for page in pages] == [1_000, 200]
-    assert [entry["Key"] for page in pages for entry in page["Contents"]] == expected
-    assert keys(client, bucket, StartAfter=expected[700]) == expected[701:]
-    assert keys(client, bucket, Prefix="dt=2026-01-01/00") == [
-        key for key in expected if key.startswith("dt=2026-01-01/00")
-    ]
-    folders = client.list_objects_v2(Bucket=bucket.name, Delimiter="/")["CommonPrefixes"]
-    assert [folder["Prefix"] for folder in folders] == [f"dt=2026-01-0{number}/" for number in range(3)]
-
-
-def test_the_time_of_a_file_is_last_modified_in_whole_seconds(client, bucket):
-    lay_down(bucket, "laid", b"x", modified_s=1_600_000_000.789)
-    client.put_object(Bucket=bucket.name, Key="put", Body=b"x")
-    os.utime(bucket / "put", (1_500_000_000, 1_500_000_000))
-    times = {entry["Key"]: entry["LastModified"].timestamp() for entry in listed(client, bucket)}
-    assert times == {"laid": 1_600_000_000, "put": 1_500_000_000}
-    for key, time in times.items():
-        assert client.head_object(Bucket=bucket.name, Key=key)["LastModified"].timestamp() == time
-
-
-def test_what_is_put_has_its_md5_as_etag_and_a_file_has_none(client, bucket):
-    md5 = hashlib.md5(b"content", usedforsecurity=False)
-    assert client.put_object(Bucket=bucket.name, Key="put", Body=b"content")["ETag"] == f'"{md5.hexdigest()}"'
-    path = lay_down(bucket, "laid", b"content")
-    assert {entry["Key"]: entry.get("ETag") for entry in listed(client, bucket)} == {
-        "laid": None,
-        "put": f'"{md5.hexdigest()}"',
-    }
-    assert "ETag" not in client.head_object(Bucket=bucket.name, Key="laid")
-    if sys.platform == "linux":
-        os.setxattr(path, "user.user.content-md5", md5.digest())
-        assert {entry["ETag"] for entry in listed(client, bucket)} == {f'"{md5.hexdigest()}"'}
-
-
-def test_the_environment_is_enough_to_find_it(server, bucket, monkeypatch):
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    client = boto3.session.Session().client("s3")
-    try:
-        client.put_object(Bucket=bucket.name, Key="found", Body=b"x")
-    finally:
-        client.close()
-    assert (bucket / "found").exists()
-
-
 def test_other_keys_are_refused_and_ours_are_not_in_the_command_line(server):
     class Stranger(S3Server):
         endpoint = server.endpoint
@@ -156,11 +103,6 @@ def test_other_keys_are_refused_and_ours_are_not_in_the_command_line(server):
     command = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(server.pids[1])], capture_output=True, check=True)  # noqa: S607
     assert b"s3proxy" in command.stdout
     assert server.secret_key.encode() not in command.stdout
-
-
-def test_it_logs_warnings_only(server):
-    log = server._running[1].log.read_text()
-    assert not [line for line in log.splitlines() if " DEBUG " in line or " INFO " in line]
 
 
 def test_a_killed_server_comes_back_with_its_objects_keys_and_port(tmp_path, monkeypatch):
@@ -205,17 +147,6 @@ def test_given_jars_are_used_and_a_given_folder_keeps_the_buckets_whatever_its_n
         assert content(client, folder / "kept", "ü") == b"still here"
         client.close()
     assert not (tmp_path / "cache").exists()
-
-
-def test_given_jars_that_are_not_s3proxys_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("S3PROXY_LIBS", str(tmp_path))
-    with pytest.raises(ServerError, match=f"S3PROXY_LIBS={tmp_path} must be a folder of jars, but it holds no s3proxy"):
-        S3Server().start()
-
-
-def test_a_temporary_folder_is_there_only_while_it_runs():
-    with pytest.raises(ServerError, match="has no folder: it is not started"):
-        _ = S3Server().folder
 
 
 def test_a_server_whose_port_was_taken_says_why(tmp_path, monkeypatch):

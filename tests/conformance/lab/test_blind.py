@@ -12,10 +12,3 @@ def test_a_blind_enumerator_has_all_but_its_time_index():
     assert not isinstance(enumerator, SupportsTimeIndex)
     # isinstance() asks this from Python 3.12 on.
     assert inspect.getattr_static(enumerator, "peek")
-
-
-def test_an_attribute_of_a_blind_enumerator_has_its_present_value():
-    seen = SimpleNamespace(rounds=1)
-    enumerator = Blind(SimpleNamespace(enumerator=lambda state: seen)).enumerator(None)
-    seen.rounds = 2
-    assert enumerator.rounds == 2

@@ -115,13 +115,6 @@ def test_many_wrong_rows_are_counted_and_not_listed():
     assert text.endswith("     and 95 more up to 0#99")
 
 
-def test_many_wrong_splits_are_counted_and_not_listed():
-    text = difference(written(*[2] * 1_000), [])
-    assert len(text.splitlines()) == 7
-    assert text.endswith("  and 995 more splits with 1,990 wrong rows")
-    assert difference(written(*[1] * 6), []).endswith("  and 1 more split with 1 wrong row")
-
-
 @given(st.lists(st.sampled_from("abc"), max_size=6), st.lists(st.sampled_from("abc"), max_size=6))
 def test_two_readings_differ_from_the_first_row_that_is_another(first, second):
     text = ordered_difference("read twice", first, second)

@@ -75,12 +75,6 @@ def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafk
     assert all(max(before) < min(after) for before, after in pairwise(in_order))
 
 
-def test_from_and_to_are_honoured(kafka, write):
-    begin, end = NOON + HOUR, NOON + 3 * HOUR
-    rows = write(new_topic(kafka, *HISTORY), begin=at(begin), end=at(end))
-    assert sorted(time_ms for *_, time_ms in rows) == sorted([t for t in HISTORY[0] if begin <= t < end] * 2)
-
-
 def test_the_extent_of_a_run_is_what_is_left_to_read(kafka):
     topic = new_topic(kafka, *HISTORY)
     stretches = run_extent(reading(kafka, topic, end=at(NOON + 5 * HOUR)).source(), {f"{topic}-0": 2_000}).stretches

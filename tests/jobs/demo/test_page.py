@@ -18,12 +18,6 @@ def picture(run):
     return chart(traced(DEMO, run), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
 
 
-def test_every_row_is_counted_or_open_or_lost():
-    assert (unaligned().lost, aligned().lost) == (60, 0)
-    assert unaligned().dropped_by_spark == 6
-    assert unaligned().peak_state_rows == 9
-
-
 def test_every_split_is_a_line():
     lines = elements(picture(aligned()), "split")
     assert len([line for line in lines if "shared" not in line.get("class")]) == 2
