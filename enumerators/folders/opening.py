@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
-
 from tidegate.enumerators.folders.bucket import BucketFolder
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.errors import OptionError
-from tidegate.readers.s3.address import s3_address
+from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 __all__ = ["open_folder"]
@@ -29,8 +26,6 @@ def open_folder(
         if not address.bucket:
             raise OptionError(f"{option} is {location!r}, which names no bucket")
         return BucketFolder(config, address.bucket, address.key.rstrip("/"), noun)
-    if location.lower().startswith("file:"):
-        return LocalFolder(Path(unquote(urlsplit(location).path)), noun)
-    if "://" in location or not location.strip():
+    if not location.lower().startswith("file:") and ("://" in location or not location.strip()):
         raise OptionError(f"{option} is {location!r}; it must be a path, or s3://bucket/prefix")
-    return LocalFolder(Path(location).expanduser().absolute(), noun)
+    return LocalFolder(local_path(location), noun)

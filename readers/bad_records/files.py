@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import WriteFile
-from tidegate.readers.s3.address import S3Address, s3_address
+from tidegate.readers.s3.address import S3Address, local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 
@@ -95,7 +94,7 @@ class BadRecordFolder:
         """
         place = self._object(name)
         if place is None:
-            _write(_folder(self.location), name, data)
+            _write(local_path(self.location), name, data)
         else:
             _put(self.connection, place, data)
 
@@ -107,18 +106,12 @@ class BadRecordFolder:
         """
         place = self._object(_TRIAL)
         if place is None:
-            _write(_folder(self.location), _TRIAL, b"", keep=False)
+            _write(local_path(self.location), _TRIAL, b"", keep=False)
         else:
             _put(self.connection, place, b"")
 
     def _object(self, name: str) -> S3Address | None:
         return s3_address(f"{self.location.rstrip('/')}/{name}")
-
-
-def _folder(location: str) -> Path:
-    if location.lower().startswith("file:"):
-        return Path(unquote(urlsplit(location).path))
-    return Path(location).expanduser().absolute()
 
 
 def _put(connection: S3ConnectionConfig, place: S3Address, data: bytes) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
-__all__ = ["S3Address", "s3_address"]
+__all__ = ["S3Address", "local_path", "s3_address"]
 
 _SCHEMES = {"s3", "s3a", "s3n"}  # Hadoop's s3a and s3n mean the same as s3
 
@@ -31,3 +33,10 @@ def s3_address(text: str) -> S3Address | None:
         return None
     bucket, _, key = rest.partition("/")
     return S3Address(bucket, key.lstrip("/"))
+
+
+def local_path(text: str) -> Path:
+    """Return the folder of a path or of a ``file:`` URL."""
+    if text.lower().startswith("file:"):
+        return Path(unquote(urlsplit(text).path))
+    return Path(text).expanduser().absolute()
