@@ -20,7 +20,7 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 
-__all__ = ["KnownTopics", "recreated_since"]
+__all__ = ["KnownTopics", "recreated_since", "topic_id_text"]
 
 _NO_EPOCH = -1
 _CLOCK_SKEW_MS = 60_000
@@ -117,7 +117,8 @@ class KnownTopics:
         for partition in [p for p in positions if p.topic in recreated]:
             before, now = self._ids[partition.topic], recreated[partition.topic]
             diverged[partition] = Divergence(
-                f"{_anew(partition.topic)}: its id was {_text(before)}, and is {_text(now)}", begins.get(partition, 0)
+                f"{_anew(partition.topic)}: its id was {topic_id_text(before)}, and is {topic_id_text(now)}",
+                begins.get(partition, 0),
             )
         for topic, now in recreated.items():
             self._replaced.update({before} if (before := self._ids[topic]) is not None else ())
@@ -149,7 +150,7 @@ class KnownTopics:
             for (topic, partition), epoch in self._epochs.items():
                 epochs[topic][partition] = epoch
             self._stored = {
-                topic: {"id": _text(self._ids[topic]), "epochs": _in_turn(by_partition)}
+                topic: {"id": topic_id_text(self._ids[topic]), "epochs": _in_turn(by_partition)}
                 for topic, by_partition in epochs.items()
             }
         return self._stored
@@ -183,7 +184,8 @@ def _anew(topic: str) -> str:
     return f"the topic {topic!r} was deleted and recreated"
 
 
-def _text(topic_id: UUID | None) -> str:
+def topic_id_text(topic_id: UUID | None) -> str:
+    """Return the id of a topic as Kafka's tools show it; empty: there is none, since the brokers are old."""
     return "" if topic_id is None else urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 

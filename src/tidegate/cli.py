@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from tidegate.cli_ledger import SourceOptions, ledger
 from tidegate.errors import OptionError, TidegateError
 from tidegate.version import __version__
 
@@ -16,21 +17,22 @@ __all__ = ["app", "main"]
 
 _KILLED_BY = 128  # a shell adds it to the signal in the exit code
 
-_Options: TypeAlias = Annotated[
+_KafkaProperties: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME=VALUE",
-        help="An option of the source, such as eventTime=column:at; may be repeated. Other users of this machine can "
-        "see it, so keep secrets where boto3 finds them.",
+        metavar="KEY=VALUE",
+        help="A property of the Kafka client; may be repeated. Other users of this machine can see it, so keep "
+        "secrets in a file.",
+        rich_help_panel="Kafka",
     ),
 ]
-_Location: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PATH", help="The stateLocation of the query: a folder, or s3://bucket/prefix.")
-]
-_Checkpoint: TypeAlias = Annotated[
-    str | None,
+_KafkaFile: TypeAlias = Annotated[
+    Path | None,
     typer.Option(
-        metavar="DIR", show_default="none", help="The checkpointLocation of the query, which shows what was read."
+        metavar="FILE",
+        show_default="none",
+        help="A properties file of the Kafka client. Properties of --kafka take precedence.",
+        rich_help_panel="Kafka",
     ),
 ]
 _Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds since 1970.")]
@@ -44,9 +46,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-)
-ledger = typer.Typer(
-    help="Show what an S3 query has found and read, read objects again, and clean up.", no_args_is_help=True
 )
 app.add_typer(ledger, name="ledger")
 
@@ -96,7 +95,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         str | None,
         typer.Option("--to", metavar="TIME", show_default="the present end", help="End before this event time."),
     ] = None,
-    option: _Options = None,
+    option: SourceOptions = None,
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[*]",
     path: Annotated[
         str | None,
@@ -125,24 +124,8 @@ def backfill(  # noqa: PLR0913 - parameters are options
     include_headers: Annotated[
         bool, typer.Option("--include-headers", help="Write the headers of the records, too.", rich_help_panel="Kafka")
     ] = False,
-    kafka: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="A property of the Kafka client; may be repeated. Other users of this machine can see it, so keep "
-            "secrets in a file.",
-            rich_help_panel="Kafka",
-        ),
-    ] = None,
-    kafka_properties: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            show_default="none",
-            help="A properties file of the Kafka client. Properties of --kafka take precedence.",
-            rich_help_panel="Kafka",
-        ),
-    ] = None,
+    kafka: _KafkaProperties = None,
+    kafka_properties: _KafkaFile = None,
 ) -> None:
     """Write the history of topics, or of objects of S3, to Parquet, aligned in event time.
 
@@ -180,92 +163,33 @@ def backfill(  # noqa: PLR0913 - parameters are options
         raise typer.Exit(_exit_code(interrupt)) from None
 
 
-@ledger.command()
-def show(location: _Location, *, checkpoint: _Checkpoint = None, option: _Options = None) -> None:
-    """Show which query uses the state location, which objects it has found, and how many of them it has read."""
-    from tidegate.jobs.ledger.command import run_show
-
-    run_show(location, checkpoint=checkpoint, options=option or ())
-
-
-@ledger.command()
-def why(
-    location: _Location,
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="The object's key, or a glob in which * also stands for /.")
+@app.command()
+def archive(
+    *,
+    bootstrap_servers: Annotated[str, typer.Option(metavar="HOST:PORT", help="Servers, separated by commas.")],
+    topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")],
+    out: Annotated[str, typer.Option(metavar="LOCATION", help="The archive: a folder, or s3://bucket/prefix.")],
+    until: Annotated[
+        Literal["latest"], typer.Option(help="Where the run ends: at the records that are there when it begins.")
     ],
-    *,
-    checkpoint: _Checkpoint = None,
-    option: _Options = None,
+    kafka: _KafkaProperties = None,
+    kafka_properties: _KafkaFile = None,
+    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[*]",
 ) -> None:
-    """Say why an object was read, or was not.
+    """Copy the records of topics to an archive of Parquet objects, before Kafka deletes them.
 
-    The bucket is searched only with --option path=... and the other options of the query.
+    It copies what the archive lacks. You can kill it and run it again: no record is lost or doubled.
     """
-    from tidegate.jobs.ledger.command import run_why
+    from tidegate.jobs.archive.run import run_archive
+    from tidegate.jobs.backfill.arguments import parse_properties
 
-    run_why(location, key, checkpoint=checkpoint, options=option or ())
-
-
-@ledger.command()
-def reread(
-    location: _Location,
-    objects: Annotated[
-        str | None, typer.Argument(metavar="GLOB", show_default="all", help="The objects to read again.")
-    ] = None,
-    *,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="DIR", help="The checkpointLocation of the query, which shows what was read.")
-    ],
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", show_default="earliest", help="Only chunks with event times at or after it."
-        ),
-    ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", show_default="latest", help="Only chunks with event times before it."),
-    ] = None,
-    option: _Options = None,
-) -> None:
-    """Let the query read objects or event times once more. Their rows are then delivered twice.
-
-    It needs --option path=... and the other options of the query.
-
-    A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
-    """
-    from tidegate.jobs.ledger.command import run_reread
-
-    run_reread(
-        location,
-        objects,
-        begin=begin,
-        end=end,
-        checkpoint=checkpoint,
-        options=option or (),
-    )
-
-
-@ledger.command()
-def queries(location: _Location, *, option: _Options = None) -> None:
-    """Show all queries with state in the state location."""
-    from tidegate.jobs.ledger.command import run_queries
-
-    run_queries(location, options=option or ())
-
-
-@ledger.command()
-def forget(
-    location: _Location,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, as `tidegate ledger queries` names it.")],
-    *,
-    option: _Options = None,
-) -> None:
-    """Delete the state of a query from the state location. Its checkpoint is then of no use."""
-    from tidegate.jobs.ledger.command import run_forget
-
-    run_forget(location, query, options=option or ())
+    del until
+    properties = parse_properties("--kafka", kafka or ())
+    try:
+        run_archive(bootstrap_servers, topic, out, kafka=properties, kafka_properties=kafka_properties, master=master)
+    except KeyboardInterrupt as interrupt:
+        typer.echo("tidegate: stopped; the same command continues from here", err=True)
+        raise typer.Exit(_exit_code(interrupt)) from None
 
 
 @app.command()

@@ -1,0 +1,93 @@
+"""Which offsets of a partition an archive holds, and in which objects.  Pure logic."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import NamedTuple
+
+from tidegate.readers.archive.objects import ArchivedObject
+
+__all__ = ["Directory", "Part"]
+
+
+class Part(NamedTuple):
+    """The offsets of an object that are read from it, from ``start`` to ``end``, exclusive."""
+
+    start: int
+    end: int
+    obj: ArchivedObject
+
+
+class Directory:
+    """The objects of one partition.
+
+    Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
+    is read from the object that begins first; of those with one beginning, from the longest.
+
+    objects: as a listing shows them, in any order.
+    """
+
+    def __init__(self, objects: Iterable[ArchivedObject] = ()) -> None:
+        self.parts: list[Part] = []
+        self._runs: list[list[int]] = []  # the begin and the end of stretches without a hole
+        for obj in sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.name)):
+            reached = self._runs[-1][1] if self._runs else 0
+            if obj.next <= reached:
+                continue
+            self.parts.append(Part(max(obj.first, reached), obj.next, obj))
+            if self._runs and obj.first <= reached:
+                self._runs[-1][1] = obj.next
+            else:
+                self._runs.append([obj.first, obj.next])
+        self._starts = [part.start for part in self.parts]
+        self._latest_ms = list(accumulate((part.obj.max_ms for part in self.parts), max))
+
+    @property
+    def first(self) -> int | None:
+        """The first archived offset; None: there is none."""
+        return self._starts[0] if self._starts else None
+
+    @property
+    def topic_ids(self) -> set[str]:
+        """The known ids of the topics whose records are archived."""
+        return {part.obj.topic_id for part in self.parts} - {""}
+
+    def seam(self, begin: int, *, preferred: bool) -> int:
+        """Return the offset up to which records come from the archive, and from which on they come from Kafka.
+
+        begin: the first offset in Kafka.
+        preferred: the archive gives the records that are in both places.
+        """
+        ends = [end for start, end in self._runs if start <= begin < end] if preferred else []
+        return ends[0] if ends else begin
+
+    def holes(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the stretches of a range that are not archived."""
+        holes = []
+        for begin, stop in [*self._runs, [end, end]]:
+            if start < min(begin, end):
+                holes.append((start, min(begin, end)))
+            start = max(start, stop)
+        return holes
+
+    def within(self, start: int, end: int) -> Iterator[Part]:
+        """Yield the parts of a range, in order."""
+        for number in range(max(0, bisect_right(self._starts, start) - 1), len(self.parts)):
+            part = self.parts[number]
+            if part.start >= end:
+                return
+            if part.end > start:
+                yield Part(max(part.start, start), min(part.end, end), part.obj)
+
+    def with_times_from(self, time_ms: int) -> Iterator[Part]:
+        """Yield the parts that may hold a record at or after a time, in the order of their offsets."""
+        for number in range(bisect_right(self._latest_ms, time_ms - 1), len(self.parts)):
+            if self.parts[number].obj.max_ms >= time_ms:
+                yield self.parts[number]
+
+    def bytes_within(self, start: int, end: int) -> int:
+        """Return about how many bytes of objects a range has."""
+        parts = self.within(start, end)
+        return sum(part.obj.size * (part.end - part.start) // (part.obj.next - part.obj.first) for part in parts)

@@ -1,0 +1,1 @@
+"""``tidegate archive``: from Kafka to an archive."""

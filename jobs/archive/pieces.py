@@ -1,0 +1,142 @@
+"""Plans what an archive still lacks, and copies one piece of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Extent, SplitId, SplitRange
+from tidegate.enumerators.archive.directory import Directory
+from tidegate.enumerators.archive.listing import list_partition
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
+from tidegate.enumerators.kafka.topics import topic_id_text
+from tidegate.errors import OptionError
+from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.write import write_object
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.sources.kafka.source import KafkaSource
+
+__all__ = ["ArchivePlan", "Copied", "Lost", "Piece", "copy", "pieces_of", "plan_archive"]
+
+OBJECT_BYTES = 256 << 20
+"""About the bytes of an object, as Kafka stores its records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range that becomes one object.  Picklable: an executor copies it.
+
+    obj: the object, without what its records tell.
+    """
+
+    source: KafkaSource
+    place: ArchivePlace
+    task: ReadTask
+    obj: ArchivedObject
+
+
+class Lost(NamedTuple):
+    """Offsets that Kafka has deleted, and the archive lacks: from ``first`` to ``last``, inclusive."""
+
+    split_id: SplitId
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlan:
+    """What one run copies.
+
+    partitions: the number of partitions of the topics.
+    """
+
+    pieces: list[Piece]
+    lost: list[Lost]
+    partitions: int
+
+
+class Copied(NamedTuple):
+    """The records and the bytes of an object that was written."""
+
+    records: int
+    bytes: int
+
+
+def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
+    """Return what Kafka holds now and the archive lacks.
+
+    Raises OptionError if the archive holds records of another topic of the same name, and the errors of a source and of
+    a listing.
+    """
+    enumerator = source.enumerator(None)
+    assert isinstance(enumerator, KafkaEnumerator)  # noqa: S101 - for mypy
+    with closing(enumerator):
+        splits = enumerator.discover()
+        extents = enumerator.extents(splits)
+        directories = {split: list_partition(place, *TopicPartition.of(split), option="--out") for split in splits}
+        missing = [
+            SplitRange(split, start, end)
+            for split, extent in extents.items()
+            for start, end in directories[split].holes(extent.begin, extent.end)
+        ]
+        enumerator.peek({r.split_id: r.start for r in missing}, Horizon())  # tells the size of records
+        pieces = []
+        for whole in missing:
+            for part in pieces_of(whole, enumerator.cost({whole.split_id: whole}).bytes):
+                details = enumerator.details(part)
+                partition = TopicPartition.of(part.split_id)
+                obj = _empty(partition, part, topic_id_text(details.topic_id))
+                _check_topic(place, partition, directories[part.split_id], obj.topic_id)
+                pieces.append(Piece(source, place, ReadTask((part,), (details,)), obj))
+    return ArchivePlan(pieces, _lost(directories, extents), len(splits))
+
+
+def pieces_of(whole: SplitRange, size: int) -> Collection[SplitRange]:
+    """Cut a range into even pieces of at most about OBJECT_BYTES.
+
+    size: its bytes, estimated.
+    """
+    offsets = whole.end - whole.start
+    count = min(offsets, max(1, -(-size // OBJECT_BYTES)))
+    cuts = [whole.start + offsets * number // count for number in range(count + 1)]
+    return [SplitRange(whole.split_id, start, end) for start, end in pairwise(cuts)]
+
+
+def copy(piece: Piece) -> Copied:
+    """Copy a piece.  Called on an executor; a repeated call writes the same object again.
+
+    Raises DataLossError if Kafka has deleted records of it, and the errors of the reader and of the place.
+    """
+    source = piece.source
+    batches = source.reader(None).read(piece.task)
+    obj, records = write_object(piece.place, piece.obj, source.arrow_schema, batches)
+    return Copied(records, obj.size)
+
+
+def _empty(partition: TopicPartition, part: SplitRange, topic_id: str) -> ArchivedObject:
+    return ArchivedObject(f"{partition.topic}/{partition.partition}", 0, part.start, part.end, -1, -1, topic_id)
+
+
+def _check_topic(place: ArchivePlace, partition: TopicPartition, directory: Directory, topic_id: str) -> None:
+    others = directory.topic_ids - {topic_id, ""}
+    if topic_id and others:
+        raise OptionError(
+            f"--out is {place.location}, which holds records of {partition.split_id} when the topic had the id "
+            f"{min(others)}; it was recreated as {topic_id}, so archive it to another place"
+        )
+
+
+def _lost(directories: Mapping[SplitId, Directory], extents: Mapping[SplitId, Extent]) -> list[Lost]:
+    """Return what is missing between archived records, or between them and Kafka's first record."""
+    return [
+        Lost(split, start, end - 1)
+        for split, extent in extents.items()
+        if (first := directories[split].first) is not None
+        for start, end in directories[split].holes(first, extent.begin)
+    ]

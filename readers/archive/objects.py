@@ -1,0 +1,55 @@
+"""The names of archived objects, so that a listing is enough to plan.
+
+The records of a partition from one offset to another are one object in the folder ``TOPIC/PARTITION`` of the archive:
+
+    orders/0/00000000000000001000.00000000000000002000.1764547200000.1764550799999.3wPRAVyyQuWBJIrTXdHuzg.parquet
+
+That is its first offset, its next offset, the least and the greatest timestamp of its records in ms, and the id of the
+topic.  Without records, both timestamps are -1.  Without an id, since the brokers are old, its place is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["ArchivedObject", "parse_name"]
+
+_NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)\.parquet", re.ASCII)
+
+
+class ArchivedObject(NamedTuple):
+    """An object of an archive: all records of a partition from ``first`` to ``next``, exclusive.
+
+    folder: the topic and the partition, such as ``orders/0``.
+    size: in bytes.
+    min_ms, max_ms: the least and the greatest timestamp of its records in ms; -1: it has none.
+    topic_id: as Kafka's tools show it; empty: unknown.
+    """
+
+    folder: str
+    size: int
+    first: int
+    next: int
+    min_ms: int
+    max_ms: int
+    topic_id: str
+
+    @property
+    def name(self) -> str:
+        """The name in the folder of the partition."""
+        return f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}.parquet"
+
+    @property
+    def path(self) -> str:
+        """The name in the archive."""
+        return f"{self.folder}/{self.name}"
+
+
+def parse_name(folder: str, name: str, size: int) -> ArchivedObject | None:
+    """Return the object of a name that a listing of a partition's folder shows; None: it is no archived object."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    first, following, min_ms, max_ms = map(int, match.groups()[:4])
+    return ArchivedObject(folder, size, first, following, min_ms, max_ms, match[5]) if first < following else None

@@ -1,0 +1,91 @@
+"""The place of an archive: a folder on a disk, or a prefix of a bucket."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import copyfileobj
+from typing import IO
+from uuid import uuid4
+
+from tidegate.errors import ConnectorError, ObjectGoneError
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.address import S3Address, local_path, s3_address
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["ArchivePlace"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlace:
+    """Reads and writes the objects of an archive.  Picklable; it opens nothing before the first call.
+
+    location: a path, a ``file:`` URL or ``s3://bucket/prefix``.
+    connection: the connection to the bucket.
+    """
+
+    location: str
+    connection: S3ConnectionConfig = field(default_factory=S3ConnectionConfig)
+
+    def address(self, path: str) -> str:
+        """Return the address of an object, for errors."""
+        return f"{self.location.rstrip('/')}/{path}"
+
+    def fetch(self, path: str, size: int, start: int, end: int) -> bytes:
+        """Return the bytes of an object from ``start`` to ``end``, exclusive.
+
+        size: the object's size in the listing.
+
+        Raises ObjectGoneError if there is no such object of this size, and the errors of ``ObjectStore.fetch``.
+        """
+        place = self._in_bucket(path)
+        if place is not None:
+            return ObjectStore(self.connection, place.bucket).fetch(S3Object(place.key, size, "", 0), start, end)
+        try:
+            with (local_path(self.location) / path).open("rb") as file:
+                if os.fstat(file.fileno()).st_size != size:
+                    raise ObjectGoneError(f"{self.address(path)} has another size than before", overwritten=True)
+                file.seek(start)
+                return file.read(end - start)
+        except FileNotFoundError:
+            raise ObjectGoneError(f"{self.address(path)} was deleted") from None
+        except OSError as problem:
+            raise ConnectorError(f"cannot read {self.address(path)}: {problem}") from problem
+
+    def put(self, path: str, file: IO[bytes]) -> None:
+        """Write an object from the beginning of a file; other processes see all of it, or nothing.
+
+        Raises ConnectorError or OptionError if the location cannot be written, and DeadlineError if it does not answer.
+        """
+        place = self._in_bucket(path)
+        if place is None:
+            self._copy(local_path(self.location) / path, file)
+            return
+
+        def put() -> None:
+            file.seek(0)
+            self.connection.client().put_object(Bucket=place.bucket, Key=place.key, Body=file)
+
+        ask_s3(put, "write", str(place), self.connection.patience_s)
+
+    def _in_bucket(self, path: str) -> S3Address | None:
+        return s3_address(self.address(path))
+
+    def _copy(self, target: Path, file: IO[bytes]) -> None:
+        unfinished = target.parent / f".{uuid4().hex}"
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file.seek(0)
+                with unfinished.open("xb") as copy:
+                    copyfileobj(file, copy, 1 << 20)
+                    copy.flush()
+                    os.fsync(copy.fileno())
+                unfinished.replace(target)
+            finally:
+                unfinished.unlink(missing_ok=True)
+        except OSError as problem:
+            raise ConnectorError(f"cannot write {target}: {problem}") from problem

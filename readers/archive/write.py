@@ -1,0 +1,74 @@
+"""Writes the records of an offset range as one object of an archive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from tempfile import TemporaryFile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.arrow import compute as pc
+
+__all__ = ["write_object"]
+
+GROUP_BYTES = 16 << 20  # of decoded records in a row group, which is read as a whole to find a time
+_IN_ORDER = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
+_REPEATED = ["topic", "partition", "timestampType"]
+
+
+def write_object(
+    place: ArchivePlace,
+    empty: ArchivedObject,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+) -> tuple[ArchivedObject, int]:
+    """Write the records from ``empty.first`` to ``empty.next``, and return the object and the number of records.
+
+    empty: the object, without what its records tell.
+    batches: all records of the range, in the order of their offsets, with the columns of ``schema``.
+
+    The same batches give an object of the same name with the same bytes.  The file is on the machine's disk until it is
+    complete.  Raises the errors of ``ArchivePlace.put``.
+    """
+    times: list[int] = []
+    rows = 0
+    # The file has no name, so nothing is left of it if the process is killed.
+    with TemporaryFile() as file:
+        with pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            use_dictionary=_REPEATED,
+            column_encoding=_IN_ORDER,
+            store_decimal_as_integer=False,
+        ) as writer:
+            writer.add_key_value_metadata(_metadata(empty))
+            for group in _groups(batches):
+                writer.write_table(group, row_group_size=group.num_rows)
+                extremes = pc.min_max(group["timestamp"].cast(pa.int64()))
+                times += [extremes["min"].as_py() // 1000, extremes["max"].as_py() // 1000]
+                rows += group.num_rows
+        written = empty._replace(size=file.tell(), min_ms=min(times, default=-1), max_ms=max(times, default=-1))
+        place.put(written.path, file)
+    return written, rows
+
+
+def _metadata(obj: ArchivedObject) -> dict[str, str]:
+    topic, _, partition = obj.folder.rpartition("/")
+    told = {"topic": topic, "partition": int(partition), "topicId": obj.topic_id, "first": obj.first, "next": obj.next}
+    return {"tidegate.archive": json.dumps(told)}
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.nbytes for part in held) >= GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)

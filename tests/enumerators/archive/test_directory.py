@@ -1,0 +1,62 @@
+"""The directory against an oracle that knows of each offset which object holds it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.enumerators.archive.directory import Directory
+from tidegate.enumerators.archive.listing import list_partition
+from tidegate.readers.archive.objects import ArchivedObject, parse_name
+from tidegate.readers.archive.place import ArchivePlace
+
+MOST = 40
+
+
+@st.composite
+def archives(draw):
+    """Return objects that may overlap, touch or leave holes."""
+    ranges = draw(st.lists(st.tuples(st.integers(0, MOST), st.integers(1, 12), st.integers(-1, 9)), max_size=8))
+    return [ArchivedObject("t/0", 100, first, first + length, ms, ms, "") for first, length, ms in ranges]
+
+
+def held(objects):
+    return {offset for obj in objects for offset in range(obj.first, obj.next)}
+
+
+@given(archives(), st.integers(0, MOST), st.integers(0, MOST))
+def test_each_archived_offset_of_a_range_is_read_once(objects, start, end):
+    directory = Directory(objects)
+    parts = list(directory.within(start, end))
+    read = [offset for part in parts for offset in range(part.start, part.end)]
+    assert read == sorted(held(objects) & set(range(start, end)))
+    assert all(part.obj.first <= part.start < part.end <= part.obj.next for part in parts)
+    missing = [offset for begin, stop in directory.holes(start, end) for offset in range(begin, stop)]
+    assert sorted(read + missing) == list(range(start, end))
+
+
+@given(archives(), st.integers(0, MOST), st.booleans())
+def test_from_the_seam_on_kafka_has_all_records(objects, begin, preferred):
+    seam = Directory(objects).seam(begin, preferred=preferred)
+    assert seam >= begin
+    assert set(range(begin, seam)) <= held(objects)
+    assert not preferred or seam not in held(objects)
+    assert preferred or seam == begin
+
+
+@given(archives(), st.integers(0, 9))
+def test_no_object_with_records_of_a_time_is_left_out(objects, time_ms):
+    directory = Directory(objects)
+    found = list(directory.with_times_from(time_ms))
+    assert found == [part for part in directory.parts if part.obj.max_ms >= time_ms]
+
+
+def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
+    obj = ArchivedObject("orders/0", 3, 10, 20, -5, 1_700_000_000_000, "3wPRAVyyQuWBJIrTXdHuzg")
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    (folder / obj.name).write_bytes(b"abc")
+    (folder / "README.md").write_bytes(b"")
+    directory = list_partition(ArchivePlace(str(tmp_path)), "orders", 0)
+    assert [part.obj for part in directory.parts] == [obj]
+    assert (directory.first, directory.topic_ids) == (10, {obj.topic_id})
+    assert list_partition(ArchivePlace(str(tmp_path)), "orders", 1).first is None
+    assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None

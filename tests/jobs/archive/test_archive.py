@@ -1,0 +1,104 @@
+"""The archiver with a real broker: its objects, and runs that go on after one that was killed."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import KafkaAdminClient, TopicPartition
+from pyarrow import dataset
+
+from tests.support.streams import HOUR, NOON, append, even_times, new_topic
+from tidegate import KafkaSource
+from tidegate.alignment.splits import SplitRange
+from tidegate.enumerators.archive.listing import list_partition
+from tidegate.errors import OptionError
+from tidegate.jobs.archive import pieces as pieces_module
+from tidegate.jobs.archive import run as archive_run
+from tidegate.jobs.archive.pieces import Lost, copy, pieces_of, plan_archive
+from tidegate.readers.archive.place import ArchivePlace
+
+
+def source_of(kafka, topic):
+    properties = {"isolation.level": "read_committed"}
+    return KafkaSource(
+        bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], include_headers=True, kafka=properties
+    )
+
+
+def archived(location, topic, partition=0):
+    return [(part.start, part.end) for part in list_partition(ArchivePlace(str(location)), topic, partition).parts]
+
+
+def delete_before(kafka, topic, offset):
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    admin.delete_records({TopicPartition(topic, 0): offset})
+    admin.close()
+
+
+@given(st.integers(0, 1000), st.integers(1, 1000), st.integers(0, 5 << 30))
+def test_pieces_cover_a_range_without_gaps(start, length, size):
+    pieces = pieces_of(SplitRange("t-0", start, start + length), size)
+    assert [pieces[0].start, *(piece.end for piece in pieces)] == [*(piece.start for piece in pieces), start + length]
+    assert len(pieces) == min(length, max(1, -(-size // pieces_module.OBJECT_BYTES)))
+
+
+def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
+    place, source = ArchivePlace(str(tmp_path)), source_of(kafka, topic)
+    monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 1000)
+    first = plan_archive(source, place).pieces
+    assert len(first) > 3
+    copy(first[2])  # the others were lost with a run that was killed
+    contents = [path.read_bytes() for path in tmp_path.rglob("*.parquet")]
+    copy(first[2])
+    assert [path.read_bytes() for path in tmp_path.rglob("*.parquet")] == contents
+    append(kafka, topic, {0: even_times(NOON, NOON + HOUR, 100)})
+    ranges = [piece.task.ranges[0] for piece in plan_archive(source, place).pieces]
+    read = first[2].task.ranges[0]
+    assert sorted(offset for r in (*ranges, read) for offset in range(r.start, r.end)) == list(range(400))
+
+
+def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
+    place, source = ArchivePlace(str(tmp_path)), source_of(kafka, topic)
+    (piece,) = plan_archive(source, place).pieces
+    wanted = replace(piece.task.ranges[0], end=40)
+    copy(replace(piece, task=replace(piece.task, ranges=(wanted,)), obj=piece.obj._replace(next=40)))
+    delete_before(kafka, topic, 60)
+    plan = plan_archive(source, place)
+    assert plan.lost == [Lost(f"{topic}-0", 40, 59)]
+    assert [piece.task.ranges[0].start for piece in plan.pieces] == [60]
+    delete_before(kafka, topic, 100)
+    assert not plan_archive(source, place).pieces
+
+
+def test_a_recreated_topic_needs_another_place(kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 10))
+    place, source = ArchivePlace(str(tmp_path)), source_of(kafka, topic)
+    (piece,) = plan_archive(source, place).pieces
+    copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
+    append(kafka, topic, {0: [NOON]})
+    with pytest.raises(OptionError, match=r"--out is .* the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated as"):
+        plan_archive(source, place)
+
+
+def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp_path, monkeypatch):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 200), even_times(NOON, NOON + HOUR, 30))
+    monkeypatch.setattr(archive_run, "spark_session", lambda *_: nullcontext(spark))
+    command = ["archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", tmp_path / "lake"]
+    code, _, errors = tidegate(*command)
+    assert code == 2
+    assert "--until" in errors
+    code, output, errors = tidegate(*command, "--until", "latest")
+    assert code == 0, errors
+    assert output.startswith("230 records of 2 partitions archived: 2 objects, ")
+    table = dataset.dataset(tmp_path / "lake" / topic, format="parquet").to_table()
+    assert table.num_rows == 230
+    assert (archived(tmp_path / "lake", topic), archived(tmp_path / "lake", topic, 1)) == ([(0, 200)], [(0, 30)])
+    monkeypatch.setattr(archive_run, "spark_session", lambda *_: pytest.fail("it starts a Spark for nothing"))
+    code, output, _ = tidegate(*command, "--until", "latest")
+    assert (code, output.split(",")[0]) == (0, "0 records of 2 partitions archived: 0 objects")
+    code, _, errors = tidegate(*command, "--until", "latest", "--kafka", "isolation.level=read_uncommitted")
+    assert code == "tidegate: --kafka isolation.level is 'read_uncommitted', but only committed records are archived"

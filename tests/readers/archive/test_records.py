@@ -1,0 +1,123 @@
+"""Records that are written to an archive and read again, in a folder and in a bucket."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.archive import write
+from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.read import groups_of, read_records
+from tidegate.readers.archive.write import write_object
+from tidegate.readers.kafka.schema import arrow_schema
+
+SCHEMA = arrow_schema(include_headers=True)
+OPTIONAL_BYTES = st.none() | st.binary(max_size=5)
+HEADERS = st.none() | st.lists(st.fixed_dictionaries({"key": st.text(max_size=3), "value": OPTIONAL_BYTES}), max_size=2)
+
+
+def record(offset, timestamp_ms=0, key=b"", value=b"", headers=None, timestamp_type=0):
+    return {
+        "key": key,
+        "value": value,
+        "topic": "orders",
+        "partition": 0,
+        "offset": offset,
+        "timestamp": timestamp_ms * 1000,
+        "timestampType": timestamp_type,
+        "headers": headers,
+    }
+
+
+def batch(records):
+    return pa.RecordBatch.from_pylist(records, schema=SCHEMA)
+
+
+def rows(batches):
+    return [row for part in batches for row in part.to_pylist()]
+
+
+def archived(location, records, first=0, following=100):
+    """Write records in batches of three."""
+    place = ArchivePlace(str(location))
+    empty = ArchivedObject("orders/0", 0, first, following, -1, -1, "id")
+    batches = [batch(records[at : at + 3]) for at in range(0, len(records), 3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write, "GROUP_BYTES", 1)  # each batch is a row group
+        return place, *write_object(place, empty, SCHEMA, batches)
+
+
+@given(
+    st.lists(
+        st.builds(
+            record,
+            st.just(0),
+            st.integers(-1, 2**45),
+            OPTIONAL_BYTES,
+            OPTIONAL_BYTES,
+            HEADERS,
+            st.sampled_from([0, 1]),
+        ),
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_any_range_gives_the_records_that_were_written(tmp_path_factory, records, data):
+    gaps = data.draw(st.lists(st.integers(1, 4), min_size=len(records), max_size=len(records)))
+    for number, kept in enumerate(records):
+        kept["offset"] = sum(gaps[:number])
+    place, obj, count = archived(tmp_path_factory.mktemp("archive"), records)
+    assert count == len(records)
+    times = [kept["timestamp"] // 1000 for kept in records]
+    assert (obj.min_ms, obj.max_ms) == (min(times, default=-1), max(times, default=-1))
+    start = data.draw(st.integers(0, 50))
+    end = data.draw(st.integers(start, 60))
+    wanted = [kept for kept in records if start <= kept["offset"] < end]
+    assert rows(read_records(place, obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
+
+
+def test_the_same_records_give_the_same_object(tmp_path):
+    records = [record(at, at * 1000, b"key", bytes(100)) for at in range(50)]
+    contents = []
+    for name in "ab":
+        place, obj, _ = archived(tmp_path / name, records)
+        contents.append((obj.path, (tmp_path / name / obj.path).read_bytes()))
+        assert [path.name for path in (tmp_path / name / "orders" / "0").iterdir()] == [obj.name]
+    assert contents[0] == contents[1]
+    assert [(group.first, group.last) for group in groups_of(place, obj)][:2] == [(0, 2), (3, 5)]
+
+
+def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
+    noise = pa.array([bytes([at % 251]) * 10 for at in range(30)])
+    records = [record(at, at * 1000, value=noise[at].as_py()) for at in range(30)]
+    place = ArchivePlace(f"s3://{bucket.name}/lake", s3_config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.readers.archive.read.SMALL_BYTES", 100)
+        patch.setattr(write, "GROUP_BYTES", 1)
+        empty = ArchivedObject("orders/0", 0, 0, 30, -1, -1, "")
+        obj, _ = write_object(place, empty, SCHEMA, [batch(records[:20]), batch(records[20:])])
+        assert rows(read_records(place, obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
+
+
+@pytest.mark.parametrize("cut", [1, 200, 1000])
+def test_a_damaged_object_is_named(tmp_path, cut):
+    place, obj, _ = archived(tmp_path, [record(at) for at in range(30)])
+    file = tmp_path / obj.path
+    file.write_bytes(file.read_bytes()[:-cut])
+    with pytest.raises(CorruptDataError, match=obj.name):
+        list(read_records(place, obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
+    with pytest.raises(ObjectGoneError, match=obj.name):
+        list(read_records(place, obj, 0, 30, SCHEMA))
+    file.unlink()
+    with pytest.raises(ObjectGoneError, match="was deleted"):
+        list(read_records(place, obj, 0, 30, SCHEMA))
+
+
+def test_an_object_that_holds_other_offsets_than_its_name_says_is_refused(tmp_path):
+    place, obj, _ = archived(tmp_path, [record(at) for at in range(30)])
+    renamed = obj._replace(first=5)
+    (tmp_path / obj.path).rename(tmp_path / renamed.path)
+    with pytest.raises(CorruptDataError, match="offsets 0 to 2, unlike its name"):
+        list(read_records(place, renamed, 5, 30, SCHEMA))
