@@ -22,43 +22,19 @@ from tests.readers.formats.avro.files import avro, logical
 from tests.readers.formats.orc.files import CODECS, orc_file
 from tests.readers.formats.parquet.files import parquet
 from tests.support.objects import arrow_tables
-from tests.support.objects.lab import InMemory, held
-from tidegate.errors import ObjectGoneError
+from tests.support.objects.lab import InMemory
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA
 from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatOptions
-from tidegate.readers.objects.values import ObjectFormat, S3Object
+from tidegate.readers.objects.values import ObjectFormat
 
 NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 UTC_US = pa.timestamp("us", "UTC")
 ROWS = pa.schema([("n", pa.int64()), ("at", UTC_US), ("s", pa.string())])
-GONE = "s3://data/x was overwritten after it was found"
 
 Write = Callable[..., bytes]
 Way = Mapping[str, Mapping[str, int]]
 """Sizes in modules below ``tidegate.readers.formats``: made small, they send small objects where large ones go."""
-
-
-class Stored(InMemory):
-    """Objects in memory by their keys; the first argument is ``x``.  Notes the ranges that are requested."""
-
-    def __init__(self, content: bytes = b"", **contents: bytes) -> None:
-        super().__init__(content)
-        self.contents = {"x": content, **contents}
-        self.asked: list[tuple[int, int]] = []
-        self.gone = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Stored, (self.contents["x"],)
-
-    def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
-        if self.gone:
-            raise ObjectGoneError(GONE, overwritten=True)
-        self.asked.append((start, end))
-        return self.contents[obj.key][start:end]
-
-    def listed(self, key: str = "x") -> S3Object:
-        return held(self.contents[key])._replace(key=key)
 
 
 def rows_of(count: int) -> pa.Table:

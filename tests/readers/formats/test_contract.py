@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.contract import CASES, GONE, UTC_US, Case, Stored, rows_of, time_columns
+from tests.readers.formats.contract import CASES, UTC_US, Case, rows_of, time_columns
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays
-from tests.support.objects.lab import chunk, read
+from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.memory import BOM, COMPRESSED, writing_to
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
@@ -59,7 +59,7 @@ def test_every_format_of_the_registry_is_under_contract() -> None:
 @cases()
 def test_an_object_is_read_whole_and_in_order_on_every_way(case: Case) -> None:
     table = case.rows(20)
-    store = Stored(case.write(table, 4))
+    store = InMemory(case.write(table, 4))
     assert case.made(store).infer([store.listed()]) == (case.inferred or table.schema)
     assert read(case.made(store), store.listed(), table.schema).equals(table)
     for way in case.ways:
@@ -72,7 +72,7 @@ def test_an_object_is_read_whole_and_in_order_on_every_way(case: Case) -> None:
 @given(st.data())
 def test_chunks_cut_anywhere_give_each_row_once_and_in_order(case: Case, data: st.DataObject) -> None:
     table = case.rows(20)
-    store = Stored(case.write(table, 3))
+    store = InMemory(case.write(table, 3))
     obj = store.listed()
     cuts = sorted(data.draw(st.sets(st.integers(1, obj.size - 1), max_size=4)))
     with case.on(data.draw(st.sampled_from(case.all_ways))):
@@ -85,7 +85,7 @@ def test_chunks_cut_anywhere_give_each_row_once_and_in_order(case: Case, data: s
 @pytest.mark.parametrize("chunk_bytes", [1, 150, 10_000])
 def test_a_survey_cuts_an_object_without_gaps_into_chunks_that_add_up_to_it(case: Case, chunk_bytes: int) -> None:
     table = case.rows(40)
-    store = Stored(case.write(table, 4))
+    store = InMemory(case.write(table, 4))
     obj = store.listed()
     for way in case.all_ways:
         with case.on(way):
@@ -118,7 +118,7 @@ def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(case: Case, 
         hidden = pa.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), pa.bool_())
         columns["at"] = pa.StructArray.from_arrays([at, columns["c"]], ["when", "other"], mask=hidden)
     table = pa.table(columns)
-    store = Stored(case.write(table, data.draw(st.integers(1, 5)), **data.draw(case.written)))
+    store = InMemory(case.write(table, data.draw(st.integers(1, 5)), **data.draw(case.written)))
     obj = store.listed()
     with case.on(data.draw(st.sampled_from(case.all_ways))):
         chunk_bytes = data.draw(st.integers(1, 2 * obj.size))
@@ -144,7 +144,7 @@ def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(case: Case, 
 @cases()
 def test_a_small_object_costs_one_request_and_none_where_no_time_is_asked_for(case: Case) -> None:
     table = case.rows(4)
-    store = Stored(case.write(table, 10))
+    store = InMemory(case.write(table, 10))
     made, obj = case.made(store), store.listed()
     [survey] = made.survey(obj, None)
     assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, obj.size, None, 0)
@@ -163,7 +163,7 @@ def test_a_small_object_costs_one_request_and_none_where_no_time_is_asked_for(ca
 @cases()
 def test_an_empty_object_and_one_without_rows_give_none(case: Case) -> None:
     for content in (b"", case.write(case.rows(0), 4)):
-        store = Stored(content)
+        store = InMemory(content)
         made, obj = case.made(store), store.listed()
         for column in {None, case.event_time}:
             surveys = made.survey(obj, column)
@@ -177,7 +177,7 @@ def test_an_empty_object_and_one_without_rows_give_none(case: Case) -> None:
 @cases(columns_chosen=True)
 def test_columns_are_those_of_the_schema(case: Case) -> None:
     table = case.rows(4)
-    store = Stored(case.write(table, 2))
+    store = InMemory(case.write(table, 2))
     first, last = table.schema[0], table.schema[-1]
     for way in case.all_ways:
         with case.on(way):
@@ -201,7 +201,7 @@ def test_columns_are_those_of_the_schema(case: Case) -> None:
 @cases(nested=True)
 def test_fields_of_a_column_are_those_of_the_schema(case: Case) -> None:
     dotted = {"p.r": [7] * 3} if case.dotted_names else {}
-    store = Stored(case.write(pa.table({"p": [{"q": 1, "r": 2}] * 3, **dotted}), 1))
+    store = InMemory(case.write(pa.table({"p": [{"q": 1, "r": 2}] * 3, **dotted}), 1))
     name = "P" if case.any_case else "p"
     schema = pa.schema([(name, pa.struct([("r", pa.int64()), ("missing", pa.string())]))])
     for way in case.all_ways:
@@ -216,7 +216,7 @@ def test_fields_of_a_column_are_those_of_the_schema(case: Case) -> None:
 def test_the_schema_is_that_of_all_samples(case: Case) -> None:
     narrow, wide = pa.array([1], pa.int32()), pa.array([1], pa.int64())
     tables = {"x": {"a": narrow}, "y": {"b": ["x"], "a": narrow}, "z": {"a": wide}}
-    store = Stored(**{key: case.write(pa.table(columns), 1) for key, columns in tables.items()}, empty=b"")
+    store = InMemory(**{key: case.write(pa.table(columns), 1) for key, columns in tables.items()}, empty=b"")
     made = case.made(store)
     assert made.infer([store.listed("x"), store.listed("y")]).names == ["a", "b"]
     schema = made.infer([store.listed(key) for key in ("x", "y", "z", "empty")])
@@ -225,7 +225,8 @@ def test_the_schema_is_that_of_all_samples(case: Case) -> None:
 
 @cases(typed=True)
 def test_a_schema_that_no_sample_tells_is_asked_for(case: Case) -> None:
-    store = Stored(**{key: case.write(pa.table({"a": [value]}), 1) for key, value in (("y", 1), ("z", "text"))})
+    contents = {key: case.write(pa.table({"a": [value]}), 1) for key, value in (("y", 1), ("z", "text"))}
+    store = InMemory(b"", **contents)
     with pytest.raises(OptionError, match="the objects disagree on the type of a column; give a schema"):
         case.made(store).infer([store.listed("y"), store.listed("z")])
     with pytest.raises(OptionError, match="no object of s3://data holds bytes"):
@@ -234,21 +235,21 @@ def test_a_schema_that_no_sample_tells_is_asked_for(case: Case) -> None:
 
 @cases(bad=True)
 def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) -> None:
-    store = Stored(case.write(rows_of(3), 10))
+    store = InMemory(case.write(rows_of(3), 10))
     [survey] = case.made(store).survey(store.listed(), "other")
     assert (survey.rows, survey.times, survey.rows_without_time) == (3, None, 3)
 
 
 @cases(event_time=False)
 def test_a_format_without_times_refuses_a_column_of_them(case: Case) -> None:
-    store = Stored(case.write(case.rows(3), 10))
+    store = InMemory(case.write(case.rows(3), 10))
     with pytest.raises(OptionError, match=f"names the column 'at', but .*{case.name}"):
         case.made(store).survey(store.listed(), "at")
 
 
 @cases(typed=True)
 def test_a_column_that_is_no_time_is_refused(case: Case) -> None:
-    store = Stored(case.write(pa.table({"p": [{"q": 1}], "n": [1]}), 10))
+    store = InMemory(case.write(pa.table({"p": [{"q": 1}], "n": [1]}), 10))
     for column, sentence in (("p", "'p' .*holds no event time"), ("n", "'n' .*needs s, ms or us$")):
         with pytest.raises(OptionError, match=sentence):
             case.made(store).survey(store.listed(), column)
@@ -257,7 +258,7 @@ def test_a_column_that_is_no_time_is_refused(case: Case) -> None:
 @cases(corrupt=True)
 def test_what_is_no_object_of_the_format_is_refused_by_its_name(case: Case) -> None:
     for key, content in case.corrupt.items():
-        store = Stored(**{key: content})
+        store = InMemory(**{key: content})
         for look in looks_at(case, case.made(store), store.listed(key)):
             with pytest.raises((BadRecordError, CorruptDataError), match=rf"s3://data/{key}\b"):
                 look()
@@ -267,7 +268,7 @@ def test_what_is_no_object_of_the_format_is_refused_by_its_name(case: Case) -> N
 def test_a_corrupt_object_is_passed_over_where_that_is_asked_for(case: Case, caplog) -> None:
     [(key, content), *_] = case.corrupt.items()
     sound = case.rows(6)
-    store = Stored(**{"a": case.write(sound, 4), key: content, "z": case.write(sound, 4)})
+    store = InMemory(**{"a": case.write(sound, 4), key: content, "z": case.write(sound, 4)})
     task = ReadTask((SplitRange("m", 0, 3),), ([chunk(store.listed(name)) for name in ("a", key, "z")],))
     made = case.made(store)
     with pytest.raises(
@@ -283,7 +284,7 @@ def test_a_corrupt_object_is_passed_over_where_that_is_asked_for(case: Case, cap
 @cases(bad=True)
 @pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED"])
 def test_a_null_that_the_schema_does_not_allow_is_told_with_the_object_once(case: Case, mode: str) -> None:
-    store = Stored(case.write(rows_of(3), 10))
+    store = InMemory(case.write(rows_of(3), 10))
     schema = pa.schema([pa.field("s", pa.string()), pa.field("gone", pa.int64(), nullable=False)])
     with pytest.raises(
         BadRecordError, match=r"^s3://data/x\b(?!.*s3://).*'gone' has \d nulls, and the schema allows none$"
@@ -293,7 +294,7 @@ def test_a_null_that_the_schema_does_not_allow_is_told_with_the_object_once(case
 
 @cases(bad=True)
 def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_pass_over(case: Case) -> None:
-    store = Stored(case.bad)
+    store = InMemory(case.bad)
     reader = S3SplitReader(case.made(store), store, pa.schema([("c", pa.int64())]), ignore_corrupt=True)
     with pytest.raises(BadRecordError, match=f"s3://data/x.*'c'.*{TO_CONTINUE}$"):
         [*reader.read(ReadTask((SplitRange("m", 0, 1),), ([chunk(store.listed())],)))]
@@ -302,7 +303,7 @@ def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_pass_over(case
 @cases(corrupt=True, event_time=True)
 def test_discovery_leaves_out_a_corrupt_object_where_that_is_asked_for(case: Case) -> None:
     [(key, content), *_] = case.corrupt.items()
-    store = Stored(**{"a": case.write(case.rows(6), 4), key: content})
+    store = InMemory(**{"a": case.write(case.rows(6), 4), key: content})
 
     def pages():
         yield [store.listed("a"), store.listed(key)]
@@ -328,7 +329,7 @@ def test_an_object_that_is_cut_short_is_refused_or_gives_no_rows_but_its_own(cas
     content = case.write(table, 4)
     rows, refusals, lengths = table.to_pylist(), [], range(1, len(content), 1 + len(content) // 150)
     for end in lengths:
-        store = Stored(content[:end])
+        store = InMemory(content[:end])
         try:
             mine = read(case.made(store, in_process=True), store.listed(), table.schema).to_pylist()
         except (BadRecordError, CorruptDataError) as problem:
@@ -343,7 +344,7 @@ def test_an_object_that_is_cut_short_is_refused_or_gives_no_rows_but_its_own(cas
 def test_an_object_overwritten_after_the_survey_is_gone_on_every_way(case: Case) -> None:
     table = case.rows(12)
     for way in case.all_ways:
-        store = Stored(case.write(table, 4))
+        store = InMemory(case.write(table, 4))
         obj = store.listed()
         with case.on(way):
             for look in looks_at(case, case.made(store, in_process=bool(way)), obj):
@@ -369,7 +370,7 @@ def test_batches_are_bounded(case: Case, size: int) -> None:
     rows = min(20_000, 5 * BATCH_BYTES // size + 3)
     [name] = case.rows(1).column_names[-1:]
     table = pa.table({name: pa.array(["x" * size] * rows)})
-    store = Stored(case.write(table, rows))
+    store = InMemory(case.write(table, rows))
     batches = [*case.made(store).read(chunk(store.listed()), table.schema)]
     assert sum(batch.num_rows for batch in batches) == rows
     assert all(batch.nbytes <= LARGEST_BATCH or batch.num_rows == 1 for batch in batches)
@@ -381,7 +382,7 @@ def test_a_compressed_object_is_one_chunk_whose_times_are_known_exactly(case: Ca
     table = case.rows(40)
     text, half = BOM + case.write(table, 4), 333
     key = f"X.json{suffix.upper()}"
-    store = Stored(**{key: COMPRESSED[suffix](text[:half]) + COMPRESSED[suffix](text[half:])})  # in two members
+    store = InMemory(**{key: COMPRESSED[suffix](text[:half]) + COMPRESSED[suffix](text[half:])})  # in two members
     obj = store.listed(key)
     for way in case.all_ways:
         with case.on(way):
@@ -398,7 +399,7 @@ def test_a_compressed_object_is_one_chunk_whose_times_are_known_exactly(case: Ca
 @cases(lines=True)
 def test_a_large_chunk_of_lines_is_read_in_bounded_pieces(case: Case) -> None:
     first, body = case.write(case.rows(500), 4).split(b"\n", 1)
-    store = Stored(first + b"\n" + body * (1 + 4 * BATCH_BYTES // len(body)))
+    store = InMemory(first + b"\n" + body * (1 + 4 * BATCH_BYTES // len(body)))
     before, rows, most = pa.total_allocated_bytes(), 0, 0
     for batch in case.made(store).read(chunk(store.listed()), case.rows(1).schema):
         rows += batch.num_rows
@@ -414,14 +415,14 @@ def test_only_the_first_mebibyte_of_a_sample_is_looked_at(case: Case) -> None:
     *head, one = case.write(pa.table({"c": [1, 1]}), 2).splitlines(keepends=True)
     text = b"".join(head) + one * (2**20 // len(one)) + case.write(_TEXT, 1).splitlines(keepends=True)[-1] * 2**18
     for suffix, compress in {"": bytes, **COMPRESSED}.items():
-        store = Stored(**{f"x{suffix}": compress(text)})
+        store = InMemory(**{f"x{suffix}": compress(text)})
         assert case.made(store).infer([store.listed(f"x{suffix}")]) == pa.schema([("c", pa.int64())])
         assert sum(end - start for start, end in store.asked) <= 2**20 + 2**15
 
 
 @cases(bad=True)
 def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
-    store = Stored(case.bad)
+    store = InMemory(case.bad)
     number, corrupt = pa.field("c", pa.int64()), pa.field("_corrupt_record", pa.string())
 
     def rows(*fields: pa.Field, **options: Any) -> list[dict]:

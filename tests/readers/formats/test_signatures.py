@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.contract import ROWS, Stored
+from tests.readers.formats.contract import ROWS
 from tests.readers.formats.object_seeds import seeds
+from tests.support.objects.lab import InMemory
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.registry import FORMATS, INFERRED
 from tidegate.readers.formats.signatures import other_format
@@ -19,7 +20,7 @@ def test_an_object_of_another_format_is_named_whatever_is_done_with_bad_records(
     if file_format == written:
         return
     content = seeds(written)[0]
-    store, factory = Stored(content), FORMATS[file_format]
+    store, factory = InMemory(content), FORMATS[file_format]
     obj = store.listed()
     drops = {"mode": "DROPMALFORMED"} if "mode" in factory.options.model_fields else {}
     made = factory.create(factory.options(**drops), store, INFERRED)

@@ -7,6 +7,7 @@ import hashlib
 import pyarrow as pa
 
 from tests.servers.test_s3 import lay_down
+from tidegate.errors import ObjectGoneError
 from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
@@ -24,16 +25,36 @@ class Recorded(ObjectStore):
         return super().fetch(found, start, end)
 
 
-class InMemory(ObjectStore):
-    """Answers at once, for tests that ask thousands of times."""
+GONE = "s3://data/x was overwritten after it was found"
 
-    def __init__(self, content: bytes) -> None:
+
+class InMemory(ObjectStore):
+    """Objects by their keys, which are answered at once, for tests that ask thousands of times.
+
+    content: of the object ``x``.
+    asked: the ranges that were asked for.
+    gone: the range whose request shows that its object is gone; True: any.
+    """
+
+    def __init__(self, content: bytes | None = None, **contents: bytes) -> None:
         super().__init__(S3ConnectionConfig(), "data")
-        self._content = content
+        self.contents = contents if content is None else {"x": content, **contents}
+        self.asked: list[tuple[int, int]] = []
+        self.gone: tuple[int, int] | bool = False
 
     def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        assert 0 <= start < end <= len(self._content)
-        return self._content[start:end]
+        content = self.contents[found.key]
+        assert 0 <= start <= end <= len(content)
+        if self.gone in (True, (start, end)):
+            raise ObjectGoneError(GONE, overwritten=True)
+        self.asked.append((start, end))
+        return content[start:end]
+
+    def listed(self, key: str = "x") -> S3Object:
+        return held(self.contents[key])._replace(key=key)
+
+    def chunks(self) -> list[Chunk]:
+        return [chunk(self.listed(key)) for key in self.contents]
 
 
 def held(content: bytes) -> S3Object:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.refusals import TO_CONTINUE
+from tests.support.objects.lab import InMemory
 from tests.support.objects.memory import Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
@@ -63,16 +64,9 @@ def test_the_column_of_times_is_found_without_a_header_too():
 
 
 def inferred(*contents: bytes, infer_schema: bool = True, **dialect) -> pa.Schema:
-    memories = {f"{number}.csv": Memory(text, f"{number}.csv") for number, text in enumerate(contents)}
-
-    class Several(Memory):
-        bucket = "b"
-
-        def fetch(self, obj, start, end):
-            return memories[obj.key].fetch(obj, start, end)
-
-    made = CsvFormat(Several(b""), None, CsvDialect(**dialect), infer_schema=infer_schema)
-    return made.infer([memory.object for memory in memories.values()])
+    store = InMemory(**{f"{number}.csv": text for number, text in enumerate(contents)})
+    made = CsvFormat(store, None, CsvDialect(**dialect), infer_schema=infer_schema)
+    return made.infer([*map(store.listed, store.contents)])
 
 
 @pytest.mark.parametrize(
@@ -100,5 +94,5 @@ def test_the_schema_is_that_of_all_samples_in_the_order_in_which_they_name_colum
     schema = inferred(b"a,b\n1,x\n", b"\nB,c,,A\n2,3,4,1.5\n", b"a\n", header=True)
     assert schema == pa.schema([("a", pa.float64()), ("b", pa.string()), ("c", pa.int64()), ("_c2", pa.int64())])
     assert inferred(b"a,A,b\n1,2,3\n", header=True).names == ["a0", "A1", "b"]
-    with pytest.raises(OptionError, match=r"^no object of s3://b has a line to infer columns from; give a schema$"):
+    with pytest.raises(OptionError, match=r"^no object of s3://data has a line to infer columns from; give a schema$"):
         inferred(b"\n \n", b"")

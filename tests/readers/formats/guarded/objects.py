@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from tests.readers.formats.guarded.fatal_format import SCHEMA, FatalFormat
 from tests.support.objects.lab import InMemory, chunk
-from tidegate.errors import ObjectGoneError
 from tidegate.readers.formats.guarded.format import GuardedFormat
-from tidegate.readers.objects.values import S3Object
 
 MOST_BYTES = 64 << 20
 
 
-class Objects(InMemory):
-    """Several objects by their keys; their store may fail."""
-
-    def __init__(self, **contents: str) -> None:
-        super().__init__(b"")
-        self.contents = {key: content.encode() for key, content in contents.items()}
-        self.gone: tuple[int, int] | None = None
-
-    def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
-        if (start, end) == self.gone:
-            raise ObjectGoneError("it is gone", overwritten=True)
-        return self.contents[obj.key][start:end]
-
-    def listed(self, key: str) -> S3Object:
-        return S3Object(key, len(self.contents[key]), "", 0)
-
-    def chunk(self, key: str):
-        return chunk(self.listed(key))
+def objects(**contents: str) -> InMemory:
+    return InMemory(**{key: content.encode() for key, content in contents.items()})
 
 
 def guarded(store: InMemory, **options) -> GuardedFormat:
@@ -39,6 +21,6 @@ def lines_of(batches) -> list[str]:
     return [row["line"] for batch in batches for row in batch.to_pylist()]
 
 
-def processes_of(store: Objects, *keys: str) -> list[int]:
+def processes_of(store: InMemory, *keys: str) -> list[int]:
     made = guarded(store)
-    return [batch.column("process")[0].as_py() for key in keys for batch in made.read(store.chunk(key), SCHEMA)]
+    return [batch.column("process")[0].as_py() for key in keys for batch in made.read(chunk(store.listed(key)), SCHEMA)]

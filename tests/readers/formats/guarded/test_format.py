@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.readers.formats.guarded.fatal_format import SCHEMA
-from tests.readers.formats.guarded.objects import MOST_BYTES, Objects, guarded, lines_of, processes_of
+from tests.readers.formats.guarded.objects import MOST_BYTES, guarded, lines_of, objects, processes_of
 from tests.support.objects.faulty_server import faulty, through
-from tests.support.objects.lab import read
+from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.stored import put
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
@@ -32,18 +32,18 @@ pytestmark = pytest.mark.slow  # the tests start decoder processes, and wait for
 
 
 def test_an_object_that_ends_the_process_is_corrupt_however_it_is_looked_at():
-    store = Objects(x="a\nfault\nb")
+    store = objects(x="a\nfault\nb")
     made, obj = guarded(store), store.listed("x")
     sentence = r"^the object s3://data/x ends Arrow's reader \(signal SIGSEGV\)$"
     for look in (lambda: made.infer([obj]), lambda: made.survey(obj, "at")):
         with pytest.raises(CorruptDataError, match=sentence):
             look()
-    batches = made.read(store.chunk("x"), SCHEMA)
+    batches = made.read(chunk(store.listed("x")), SCHEMA)
     assert lines_of([next(batches)]) == ["a"]
     with pytest.raises(CorruptDataError, match=sentence):
         next(batches)
     store.contents["x"] = b"a\nb"
-    assert lines_of(made.read(store.chunk("x"), SCHEMA)) == ["a", "b"]
+    assert lines_of(made.read(chunk(store.listed("x")), SCHEMA)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -53,39 +53,39 @@ def test_an_object_that_ends_the_process_is_corrupt_however_it_is_looked_at():
 def test_the_error_says_how_the_process_ended(line, cause, monkeypatch):
     program = f"import os; os.write(2, b'a warning that is older'); {decoder_process._PROGRAM}"
     monkeypatch.setattr(decoder_process, "_PROGRAM", program)
-    store = Objects(x=line)
+    store = objects(x=line)
     with pytest.raises(CorruptDataError, match=rf"ends Arrow's reader \({cause}\)$"):
         guarded(store).survey(store.listed("x"), "at")
 
 
 def test_one_process_serves_call_after_call_and_is_not_this_one():
-    store = Objects(a="1\n2", b="3")
+    store = objects(a="1\n2", b="3")
     assert len({*processes_of(store, "a", "b", "a")} | {os.getpid()}) == 2
 
 
 def test_what_an_earlier_object_did_to_a_process_is_not_blamed_on_a_later_one():
-    store = Objects(harmful="harm", sound="1\nsuffer\n2")
+    store = objects(harmful="harm", sound="1\nsuffer\n2")
     made = guarded(store)
-    assert lines_of(made.read(store.chunk("harmful"), SCHEMA)) == ["harm"]
+    assert lines_of(made.read(chunk(store.listed("harmful")), SCHEMA)) == ["harm"]
     # The first row comes from the process that has ended, and only once.
-    assert lines_of(made.read(store.chunk("sound"), SCHEMA)) == ["1", "suffer", "2"]
+    assert lines_of(made.read(chunk(store.listed("sound")), SCHEMA)) == ["1", "suffer", "2"]
     made.survey(store.listed("harmful"), "at")
     assert made.survey(store.listed("sound"), "at") == [ChunkSurvey(0, 10, 3, None)]
 
 
 def test_a_process_that_is_killed_is_no_fault_of_the_object():
-    store = Objects(x="signal SIGKILL", y="1")
+    store = objects(x="signal SIGKILL", y="1")
     with pytest.raises(ConnectorError, match=r"^the process that decoded s3://data/x was killed \(signal SIGKILL\)$"):
         guarded(store).survey(store.listed("x"), "at")
     [process_id] = processes_of(store, "y")
     os.kill(process_id, signal.SIGKILL)  # the process waits for a call
-    assert lines_of(guarded(store).read(store.chunk("y"), SCHEMA)) == ["1"]
+    assert lines_of(guarded(store).read(chunk(store.listed("y")), SCHEMA)) == ["1"]
 
 
 @pytest.mark.parametrize("line", [f"take {400 << 20}", f"reserve {1 << 40}"])
 def test_an_object_that_takes_too_much_memory_is_reported_by_the_option(line, monkeypatch):
     monkeypatch.setattr(guarded_format, "OWN_BYTES", 64 << 20)
-    store = Objects(x=f"{line}\nsleep 60")
+    store = objects(x=f"{line}\nsleep 60")
     sentence = (
         r"^s3://data/x takes more than 128 MiB of memory to decode; if it is sound, "
         rf"raise maxDecompressedBytes, which is {MOST_BYTES}$"
@@ -97,23 +97,23 @@ def test_an_object_that_takes_too_much_memory_is_reported_by_the_option(line, mo
 
 
 def test_an_object_that_keeps_a_process_busy_is_corrupt_after_a_while_of_its_cpu():
-    store = Objects(x="spin 60", y="1\nspin 0.5\n2\nspin 0.5\n3\nspin 0.5\n4")
+    store = objects(x="spin 60", y="1\nspin 0.5\n2\nspin 0.5\n3\nspin 0.5\n4")
     sentence = r"^the object s3://data/x keeps Arrow's reader busy for 1 s of CPU time$"
     with mock.patch.object(guarded_format, "BUSY_S", 1):
         with pytest.raises(CorruptDataError, match=sentence):
             guarded(store).survey(store.listed("x"), "at")
-        assert len(lines_of(guarded(store).read(store.chunk("y"), SCHEMA))) == 7
+        assert len(lines_of(guarded(store).read(chunk(store.listed("y")), SCHEMA))) == 7
 
 
 @pytest.mark.parametrize("line", ["fetch 7 9", "thread fetch 7 9"])
 def test_what_the_store_raises_is_raised_as_it_is(line):
-    store = Objects(x=f"{line}\n{'.' * TAIL_BYTES}")
+    store = objects(x=f"{line}\n{'.' * TAIL_BYTES}")
     store.gone = 7, 9
     made = guarded(store)
-    with pytest.raises(ObjectGoneError, match=r"^it is gone$") as error:
+    with pytest.raises(ObjectGoneError, match=f"^{GONE}$") as error:
         made.survey(store.listed("x"), "at")
     assert error.value.overwritten
-    store.gone = None
+    store.gone = False
     assert made.survey(store.listed("x"), "at")
 
 
@@ -132,36 +132,38 @@ def test_a_large_object_of_a_bucket_is_fetched_by_the_process_that_decodes_it(se
 
 
 def test_what_a_format_raises_is_raised_as_it_is():
-    store = Objects(x="1\ncorrupt")
-    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    store = objects(x="1\ncorrupt")
+    batches = guarded(store).read(chunk(store.listed("x")), SCHEMA)
     assert lines_of([next(batches)]) == ["1"]
     with pytest.raises(CorruptDataError, match=r"^s3://data/x is corrupt$"):
         next(batches)
 
 
 def test_small_objects_that_are_read_together_have_the_rows_of_each():
-    store = Objects(a="1\n2", b="3", c="4")
-    [batch] = guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
+    store = objects(a="1\n2", b="3", c="4")
+    [batch] = guarded(store).read_together([chunk(store.listed(key)) for key in "abc"], SCHEMA)
     assert lines_of([batch]) == ["1", "2", "3", "4"]
-    assert guarded(store, bad_records=BadRecordPolicy(path="/bad")).read_together([store.chunk("a")], SCHEMA) is None
+    assert (
+        guarded(store, bad_records=BadRecordPolicy(path="/bad")).read_together([chunk(store.listed("a"))], SCHEMA)
+        is None
+    )
     store.contents["b"] = b"3\nfault"
     with pytest.raises(CorruptDataError, match="ends Arrow's reader"):
-        guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
+        guarded(store).read_together([chunk(store.listed(key)) for key in "abc"], SCHEMA)
 
 
 def test_bad_records_are_written_by_the_caller():
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a": ["1", "x"]}), sink)
     content = sink.getvalue().to_pybytes()
-    store = Objects()
-    store.contents["x"] = content
+    store = InMemory(content)
     made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
     schema, written = pa.schema([("a", pa.int64())]), []
-    rows = [*made.read(store.chunk("x"), schema, lambda *file: written.append(file))]
+    rows = [*made.read(chunk(store.listed("x")), schema, lambda *file: written.append(file))]
     assert [row for batch in rows for row in batch.to_pylist()] == [{"a": 1}]
     [(_, data, records)] = written
     assert (data.count(b"\n"), records) == (1, 1)
-    assert [*made.read(store.chunk("x"), schema)] == rows
+    assert [*made.read(chunk(store.listed("x")), schema)] == rows
 
 
 @pytest.mark.parametrize(
@@ -172,14 +174,14 @@ def test_bad_records_are_written_by_the_caller():
     ],
 )
 def test_errors_that_nobody_expects_name_the_object(line, error, sentence):
-    store = Objects(x=line, a="1")
+    store = objects(x=line, a="1")
     for look in (
         lambda: guarded(store).survey(store.listed("x"), "at"),
-        lambda: list(guarded(store).read(store.chunk("x"), SCHEMA)),
+        lambda: list(guarded(store).read(chunk(store.listed("x")), SCHEMA)),
     ):
         with pytest.raises(error, match=sentence):
             look()
-    task = ReadTask((SplitRange("m", 0, 2),), ([store.chunk("a"), store.chunk("x")],))
+    task = ReadTask((SplitRange("m", 0, 2),), ([chunk(store.listed("a")), chunk(store.listed("x"))],))
     remedy = "; set ignoreCorruptFiles to true to go on without it" if error is CorruptDataError else ""
     with pytest.raises(error, match=sentence.removesuffix("$") + remedy + "$"):
         list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
@@ -194,10 +196,10 @@ def nested(levels: int) -> pa.Table:
 
 @pytest.mark.parametrize("levels", [64, 65, 90])
 def test_columns_are_read_as_deep_as_spark_is_given_them(levels):
-    table, store = nested(levels), Objects()
+    table = nested(levels)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
-    store.contents["x"] = sink.getvalue().to_pybytes()
+    store = InMemory(sink.getvalue().to_pybytes())
     made, obj = GuardedFormat(ParquetFormat(store)), store.listed("x")
     if levels == 64:
         assert read(made, obj, made.infer([obj])).equals(table)
@@ -214,19 +216,19 @@ def test_columns_are_read_as_deep_as_spark_is_given_them(levels):
 @pytest.mark.parametrize("line", ["tell 00", "fd ffffffff7fffffffffffffff"])
 def test_a_process_that_tells_nonsense_ends_like_one_that_is_damaged(line, monkeypatch):
     monkeypatch.setattr(decoder_process, "END_S", 0.2)
-    store = Objects(x=line)
+    store = objects(x=line)
     with pytest.raises(CorruptDataError, match=r"^the object s3://data/x ends Arrow's reader \(it sends no message"):
         guarded(store).survey(store.listed("x"), "at")
 
 
 def test_a_batch_that_is_none_is_an_error_that_names_the_object():
-    store = Objects(x=f"tell {pickle.dumps(('batch',)).hex()}")
+    store = objects(x=f"tell {pickle.dumps(('batch',)).hex()}")
     with pytest.raises(CorruptDataError, match=r"^the decoder process sent no valid batch of s3://data/x: "):
-        list(guarded(store).read(store.chunk("x"), SCHEMA))
+        list(guarded(store).read(chunk(store.listed("x")), SCHEMA))
 
 
 def test_a_slow_process_is_no_fault_of_the_object_however_long_it_takes():
-    store = Objects(x="sleep 1.5", y="sleep 600")
+    store = objects(x="sleep 1.5", y="sleep 600")
     with mock.patch.object(guarded_format, "BUSY_S", 1):
         assert guarded(store).survey(store.listed("x"), "at")
     sentence = r"^the process that decodes s3://data/y gave no answer for 2 s$"

@@ -15,7 +15,8 @@ from unittest import mock
 import pytest
 
 from tests.readers.formats.guarded.fatal_format import SCHEMA
-from tests.readers.formats.guarded.objects import Objects, guarded, processes_of
+from tests.readers.formats.guarded.objects import guarded, objects, processes_of
+from tests.support.objects.lab import chunk
 from tests.support.waiting import PATIENCE_S, await_that
 from tidegate.errors import ConnectorError
 from tidegate.readers.formats.guarded import process as decoder_process
@@ -79,7 +80,7 @@ def test_idle_processes_that_ended_are_dropped_and_a_live_one_is_lent():
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_process_begins_with_no_decoder_and_harms_none():
-    store = Objects(x="1")
+    store = objects(x="1")
     [process_id] = processes_of(store, "x")
     reader, writer = os.pipe()
     with ExitStack() as others:  # what threads of the parent hold
@@ -102,7 +103,7 @@ def test_a_forked_process_begins_with_no_decoder_and_harms_none():
 
 
 def test_many_threads_share_a_few_processes():
-    store = Objects(x="sleep 0.05")
+    store = objects(x="sleep 0.05")
     made, before = guarded(store), children()
     with ThreadPoolExecutor(12) as pool:
         surveys = list(pool.map(lambda _: made.survey(store.listed("x"), "at"), range(24)))
@@ -111,8 +112,8 @@ def test_many_threads_share_a_few_processes():
 
 
 def test_a_read_that_is_given_up_leaves_no_process():
-    store = Objects(x="1\nsleep 600")
-    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    store = objects(x="1\nsleep 600")
+    batches = guarded(store).read(chunk(store.listed("x")), SCHEMA)
     process_id = next(batches).column("process")[0].as_py()
     batches.close()
     with pytest.raises(ProcessLookupError):
@@ -122,9 +123,9 @@ def test_a_read_that_is_given_up_leaves_no_process():
 _OWNER = """
 import sys
 sys.path[:] = {path!r}
-from tests.readers.formats.guarded.objects import SCHEMA, Objects, guarded
-store = Objects(x="1\\nsleep 600")
-batches = guarded(store).read(store.chunk("x"), SCHEMA)
+from tests.readers.formats.guarded.objects import SCHEMA, chunk, guarded, objects
+store = objects(x="1\\nsleep 600")
+batches = guarded(store).read(chunk(store.listed("x")), SCHEMA)
 print(next(batches).column("process")[0].as_py(), flush=True)
 next(batches)
 """

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, lines, read_text, records, timed
+from tests.support.objects.lab import InMemory
 from tests.support.objects.memory import BOM, Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time import seen as seen_times
@@ -147,13 +148,8 @@ def test_a_survey_refuses_what_is_no_json():
 
 
 def inferred(*texts: bytes) -> pa.Schema:
-    memories = {f"{number}.json": Memory(text, f"{number}.json") for number, text in enumerate(texts)}
-
-    class Several(Memory):
-        def fetch(self, obj, start, end):
-            return memories[obj.key].fetch(obj, start, end)
-
-    return JsonFormat(Several(b"")).infer([memory.object for memory in memories.values()])
+    store = InMemory(**{f"{number}.json": text for number, text in enumerate(texts)})
+    return JsonFormat(store).infer([*map(store.listed, store.contents)])
 
 
 def test_the_schema_is_that_of_all_samples_in_alphabetical_order():

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.objects.lab import InMemory
 from tests.support.objects.memory import writing_to
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.json.format import JsonFormat
-from tidegate.readers.objects.values import Chunk, S3Object
-from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.store import ObjectStore
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 PLAIN = (
@@ -28,20 +26,6 @@ BLANK = (b"", b"  ", b"\r")
 ODD = (b'{"n":"no number"}', b'{"n":1', b"[]", b'{"n":1}{"n":2}', b'{"n":00}', b'{"text":"\xff"}', b'{"n":1.5}', b'"}"')
 
 
-class Held(ObjectStore):
-    """Objects by their keys."""
-
-    def __init__(self, bodies: dict[str, bytes]) -> None:
-        super().__init__(S3ConnectionConfig(), "data")
-        self.bodies = bodies
-
-    def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
-        return self.bodies[obj.key][start:end]
-
-    def chunks(self) -> list[Chunk]:
-        return [Chunk(key, len(body), "", 0, 0, len(body), 1, None, None) for key, body in self.bodies.items()]
-
-
 def objects_of(lines: tuple[bytes, ...], most: int = 6) -> st.SearchStrategy[list[bytes]]:
     body = st.tuples(st.lists(st.sampled_from(lines), max_size=4), st.sampled_from([b"", b"\n"]))
     bodies = st.lists(body.map(lambda parts: b"\n".join(parts[0]) + parts[1]), max_size=most)
@@ -50,7 +34,7 @@ def objects_of(lines: tuple[bytes, ...], most: int = 6) -> st.SearchStrategy[lis
 
 def both(bodies: list[bytes], policy: BadRecordPolicy = FAIL, schema: pa.Schema = SCHEMA):
     """Return the rows that are read together, or None, and a function that reads each object by itself."""
-    store = Held({f"{number}.json": body for number, body in enumerate(bodies)})
+    store = InMemory(**{f"{number}.json": body for number, body in enumerate(bodies)})
     made = JsonFormat(store, bad_records=policy)
     batches = made.read_together(store.chunks(), schema)
     together = None if batches is None else pa.Table.from_batches(batches, schema)
@@ -99,7 +83,7 @@ def test_a_null_that_the_schema_forbids_is_not_read_together():
 @pytest.mark.parametrize(("lines", "read"), [(1_000, True), (400_000, False)])
 def test_compressed_objects_are_read_together_unless_they_hold_much(lines, read):
     body = b"".join(orjson.dumps({"n": number, "text": "some text"}) + b"\n" for number in range(lines))
-    store = Held({f"{number}.json.gz": gzip.compress(body, 1) for number in range(2)})
+    store = InMemory(**{f"{number}.json.gz": gzip.compress(body, 1) for number in range(2)})
     batches = JsonFormat(store).read_together(store.chunks(), SCHEMA)
     assert (batches is not None) == read
     assert not read or sum(batch.num_rows for batch in batches) == 2 * lines
