@@ -17,7 +17,7 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
-from tidegate.readers.avro.memory import Cost, list_cost, plain_cost, record_cost, union_cost
+from tidegate.readers.avro.memory import ValueCost, list_cost, plain_cost, record_cost, union_cost
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, full_name
 
 __all__ = ["NO_SCHEMA", "RECORDS", "Conversion", "Place", "Typed", "fields_schema", "places"]
@@ -69,7 +69,7 @@ class Typed(NamedTuple):
 
     schema: Any
     kind: pa.DataType
-    cost: Cost
+    cost: ValueCost
 
 
 class Place(NamedTuple):

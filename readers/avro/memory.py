@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["Cost", "CountedBytes", "TooManyPartsError", "list_cost", "plain_cost", "record_cost", "union_cost"]
+__all__ = ["CountedBytes", "TooManyPartsError", "ValueCost", "list_cost", "plain_cost", "record_cost", "union_cost"]
 
 # The most bytes of a value in CPython and in Arrow, whose buffers double; measured.
 _NULL = 16
@@ -24,7 +24,7 @@ _FIELD = 56
 _COPIES = 3  # of bytes of a fixed size: one of Python, two of Arrow
 
 
-class Cost(NamedTuple):
+class ValueCost(NamedTuple):
     """The memory of a value of a type.
 
     memory: bytes, without the contents of texts and the items of lists.
@@ -37,36 +37,36 @@ class Cost(NamedTuple):
     item_memory: int = 0
 
 
-def plain_cost(kind: pa.DataType) -> Cost:
+def plain_cost(kind: pa.DataType) -> ValueCost:
     """Return the cost of a value of a type without nested types."""
     if pa.types.is_null(kind):
-        return Cost(_NULL, 0)
+        return ValueCost(_NULL, 0)
     if pa.types.is_decimal(kind):
-        return Cost(_DECIMAL, 1)
+        return ValueCost(_DECIMAL, 1)
     if pa.types.is_fixed_size_binary(kind):
-        return Cost(_PLAIN + _COPIES * kind.byte_width, min(kind.byte_width, 1))
-    return Cost(_PLAIN, 1)
+        return ValueCost(_PLAIN + _COPIES * kind.byte_width, min(kind.byte_width, 1))
+    return ValueCost(_PLAIN, 1)
 
 
-def record_cost(fields: Sequence[Cost]) -> Cost:
+def record_cost(fields: Sequence[ValueCost]) -> ValueCost:
     """Return the cost of a record of these fields."""
     memory = _RECORD + sum(_FIELD + field.memory for field in fields)
-    return Cost(memory, sum(field.parts for field in fields), _dearest(fields))
+    return ValueCost(memory, sum(field.parts for field in fields), _dearest(fields))
 
 
-def list_cost(items: Cost) -> Cost:
+def list_cost(items: ValueCost) -> ValueCost:
     """Return the cost of a list of items; items without a cost add none."""
     part_memory = -(-items.memory // items.parts) if items.parts else 0
-    return Cost(_LIST, 1, max(part_memory, items.item_memory))
+    return ValueCost(_LIST, 1, max(part_memory, items.item_memory))
 
 
-def union_cost(branches: Sequence[Cost], *, is_record: bool) -> Cost:
+def union_cost(branches: Sequence[ValueCost], *, is_record: bool) -> ValueCost:
     """Return the cost of a union; ``is_record``: Arrow holds it as a record with a field for each type."""
     memory = record_cost(branches).memory if is_record else max(branch.memory for branch in branches)
-    return Cost(memory, 1 + min(branch.parts for branch in branches), _dearest(branches))
+    return ValueCost(memory, 1 + min(branch.parts for branch in branches), _dearest(branches))
 
 
-def _dearest(costs: Sequence[Cost]) -> int:
+def _dearest(costs: Sequence[ValueCost]) -> int:
     return max((cost.item_memory for cost in costs), default=0)
 
 

@@ -20,7 +20,7 @@ from tidegate.errors import CorruptDataError, OutOfMemoryError, TidegateError
 from tidegate.readers.arrow.conform import retyped
 from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Place, Typed, fields_schema, places
-from tidegate.readers.avro.memory import Cost, CountedBytes, TooManyPartsError, record_cost
+from tidegate.readers.avro.memory import CountedBytes, TooManyPartsError, ValueCost, record_cost
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
 from tidegate.readers.decompression import SizeLimit, about
 
@@ -44,7 +44,7 @@ class _Decoder(NamedTuple):
     read: Callable[[_Stream], Any]
     kind: pa.StructType
     raw_kind: pa.StructType
-    cost: Cost
+    cost: ValueCost
 
 
 class AvroRecords:
@@ -137,7 +137,7 @@ class AvroRecords:
             cost = record_cost([self._whole.cost])
             return _Decoder(_reading(self._whole.schema, None), kind, _texts_as_bytes(kind), cost)
         parts: list[Callable[[_Stream], Any]] = []
-        costs: list[Cost] = []
+        costs: list[ValueCost] = []
         for is_foreign, group in itertools.groupby(self._places, lambda place: isinstance(place.typed, TidegateError)):
             members = [*group]
             if is_foreign:
