@@ -8,12 +8,13 @@ import random
 from decimal import Decimal
 
 import numpy as np
-import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import csv, orc
+from pyarrow import csv
 
 from tests.readers.formats.avro.files import avro, logical
+from tests.readers.formats.contract import CASES
+from tests.readers.formats.orc.files import orc_file
+from tests.readers.formats.parquet.files import parquet
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv", "text")
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
@@ -49,18 +50,6 @@ def _typed(rows: int = _ROWS) -> pa.Table:
     )
 
 
-def _parquet(table: pa.Table, **options: object) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
-def _orc(table: pa.Table, **options: object) -> bytes:
-    sink = io.BytesIO()
-    orc.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
 def _csv(table: pa.Table) -> bytes:
     sink = io.BytesIO()
     csv.write_csv(table, sink)
@@ -78,10 +67,6 @@ def _avro(codec: str) -> bytes:
     )  # fmt: skip
 
 
-def _json(table: pa.Table) -> bytes:
-    return b"".join(orjson.dumps(row, default=str) + b"\n" for row in table.to_pylist())
-
-
 @functools.cache
 def seeds(file_format: str) -> list[bytes]:
     """Return the sound objects of a format."""
@@ -89,33 +74,33 @@ def seeds(file_format: str) -> list[bytes]:
     match file_format:
         case "parquet":
             return [
-                _parquet(plain, compression="none"),
-                _parquet(plain, compression="none", use_dictionary=False, data_page_version="2.0", row_group_size=20),
-                _parquet(typed, compression="none", data_page_size=64),
-                _parquet(typed, compression="snappy", write_page_index=True),
-                _parquet(typed, compression="zstd", version="1.0", use_dictionary=False),
-                _parquet(plain, compression="none", use_dictionary=False, column_encoding={
+                parquet(plain, compression="none"),
+                parquet(plain, 20, compression="none", use_dictionary=False, data_page_version="2.0"),
+                parquet(typed, compression="none", data_page_size=64),
+                parquet(typed, compression="snappy", write_page_index=True),
+                parquet(typed, compression="zstd", version="1.0", use_dictionary=False),
+                parquet(plain, compression="none", use_dictionary=False, column_encoding={
                     "at": "DELTA_BINARY_PACKED", "n": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY",
                     "f": "BYTE_STREAM_SPLIT",
                 }),
-                _parquet(plain, compression="gzip", use_deprecated_int96_timestamps=True),
-                _parquet(plain, compression="lz4", column_encoding={"s": "DELTA_LENGTH_BYTE_ARRAY"},
+                parquet(plain, compression="gzip", use_deprecated_int96_timestamps=True),
+                parquet(plain, compression="lz4", column_encoding={"s": "DELTA_LENGTH_BYTE_ARRAY"},
                          use_dictionary=False),
-                _parquet(plain, compression="brotli"),
+                parquet(plain, compression="brotli"),
             ]  # fmt: skip
         case "orc":
             codecs = ("uncompressed", "uncompressed", "zlib", "snappy", "lz4", "zstd")
             return [
-                *(_orc(plain, compression=codec) for codec in codecs),
-                *(_orc(typed, compression=codec) for codec in codecs[:4]),
-                _orc(plain, compression="uncompressed", dictionary_key_size_threshold=1.0),
-                _orc(typed, compression="uncompressed", stripe_size=1, batch_size=20),
-                _orc(plain, compression="uncompressed", dictionary_key_size_threshold=1.0, file_version="0.11"),
+                *(orc_file(plain, compression=codec) for codec in codecs),
+                *(orc_file(typed, compression=codec) for codec in codecs[:4]),
+                orc_file(plain, compression="uncompressed", dictionary_key_size_threshold=1.0),
+                orc_file(typed, 20, compression="uncompressed"),
+                orc_file(plain, compression="uncompressed", dictionary_key_size_threshold=1.0, file_version="0.11"),
             ]
         case "avro":
             return [*map(_avro, ("null", "null", "deflate", "snappy", "bzip2", "xz"))]
         case "json":
-            return [_json(plain), _json(typed.drop_columns(["bytes", "map"]))]
+            return [CASES["json"].write(table, _ROWS) for table in (plain, typed.drop_columns(["bytes", "map"]))]
         case "csv":
             return [_csv(plain), _csv(plain).replace(b"text ", b'a, \\"quoted\\" ')]
         case _:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import orc
 
 from tests.readers.formats.avro.files import avro, logical
+from tests.readers.formats.contract import CASES
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.memory import Memory, chunk_of
 from tidegate.errors import BadRecordError
@@ -103,12 +101,10 @@ def file_of(suffix: str, values: pa.Array, sibling: object) -> bytes:
     """Return an object with the column ``at``: the values, or with a sibling, structs of a value and the sibling."""
     if sibling is not None:
         values = pa.StructArray.from_arrays([values, pa.array([sibling] * len(values))], ["t", "other"])
-    table, stream = pa.table({"at": values}), io.BytesIO()
+    table = pa.table({"at": values})
     if suffix == "avro":
-        kind: object = ["null", TYPED[values.type][0]]
-        return avro(table.to_pylist(), at=kind)
-    (pq if suffix == "parquet" else orc).write_table(table, stream)
-    return stream.getvalue()
+        return avro(table.to_pylist(), at=["null", TYPED[values.type][0]])
+    return CASES[suffix].write(table, len(values))
 
 
 @st.composite

@@ -1,15 +1,14 @@
 """The S3 source reads every format through Spark: once, in the order of event times, as Spark's own readers do."""
 
 import gzip
-import io
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 
-import fastavro
 import pyarrow as pa
 import pytest
-from pyarrow import orc
 
+from tests.readers.formats.avro.files import avro, logical
+from tests.readers.formats.orc.files import orc_file
 from tests.support.streams import HOUR, NOON, available_now, milliseconds
 from tidegate import OptionError, S3Source, WatermarkStrategy
 
@@ -24,28 +23,22 @@ def csv(rows):
     return "".join(["id,at\n", *(f'{n},"{iso(t)}"\n' for n, t in rows)]).encode()
 
 
-def avro(rows):
-    at = {"type": "long", "logicalType": "timestamp-micros"}
-    fields = [{"name": "id", "type": "long"}, {"name": "at", "type": ["null", at]}]
-    sink = io.BytesIO()
+def avro_file(rows):
     made = [{"id": n, "at": t * 1000} for n, t in rows]
-    fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, made, codec="deflate", sync_interval=1)
-    return sink.getvalue()
+    return avro(made, "deflate", 1, id="long", at=["null", logical("long", "timestamp-micros")])
 
 
-def orc_file(rows):
+def orc_of(rows):
     at = pa.array([t * 1000 for _, t in rows], pa.timestamp("us", "UTC"))
-    sink = io.BytesIO()
-    orc.write_table(pa.table({"id": [n for n, _ in rows], "at": at}), sink, compression="zstd")
-    return sink.getvalue()
+    return orc_file(pa.table({"id": [n for n, _ in rows], "at": at}), compression="zstd")
 
 
 CSV = {"file_format": "csv", "header": True, "infer_schema": True}
 TIMED = {
     "csv": (csv, CSV),
     "csv.gz": (lambda rows: gzip.compress(csv(rows)), CSV),
-    "avro": (avro, {"file_format": "avro"}),
-    "orc": (orc_file, {"file_format": "orc"}),
+    "avro": (avro_file, {"file_format": "avro"}),
+    "orc": (orc_of, {"file_format": "orc"}),
 }
 """The object of some rows with event times, and the options that read it."""
 

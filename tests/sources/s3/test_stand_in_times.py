@@ -2,15 +2,14 @@
 
 import bz2
 import gzip
-import io
 from contextlib import closing
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
+from tests.readers.formats.avro.files import avro
+from tests.readers.formats.orc.files import orc_file
+from tests.readers.formats.parquet.files import parquet
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source
 from tidegate.alignment.splits import SplitRange
@@ -18,19 +17,6 @@ from tidegate.readers.contract import ReadTask
 
 GOOD = f'{{"id":1,"at":{NOON}}}\n'
 TABLE = pa.table({"id": [1, 2], "at": pa.array([NOON, None], pa.int64())})
-AVRO = {
-    "type": "record",
-    "name": "row",
-    "fields": [{"name": "id", "type": "long"}, {"name": "at", "type": ["null", "long"]}],
-}
-
-
-def written(write):
-    sink = io.BytesIO()
-    write(sink)
-    return sink.getvalue()
-
-
 # The first row is of NOON, the second has no usable time.
 OBJECTS = {
     "malformed.json": GOOD + '{"id":2,"at":',
@@ -45,19 +31,18 @@ OBJECTS = {
     "too-large-for-its-column.csv": f"1,{NOON}\n2,99999999999999999999\n",
     "lines.csv": f'1,{NOON}\n2,"n\no"\n',
     "short.csv.gz": gzip.compress(f"1,{NOON}\n2\n".encode()),
-    "null.parquet": written(lambda sink: pq.write_table(TABLE, sink)),
-    "null.orc": written(lambda sink: orc.write_table(TABLE, sink)),
-    "null.avro": written(lambda sink: fastavro.writer(sink, AVRO, TABLE.to_pylist())),
+    "null.parquet": parquet(TABLE),
+    "null.orc": orc_file(TABLE),
+    "null.avro": avro(TABLE.to_pylist(), id="long", at=["null", "long"]),
 }
 # That time is in the object, but not in the column that is read.
 REALS = pa.table({"id": [1, 2], "at": [NOON, NOON - HOUR + 0.5]})
-REALS_AVRO = {**AVRO, "fields": [AVRO["fields"][0], {"name": "at", "type": "double"}]}
 OTHERS = {
     "text.json": GOOD + f'{{"id":2,"at":"{NOON - HOUR}"}}\n',
     "real.csv": f"1,{NOON}\n2,{NOON - HOUR}.5\n",
-    "real.parquet": written(lambda sink: pq.write_table(REALS, sink)),
-    "real.orc": written(lambda sink: orc.write_table(REALS, sink)),
-    "real.avro": written(lambda sink: fastavro.writer(sink, REALS_AVRO, REALS.to_pylist())),
+    "real.parquet": parquet(REALS),
+    "real.orc": orc_file(REALS),
+    "real.avro": avro(REALS.to_pylist(), id="long", at="double"),
 }
 FIELDS = {"lines.csv": {"multi_line": True}}
 
