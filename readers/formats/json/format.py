@@ -91,12 +91,7 @@ class JsonFormat(ObjectFormat):
         """
 
         def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
-            probe: _Probe | _ReadProbe
-            if self.read_times is None:
-                probe = _Probe(item.name, str(column), self.unit, fails=self.bad_records.fails)
-            else:
-                probe = _ReadProbe(item.name, self.read_times, self.bad_records)
-            return map(probe.seen, item.blocks(start, end, BLOCK_BYTES))
+            return map(_Probe(self, item.name, str(column)).seen, item.blocks(start, end, BLOCK_BYTES))
 
         return survey_lines(LineObject(self.store, obj), None if column is None else look, self.chunk_bytes)
 
@@ -154,72 +149,61 @@ def _bad(name: str, offset: int, problem: MalformedError | str) -> BadRecordErro
 
 
 class _Probe:
-    """Reads the event times of lines.
+    """Reads the event times of lines; with ``read_times`` as a read of their rows gives them."""
 
-    fails: a malformed line ends the query.  False: it is a row that needs no time.
-    """
-
-    def __init__(self, name: str, column: str, unit: TimeUnit | None, *, fails: bool) -> None:
-        self._fails = fails
-        self._name = name
-        self._column = column
-        self._path = column.split(".")
-        self._unit = unit
-
-    def seen(self, block: LineBlock) -> SeenLines:
-        values, malformed = [], 0
-        for offset, line in lines_of(block):
-            try:
-                node = _node(line, self._path)
-                values.append(None if isinstance(node, bool) else plain_value(node))
-            except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
-                if self._fails:
-                    raise _bad(self._name, offset, problem) from None
-                malformed += 1
-        if self._unit is None and any(isinstance(value, int | float) for value in values):
-            raise OptionError(
-                f"the event-time column {self._column!r} of {self._name} holds numbers, so eventTimeUnit must say "
-                "what they count: s, ms or us"
-            )
-        return SeenLines(len(block.data), value_times(values, self._unit or "iso8601"), malformed)
-
-
-class _ReadProbe:
-    """Reads the event times of lines as a read of their rows gives them."""
-
-    def __init__(self, name: str, column: TimeColumn, policy: BadRecordPolicy) -> None:
-        self._name, self._column, self._policy = name, column, policy
-        self._convert = record_converter(pa.schema([column.field]), surplus=False)
+    def __init__(self, made: JsonFormat, name: str, column: str) -> None:
+        self._name, self._column = name, column
+        self._policy, self._unit, self._read = made.bad_records, made.unit, made.read_times
+        self._path: Sequence[str] = column.split(".")
+        if self._read is not None:
+            self._path = self._read.names
+            self._convert = record_converter(pa.schema([self._read.field]), surplus=False)
 
     def seen(self, block: LineBlock) -> SeenLines:
         values, bad = [], 0
         for offset, line in lines_of(block):
             try:
-                values.append(_inner(self._convert(self._record(line)), self._column.names))
+                values.append(self._value(line))
             except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                 if self._policy.fails:
                     raise _bad(self._name, offset, problem) from None
                 bad += 1
             except MisfitError as misfit:
                 if self._policy.keeps_misfits:
-                    values.append(_inner(misfit.partial, self._column.names))
+                    values.append(_inner(misfit.partial, self._path))
                 elif self._policy.fails:
-                    sentence = f"has no {self._column.field.type} in {self._column.field.name!r}"
+                    sentence = f"has no {self._read and self._read.field.type} in {self._path[0]!r}"
                     raise _bad(self._name, offset, sentence) from None
                 else:
                     bad += 1
-        return SeenLines(len(block.data), self._column.times(pa.array(values, self._column.type)), bad)
+        return SeenLines(len(block.data), self._times(values), bad)
+
+    def _value(self, line: bytes) -> object:
+        if self._read is not None:
+            return _inner(self._convert(self._record(line)), self._path)
+        node = _node(line, self._path)
+        return None if isinstance(node, bool) else plain_value(node)
+
+    def _times(self, values: list[object]) -> pa.Int64Array:
+        if self._read is not None:
+            return self._read.times(pa.array(values, self._read.type))
+        if self._unit is None and any(isinstance(value, int | float) for value in values):
+            raise OptionError(
+                f"the event-time column {self._column!r} of {self._name} holds numbers, so eventTimeUnit must say "
+                "what they count: s, ms or us"
+            )
+        return value_times(values, self._unit or "iso8601")
 
     def _record(self, line: bytes) -> dict[str, object]:
         """Return the result of json_object; for a column that is not nested only this column, which is faster."""
-        if len(self._column.names) > 1:  # other values in the same struct may be misfits
+        if len(self._path) > 1:  # other values in the same struct may be misfits
             return json_object(line)
-        node = _node(line, self._column.names)
+        node = _node(line, self._path)
         if type(node) is int:
             node = Whole(node)
         elif type(node) is float:
             node = Real(node)
-        return {self._column.field.name: node}
+        return {self._path[0]: node}
 
 
 def _node(line: bytes, path: Sequence[str]) -> object:

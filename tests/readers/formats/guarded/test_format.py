@@ -8,11 +8,11 @@ import signal
 from unittest import mock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.readers.formats.guarded.fatal_format import SCHEMA
 from tests.readers.formats.guarded.objects import MOST_BYTES, guarded, lines_of, objects, processes_of
+from tests.readers.formats.parquet.files import parquet
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.stored import put
@@ -121,9 +121,8 @@ def test_a_large_object_of_a_bucket_is_fetched_by_the_process_that_decodes_it(se
     rows = pa.table(
         {"text": [f"{n} {'x' * 1000}" for n in range(SMALL_BYTES // 1000)], "n": range(SMALL_BYTES // 1000)}
     )
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, row_group_size=1000, compression="none", use_dictionary=False)
-    obj = put(ObjectStore(config, "data"), "guarded", sink.getvalue().to_pybytes())
+    content = parquet(rows, 1000, compression="none", use_dictionary=False)
+    obj = put(ObjectStore(config, "data"), "guarded", content)
     assert obj.size > SMALL_BYTES
     with faulty(server, "none", "none", 503) as proxy:
         made = GuardedFormat(ParquetFormat(through(proxy, config)))
@@ -153,10 +152,7 @@ def test_small_objects_that_are_read_together_have_the_rows_of_each():
 
 
 def test_bad_records_are_written_by_the_caller():
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"a": ["1", "x"]}), sink)
-    content = sink.getvalue().to_pybytes()
-    store = InMemory(content)
+    store = InMemory(parquet(pa.table({"a": ["1", "x"]})))
     made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
     schema, written = pa.schema([("a", pa.int64())]), []
     rows = [*made.read(chunk(store.listed("x")), schema, lambda *file: written.append(file))]
@@ -197,9 +193,7 @@ def nested(levels: int) -> pa.Table:
 @pytest.mark.parametrize("levels", [64, 65, 90])
 def test_columns_are_read_as_deep_as_spark_is_given_them(levels):
     table = nested(levels)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    store = InMemory(sink.getvalue().to_pybytes())
+    store = InMemory(parquet(table))
     made, obj = GuardedFormat(ParquetFormat(store)), store.listed("x")
     if levels == 64:
         assert read(made, obj, made.infer([obj])).equals(table)
