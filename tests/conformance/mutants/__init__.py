@@ -1,8 +1,9 @@
 """Connectors with one sin each."""
 
-from tests.conformance.mutants import align, fault, life, read, read_values, spark, split, state, time, whole
+from tests.conformance.mutants import align, fault, life, patched, read, read_values, spark, split, state, time, whole
 
 MUTANTS = [
+    *patched.MUTANTS,
     *split.MUTANTS,
     *read.MUTANTS,
     *read_values.MUTANTS,

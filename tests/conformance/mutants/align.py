@@ -1,4 +1,4 @@
-from tests.conformance.memory.reference import MemoryEnumerator, MemorySource
+from tests.conformance.memory.reference import MemoryEnumerator
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
     Changed,
@@ -8,11 +8,6 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
 
 SECOND_MS = 1_000
-
-
-class BoundInclusive(MemoryEnumerator):
-    def lookup(self, event_time_ms, splits):
-        return super().lookup(event_time_ms + 1, splits)
 
 
 class LooksFromBehind(MemoryEnumerator):
@@ -62,16 +57,6 @@ class WatermarkIsOfTheFuture(Changed):
         return {**end, "watermark": IN_THE_YEAR_2200_MS} if end == start else end
 
 
-class AlignsByTheFuture(MemorySource):
-    def usable_ms(self, split, record, horizon):
-        return super().usable_ms(split, record, Horizon())
-
-
-class LooksThroughNoRange(MemoryEnumerator):
-    def held(self, ranges, horizon):
-        return {r.split_id: None for r in ranges}
-
-
 PAST = "at or past the bound"
 DROPPED = "Spark drops "
 
@@ -85,17 +70,9 @@ def planning(sin, killer, words, open_run):
 
 
 MUTANTS = [
-    enumerating("the bound is inclusive", "ALIGN-1", PAST, BoundInclusive),
     enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
     enumerating("peek sees the first rows of pages", "ALIGN-5", PAST, PeeksAtPages),
     enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
-    Mutant(
-        "rows in the future are aligned",
-        "TIME-3",
-        ("peek() of 'split-0' at 0 says position 0 of +5490892800 s",),
-        sinful(source=AlignsByTheFuture),
-    ),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),
-    enumerating("probing steps over what is held", "ALIGN-25", "before its time has come", LooksThroughNoRange),
 ]

@@ -29,12 +29,6 @@ class LeaksWhenGivenUp(MemoryReader):
         close()
 
 
-class ClosesOnce(MemoryEnumerator):
-    def close(self):
-        super().close()
-        del self._client
-
-
 class KeepsAClient(MemorySource):
     def enumerator(self, state):
         self.__dict__["lock"] = threading.Lock()
@@ -57,28 +51,6 @@ class LetsErrorsThrough(MemoryReader):
     def _read(self, client, wanted):
         client.ask("records", wanted.split_id, wanted.start, wanted.end)
         return super()._read(client, wanted)
-
-
-class LosesRowsSilently(MemoryReader):
-    def _read(self, client, wanted):
-        try:
-            yield from super()._read(client, wanted)
-        except DataLossError:
-            return
-
-
-class NamesNoSplit(MemoryReader):
-    def _read(self, client, wanted):
-        try:
-            yield from super()._read(client, wanted)
-        except DataLossError:
-            raise DataLossError("some rows are gone") from None
-
-
-class StoresItsAddress(MemoryEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, None)
-        self._state = {"address": source.address}
 
 
 class LogsItsAddress(MemoryEnumerator):
@@ -112,7 +84,6 @@ MUTANTS = [
         ("3 more of the kind 'file'",),
         sinful(reader=LeaksWhenGivenUp, harness=Undoing),
     ),
-    Mutant("closing twice fails", "LIFE-4", ("for the second time", "AttributeError"), sinful(enumerator=ClosesOnce)),
     Mutant(
         "a source keeps a value that cannot be pickled",
         "LIFE-5",
@@ -129,9 +100,6 @@ MUTANTS = [
         sinful(enumerator=NeedsItsThread),
     ),
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
-    Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
-    Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
-    Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),
     Mutant("a secret in the log", "LIFE-12", ("a secret is in a log",), sinful(enumerator=LogsItsAddress)),
     Mutant(
         "a secret in the error",

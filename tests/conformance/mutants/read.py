@@ -1,4 +1,3 @@
-import time
 from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
@@ -7,7 +6,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
-from tests.conformance.mutants.changes import batches, ranges, rows
+from tests.conformance.mutants.changes import ranges, rows
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
@@ -28,11 +27,6 @@ def joined_over_gaps(wanted):
     for split, of_split in groupby(sorted(wanted, key=lambda part: part.split_id), lambda part: part.split_id):
         parts = list(of_split)
         yield SplitRange(split, min(part.start for part in parts), max(part.end for part in parts))
-
-
-def read_now(batch):
-    now = pa.repeat(pa.scalar(time.time_ns() // 1_000, batch.schema.field("at").type), batch.num_rows)
-    return batch.set_column(2, "at", now)
 
 
 def noticing(lost):
@@ -122,11 +116,6 @@ class ReaderThatIsTold(MemoryReader):
         return super().read(ReadTask(tuple(known)))
 
 
-class FailsForLoss(MemoryReader):
-    def __init__(self, source):
-        super().__init__(source.model_copy(update={"fail_on_data_loss": True}))
-
-
 class SkipsTheFirstRowThatIsLeft(MemoryReader):
     def _read(self, client, wanted):
         begin, _, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
@@ -140,26 +129,13 @@ def reading(reader):
 
 MUTANTS = [
     Mutant("the last row of a task is lost", "READ-1", ("1 missing",), reading(rows(without_the_last_row))),
-    Mutant("rows come backwards", "READ-1", ("comes after 0#6",), batches(lambda batch: batch[::-1])),
     Mutant(
         "the end of a range is inclusive",
         "READ-3",
         ("position 0 of split-0 has 0#0, 0#1",),
         ends(lambda start, end: {"end": end + 1}),
     ),
-    Mutant(
-        "ranges are kept by split",
-        "READ-4",
-        ("missing", "range"),
-        ranges(lambda wanted: {part.split_id: part for part in wanted}.values()),
-    ),
     Mutant("ranges are joined over gaps", "READ-4", ("never asked for",), ranges(joined_over_gaps)),
-    Mutant(
-        "only the first page is read",
-        "READ-5",
-        ("9,500 missing", "0#1000"),
-        ends(lambda start, end: {"end": min(end, start + 1_000)}),
-    ),
     Mutant(
         "no rows is no limit",
         "READ-6",
@@ -171,8 +147,6 @@ MUTANTS = [
     Mutant("a hole is a null", "READ-7", ("'None' was never written",), reading(NullsForHoles)),
     Mutant("rows are read once", "READ-9", ("reading 1 and 2", "the second lacks 0#0"), reading(ReadsOnce)),
     Mutant("reading goes on to the present end", "READ-9", ("adds 0#5, 0#6",), reading(ReadsToThePresentEnd)),
-    Mutant("rows hold the time of reading", "READ-9", ("column 'at' differs", "0#0"), batches(read_now)),
-    Mutant("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), reading(FailsForLoss)),
     Mutant("a row is skipped after a loss", "READ-14", ("0#3", "missing"), reading(SkipsTheFirstRowThatIsLeft)),
     Mutant(
         "one lost row is none",

@@ -2,10 +2,7 @@ import itertools
 from abc import abstractmethod
 from dataclasses import replace
 
-import numpy as np
-
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
-from tests.conformance.mutants.changes import extents
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.errors import DataLossError
 
@@ -42,38 +39,12 @@ def renamed(enumerator):
     return sinful(enumerator=enumerator, reader=ReaderOfRenamed)
 
 
-class StartsLateSplitsAtTheirEnd(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        extents = self.extents(splits)
-        return {s: extent.begin if first else extent.end for s, extent in extents.items()}
-
-
 class LooksOnce(MemoryEnumerator):
     _splits = None
 
     def discover(self):
         self._splits = self._splits or super().discover()
         return self._splits
-
-
-class StartsLateSplitsAsTheOptionSays(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        return super().starts(splits, first=True)
-
-
-class FindsTheFirstPage(MemoryEnumerator):
-    def discover(self):
-        return super().discover()[:3]
-
-
-class NamesByNumber(MemoryEnumerator):
-    def discover(self):
-        return range(len(super().discover()))
-
-
-class NamesThatAreNoText(Renamed):
-    def name(self, split):
-        return f"\udcff/{split}"
 
 
 class NamesWithTheSize(Renamed):
@@ -116,22 +87,6 @@ class EndsGoBack(MemoryEnumerator):
         return {s: replace(e, end=max(e.begin, e.end - lag)) for s, e in super().extents(splits).items()}
 
 
-class NoStartForEmptySplits(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        extents = self.extents(splits)
-        return {s: at for s, at in super().starts(splits, first=first).items() if extents[s].end > at}
-
-
-class StartsBehindTheFirstRow(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        return {s: min(at + 1, self.extents([s])[s].end) for s, at in super().starts(splits, first=first).items()}
-
-
-class StopsAtThePresentEnd(MemoryEnumerator):
-    def stops(self, splits):
-        return {split: extent.end for split, extent in self.extents(splits).items()}
-
-
 class CompleteBeforeTheLastRow(MemoryEnumerator):
     """Asks for the end before it asks for completeness."""
 
@@ -142,38 +97,6 @@ class CompleteBeforeTheLastRow(MemoryEnumerator):
         complete = any(extent.complete for extent in extents.values())
         early, self._complete = complete and not self._complete, complete
         return {s: replace(e, end=e.end - 1) if early else e for s, e in extents.items()}
-
-
-class StartsEmptySplitsBehindTheirFirstRow(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        extents = self.extents(splits)
-        return {s: extent.begin + (extent.begin == extent.end) for s, extent in extents.items()}
-
-
-class FailsForWhatIsGone(MemoryEnumerator):
-    def extents(self, splits):
-        extents = super().extents(splits)
-        return {split: extents[split] for split in splits}
-
-
-class RemembersSplits(MemoryEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._splits = set()
-
-    def discover(self):
-        self._splits |= set(super().discover())
-        return self._splits
-
-
-class ForgetsWhatIsUnread(MemoryEnumerator):
-    def forget(self, removed):
-        return removed.keys()
-
-
-class LosesNothing(MemoryEnumerator):
-    def lost(self, removed):
-        return ()
 
 
 class FailsWhenASplitGoes(MemoryEnumerator):
@@ -195,63 +118,14 @@ class BeginsWithTheOthers(MemoryEnumerator):
         return {split: replace(extent, begin=min(begin, extent.end)) for split, extent in extents.items()}
 
 
-class StartsAtZero(MemoryEnumerator):
-    def starts(self, splits, *, first):
-        return dict.fromkeys(splits, 0)
-
-
 MUTANTS = [
-    Mutant(
-        "a stream stops at the present end",
-        "SPLIT-15",
-        ("2 rows were written and not all delivered",),
-        sinful(enumerator=StopsAtThePresentEnd),
-    ),
-    Mutant(
-        "a split begins behind its end",
-        "SPLIT-20",
-        ("past its end",),
-        extents(lambda e: replace(e, begin=e.begin + (e.begin == e.end))),
-    ),
-    Mutant(
-        "a split that comes late is read from its end",
-        "SPLIT-1",
-        ("2 rows were written and not all delivered", "2 missing"),
-        sinful(enumerator=StartsLateSplitsAtTheirEnd),
-    ),
-    Mutant(
-        "new splits begin as the option says for the first",
-        "SPLIT-2",
-        ("not all delivered", "all are missing, 1#0 to 1#1"),
-        sinful(enumerator=StartsLateSplitsAsTheOptionSays),
-    ),
-    Mutant("only the first page of splits is found", "SPLIT-3", ("2 missing",), sinful(enumerator=FindsTheFirstPage)),
-    Mutant("splits are named by numbers", "SPLIT-4", ("named by int",), sinful(enumerator=NamesByNumber)),
-    Mutant("names are no UTF-8", "SPLIT-4", ("cannot be written as UTF-8",), renamed(NamesThatAreNoText)),
     Mutant("names hold the size of a split", "SPLIT-5", ("is not found any more",), renamed(NamesWithTheSize)),
     Mutant("names hold a hash", "SPLIT-7", ("in another process there is no split",), renamed(NamesByHash)),
     Mutant("a split has two names", "SPLIT-3", ("more than once",), renamed(TwoNamesForOneSplit)),
     Mutant(
         "only new splits are found", "SPLIT-10", ("discover()", "by discovery 2"), sinful(enumerator=FindsOnlyWhatIsNew)
     ),
-    Mutant("a split is never settled", "SPLIT-11", ("is never settled",), extents(lambda e: replace(e, settled=False))),
     Mutant("ends go back", "SPLIT-11", ("the end of 'split-0' went back",), sinful(enumerator=EndsGoBack)),
-    Mutant(
-        "numbers are NumPy's", "SPLIT-11", ("not an int but int64",), extents(lambda e: replace(e, end=np.int64(e.end)))
-    ),
-    Mutant(
-        "empty splits have no start",
-        "SPLIT-12",
-        ("starts(first=True) does not answer for split-2",),
-        sinful(enumerator=NoStartForEmptySplits),
-    ),
-    Mutant("starts lie behind the first row", "SPLIT-12", ("2 missing",), sinful(enumerator=StartsBehindTheFirstRow)),
-    Mutant(
-        "splits are complete while they grow",
-        "SPLIT-14",
-        ("split-0 is complete, though rows can still come",),
-        extents(lambda e: replace(e, complete=True)),
-    ),
     Mutant(
         "a split is complete before its last row is seen",
         "SPLIT-14",
@@ -259,26 +133,10 @@ MUTANTS = [
         sinful(enumerator=CompleteBeforeTheLastRow),
     ),
     Mutant(
-        "an empty split starts behind its first row",
-        "SPLIT-15",
-        ("before position 1",),
-        sinful(enumerator=StartsEmptySplitsBehindTheirFirstRow),
-    ),
-    Mutant("extents fail for a split that is gone", "SPLIT-16", ("KeyError",), sinful(enumerator=FailsForWhatIsGone)),
-    Mutant("splits that are gone are still found", "SPLIT-16", ("deleted, but",), sinful(enumerator=RemembersSplits)),
-    Mutant("unread splits are forgotten", "SPLIT-17", ("never read",), sinful(enumerator=ForgetsWhatIsUnread)),
-    Mutant("a deleted split is not lost", "SPLIT-17", ("lost() names nothing",), sinful(enumerator=LosesNothing)),
-    Mutant(
         "a split that goes ends the query in spite of the option",
         "SPLIT-18",
         ("a split is gone",),
         sinful(enumerator=FailsWhenASplitGoes),
-    ),
-    Mutant(
-        "a begin is a row early",
-        "SPLIT-20",
-        ("does not begin behind it",),
-        extents(lambda e: replace(e, begin=max(0, e.begin - 1))),
     ),
     Mutant(
         "all splits begin where one does",
@@ -286,5 +144,4 @@ MUTANTS = [
         ("'split-0' began at 0, but begins at 1 since rows of 'split-1' are gone",),
         sinful(enumerator=BeginsWithTheOthers),
     ),
-    Mutant("a query begins at 0", "SPLIT-21", ("DataLossError: positions 0 to 1",), sinful(enumerator=StartsAtZero)),
 ]

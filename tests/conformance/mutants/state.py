@@ -11,19 +11,6 @@ from tidegate.alignment.splits import Extent
 from tidegate.errors import ConnectorError
 
 
-class LosesASplitOnRestart(MemoryEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._restored = state is not None
-
-    def discover(self):
-        splits = super().discover()
-        return splits[:-1] if self._restored else splits
-
-    def lost(self, removed):
-        return ()
-
-
 class LooksForTheEndInEachRun(MemoryEnumerator):
     def __init__(self, source, state):
         super().__init__(source, state)
@@ -35,14 +22,6 @@ class LooksForTheEndInEachRun(MemoryEnumerator):
             self._ends = {split: extent.end for split, extent in extents.items()}
         ends = self._ends or {}
         return {s: Extent(max(e.begin, ends.get(s, 0)), e.end, complete=e.complete) for s, e in extents.items()}
-
-
-class TakesItsFirstLookForANewQuery(MemoryEnumerator):
-    _looked = False
-
-    def starts(self, splits, *, first):
-        first, self._looked = not self._looked, True
-        return super().starts(splits, first=first)
 
 
 class AcknowledgesWhatItPlans(MemoryEnumerator):
@@ -120,25 +99,8 @@ class ForgetsWithoutAField(BelievesTheState):
             self._state["splits"] = {"skipped": 1}
 
 
-class TakesAnyStore(MemoryEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, None)
-
-
 MUTANTS = [
-    Mutant(
-        "a split is lost on restart",
-        "STATE-1",
-        ("never delivers all that was written",),
-        sinful(enumerator=LosesASplitOnRestart),
-    ),
     Mutant("a start is resolved twice", "STATE-2", ("are gone",), sinful(enumerator=LooksForTheEndInEachRun)),
-    Mutant(
-        "a restart takes its first look for a new query",
-        "STATE-4",
-        ("2 rows were written and not all delivered",),
-        sinful(enumerator=TakesItsFirstLookForANewQuery),
-    ),
     Mutant("planned rows count as done", "STATE-7", ("gone",), sinful(enumerator=AcknowledgesWhatItPlans)),
     Mutant(
         "a killed planner leaves its lock", "STATE-9", ("another run has the lock",), sinful(enumerator=LeavesALock)
@@ -176,11 +138,5 @@ MUTANTS = [
         "STATE-14",
         ("no field 'splits'", "raises no error, but reads 2 rows"),
         sinful(enumerator=ForgetsWithoutAField),
-    ),
-    Mutant(
-        "a checkpoint of another place is taken",
-        "STATE-16",
-        ("4 rows were written and not all delivered",),
-        sinful(enumerator=TakesAnyStore),
     ),
 ]

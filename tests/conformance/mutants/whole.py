@@ -1,19 +1,7 @@
-from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader
+from tests.conformance.memory.reference import MemoryReader
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.lab.planning import open_coordinator
-
-
-class ForgetsSplitsOverARestart(MemoryEnumerator):
-    """Discovers only the first split in a later run."""
-
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._restarted = state is not None
-
-    def discover(self):
-        splits = sorted(super().discover())
-        return splits[:1] if self._restarted else splits
 
 
 class ReadsTheFirstRowOfALaterRunTwice(MemoryReader):
@@ -42,20 +30,7 @@ class WatermarkByMax:
         return {**offset, "watermark": max(known)} if known else offset
 
 
-class AheadOfTheBound(MemoryEnumerator):
-    """Reports that no row is at or after a time, so that no split is ever paused."""
-
-    def lookup(self, event_time_ms, splits):
-        return dict.fromkeys(splits)
-
-
 MUTANTS = [
-    Mutant(
-        "a restart forgets all splits but one",
-        "WHOLE-1",
-        ("3 rows are not delivered", "scenario.crash"),
-        sinful(enumerator=ForgetsSplitsOverARestart),
-    ),
     Mutant(
         "a row behind the third is read twice",
         "WHOLE-1",
@@ -69,5 +44,4 @@ MUTANTS = [
         sinful(),
         WatermarkByMax,
     ),
-    Mutant("paused splits are read", "WHOLE-1", ("it should have been paused",), sinful(enumerator=AheadOfTheBound)),
 ]
