@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from tidegate.conformance import ConnectorSuite
 from tidegate.errors import OptionError
 
 pytest_plugins = ("pytester",)
+
+ROOT = Path(__file__).parents[2]
 
 HEAD = """
 import pytest
@@ -141,7 +144,8 @@ def test_a_run_without_connectors_shows_nothing_and_imports_nothing(pytester):
 
 
 @pytest.mark.slow
-def test_reports_are_written_wherever_the_tests_ran(pytester):
+def test_reports_are_written_wherever_the_tests_ran(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # the file imports tests
     pytester.makepyfile(
         test_memory="""
         import pytest
