@@ -22,25 +22,3 @@ def test_what_a_format_says_of_options_is_said_of_its_own_which_are_among_those_
         assert repr(FormatOptions.model_fields[option]) == repr(field)
         assert name in formats_with(option)
     assert {*FORMATS[name].split_options, *FORMATS[name].aliases.values()} <= {*options}
-
-
-def test_each_option_belongs_to_a_format():
-    assert all(map(formats_with, FormatOptions.model_fields))
-    assert formats_with("encoding") == ["csv", "text"]
-    assert formats_with("path") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "columns_by"),
-    [
-        ("parquet", {}, "name"),
-        ("json", {}, "name"),
-        ("csv", {}, "position"),
-        ("csv", {"header": True}, "name"),
-        ("csv", {"header": True, "enforce_schema": True}, "position"),
-        ("text", {}, "format"),
-        ("binaryFile", {}, "format"),
-    ],
-)
-def test_columns_are_found_by_what_objects_say(name, options, columns_by):
-    assert FORMATS[name].columns_by(FormatOptions(**options)) == columns_by

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.readers.formats.avro.files import CODECS, MARKER, MILLIS, avro, moment, timed
-from tests.support.objects.lab import InMemory, chunk, held, laid, read
+from tests.readers.formats.avro.files import MILLIS, avro, moment
+from tests.support.objects.lab import chunk, laid, read
 from tidegate.readers.formats.avro.format import AvroFormat
 from tidegate.readers.objects.values import S3Object, TimeRange
 from tidegate.readers.s3.store import SMALL_BYTES
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_any_cuts_give_each_row_once(data: st.DataObject) -> None:
-    content = timed(60, codec=data.draw(st.sampled_from(CODECS)), sync_interval=data.draw(st.integers(1, 200)))
-    obj = held(content)
-    made = AvroFormat(InMemory(content))
-    begins = [at.end() for at in re.finditer(re.escape(MARKER), content)]
-    near = st.builds(int.__add__, st.sampled_from(begins), st.sampled_from([-17, -16, -1, 0, 1]))
-    cuts = sorted(data.draw(st.lists(st.integers(0, obj.size) | near, max_size=5)))
-    cuts = [min(cut, obj.size) for cut in cuts]
-    schema = pa.schema([("n", pa.int64())])
-    pairs = zip([0, *cuts], [*cuts, obj.size], strict=True)
-    tables = [read(made, obj, schema, start, end) for start, end in pairs]
-    assert pa.concat_tables(tables).column("n").to_pylist() == [*range(60)]
 
 
 @pytest.fixture(scope="module")

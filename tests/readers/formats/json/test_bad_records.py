@@ -198,13 +198,6 @@ def test_surplus_in_an_array_is_seen_at_once():
     assert json.loads(row["rest"])["a"] == [{"x": 1, "y": 2}]
 
 
-@pytest.mark.parametrize("bad", ['"x"', "[]"])
-def test_an_array_with_an_element_that_does_not_fit_is_null_as_a_whole(bad):
-    schema = pa.schema([("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64()))])
-    line = f'{{"l":[1,{bad}],"m":{{"a":1,"b":{bad}}}}}'
-    assert read(line.encode(), schema, BadRecordPolicy("PERMISSIVE")) == [{"l": None, "m": None}]
-
-
 @pytest.mark.parametrize("inner", ["[{}]", '{{"a":{}}}'])
 @pytest.mark.parametrize("depth", [201, 500, 900])
 def test_a_line_nested_too_deeply_is_malformed_however_it_is_looked_at(inner, depth):

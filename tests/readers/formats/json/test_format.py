@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.json.texts import BAD, SCHEMA, expected, lines, read_text, records, records_of
+from tests.readers.formats.json.texts import BAD, SCHEMA, read_text, records_of
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.formats import row_groups
-from tidegate.readers.formats.json import format as json_format
 from tidegate.readers.formats.json import lines as json_lines
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
-
-
-@settings(max_examples=300)
-@given(lines(), st.integers(1, 200), st.integers(1, 100))
-@example(b'{"whole":1}\n{"whole":2}', 12, 100)
-@example(b'{"whole":1}\n{"whole":2}', 11, 100)
-@example(BOM + b'{"whole":1}', 1, 1)
-def test_any_cut_gives_every_line_once_and_in_order(text, chunk_bytes, block_bytes):
-    memory = Memory(text)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_format, "BLOCK_BYTES", block_bytes)
-        rows = read_all(JsonFormat(memory, None, chunk_bytes), memory.object, SCHEMA)
-    assert rows == [expected(record, pa.struct(list(SCHEMA))) for record in records(text)]
-    assert max(memory.requests, default=0) <= 3 * block_bytes
 
 
 @settings(max_examples=300)

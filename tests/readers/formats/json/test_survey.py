@@ -16,7 +16,7 @@ from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time import seen as seen_times
 from tidegate.readers.formats import line_objects
 from tidegate.readers.formats.json.format import JsonFormat
-from tidegate.readers.objects.values import S3Object, TimeRange
+from tidegate.readers.objects.values import TimeRange
 
 
 def rows_by_chunk(memory: Memory, chunks: list[tuple[int, int]]) -> list[list[int | None]]:
@@ -30,21 +30,6 @@ def rows_by_chunk(memory: Memory, chunks: list[tuple[int, int]]) -> list[list[in
 
 
 rows_with_times = st.lists(st.tuples(st.none() | st.integers(0, 10**13), st.integers(0, 90)), min_size=1, max_size=40)
-
-
-@settings(max_examples=200)
-@given(rows_with_times, st.integers(1, 600), st.booleans())
-def test_a_small_object_is_known_exactly_from_one_request(rows, chunk_bytes, is_cut):
-    memory = Memory(timed(*map(list, zip(*rows, strict=True))))
-    surveys = JsonFormat(memory, "ms", chunk_bytes if is_cut else 2**26).survey(memory.object, "at.ms")
-    spans = [(survey.start, survey.end) for survey in surveys]
-    assert [0, *(end for _, end in spans)] == [*(start for start, _ in spans), memory.object.size]
-    assert memory.requests == [memory.object.size]
-    for survey, times in zip(surveys, rows_by_chunk(memory, spans), strict=True):
-        known = [time for time in times if time is not None]
-        assert survey.rows == len(times)
-        assert survey.rows_without_time == len(times) - len(known)
-        assert survey.times == (TimeRange(min(known), max(known)) if known else None)
 
 
 @settings(max_examples=200)
@@ -69,14 +54,6 @@ def test_a_chunk_of_which_only_the_ends_are_looked_at_is_not_known_exactly():
     assert all(survey.exact for survey in JsonFormat(memory, "ms", 100_000).survey(memory.object, "at.ms"))
 
 
-def test_chunks_with_few_long_lines_are_known_exactly():
-    memory = Memory(timed([1, 2], [900_000] * 2))
-    surveys = JsonFormat(memory, "ms", 300_000).survey(memory.object, "at.ms")
-    assert all(survey.exact for survey in surveys)
-    assert sorted((survey.rows, survey.times) for survey in surveys if survey.rows) == [(1, (1, 1)), (1, (2, 2))]
-    assert len(surveys) == 7
-
-
 def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
     count = 20_000
     memory = Memory(timed(list(range(count)), [60] * count))
@@ -88,25 +65,6 @@ def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
     assert (surveys[0].times.min_ms, surveys[-1].times.max_ms) == (0, count - 1)
     assert surveys[0].times.max_ms + 1 == surveys[1].times.min_ms
     assert sum(survey.rows for survey in surveys) == pytest.approx(count, rel=0.02)
-
-
-@pytest.mark.parametrize("longest", [70_000, 200_000, 400_000])
-def test_lines_longer_than_a_probe_are_looked_for(longest):
-    memory = Memory(timed([1, 2, 3, 4], [longest] * 4))
-    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "at.ms")
-    assert survey.times == (1, 4)
-    cut = JsonFormat(memory, "ms", longest // 3).survey(memory.object, "at.ms")
-    assert [survey.times for survey in cut if survey.times] == [(n, n) for n in (1, 2, 3, 4)]
-    assert all((survey.rows == 0) == (survey.times is None) for survey in cut)
-
-
-def test_without_a_column_nothing_is_requested():
-    memory = Memory(b"{}\n" * 1000)
-    surveys = JsonFormat(memory, None, 1000).survey(memory.object, None)
-    assert [(survey.start, survey.end) for survey in surveys] == [(0, 1000), (1000, 2000), (2000, 3000)]
-    assert all(survey.rows >= 1 and survey.times is None for survey in surveys)
-    assert JsonFormat(memory).survey(S3Object("k", 0, "", 0), "at") == []
-    assert memory.requests == []
 
 
 @pytest.mark.parametrize(

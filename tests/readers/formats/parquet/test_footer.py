@@ -32,20 +32,6 @@ def test_statistics_bound_the_times_or_do_not_tell(data: st.DataObject) -> None:
         assert known == ((TimeRange(min(usable), max(usable)) if usable else None), at.null_count)
 
 
-@pytest.mark.parametrize(
-    ("kind", "numbers", "expected"),
-    [
-        (pa.uint32(), [1, 2**32 - 1], TimeRange(1, 2**32 - 1)),
-        (pa.uint64(), [1, 2**63 + 5], None),
-        (pa.int64(), [1, 2**62], None),
-        (pa.int32(), [-5, 7], TimeRange(-5, 7)),
-    ],
-)
-def test_statistics_of_integers_are_reported_by_their_sign_and_size(kind, numbers, expected) -> None:
-    metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": pa.array(numbers, kind)}))))
-    assert statistics_times(metadata, 0, 0, "ms") == (expected and (expected, 0))
-
-
 @pytest.mark.parametrize("nullable", [True, False])
 def test_without_a_count_of_nulls_statistics_tell_only_of_a_column_that_has_none(nullable) -> None:
     table = pa.table([[1, 2]], pa.schema([pa.field("at", pa.int64(), nullable=nullable)]))
