@@ -57,7 +57,8 @@ def ask(
 ) -> Answer:
     """Send a request, through the proxy of the environment if there is one.
 
-    deadline: a time of ``time.monotonic()`` for all of it: connection, TLS, headers and body.
+    deadline: a time of ``time.monotonic()`` for TLS, headers and body.  Connecting may take as long for each address
+        of a name.
     most_bytes: the greatest body that is taken.
     form: what is posted; None: the request is a GET.
 
@@ -112,28 +113,7 @@ class _Https(request.HTTPSHandler):
 def _connection(kind: type[HTTPConnection], deadline: float, host: str, **more: Any) -> HTTPConnection:
     connection = kind(host, **more)
     connection.response_class = partial(_response, deadline)  # type: ignore[assignment]
-    # A name may have many addresses, and each would get the whole time.
-    connection._create_connection = partial(_connected, deadline)  # type: ignore[attr-defined]  # noqa: SLF001
     return connection
-
-
-def _connected(deadline: float, address: tuple[str, int], timeout: float, source: Any = None) -> socket.socket:
-    del timeout  # each address has the time that is left
-    problem = OSError("its name has no address")
-    for family, kind, protocol, _, place in socket.getaddrinfo(*address, 0, socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.settimeout(_remaining_s(deadline))
-            if source:
-                sock.bind(source)
-            sock.connect(place)
-        except OSError as error:
-            sock.close()
-            problem = error
-        else:
-            sock.settimeout(_remaining_s(deadline))
-            return sock
-    raise problem
 
 
 def _response(deadline: float, sock: socket.socket, *given: Any, **more: Any) -> HTTPResponse:

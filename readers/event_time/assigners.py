@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias, cast, get_args
 
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
-from typing_extensions import Self
 
 from tidegate.errors import did_you_mean, nearest_name
 from tidegate.readers.arrow import compute as pc
@@ -86,10 +85,6 @@ class HeaderTimestamp(UnitAssigner):
         """
         return text_times(self._texts(batch), self._fixed_unit())
 
-    def with_unit(self, unit: TimeUnit) -> Self:
-        """Return this assigner with its unit fixed."""
-        return replace(self, unit=unit)
-
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         return (text and text.decode(errors="replace") for text in self._texts(batch).to_pylist())
 
@@ -129,10 +124,6 @@ class JsonTimestamp(UnitAssigner):
         """
         unit = self._fixed_unit()
         return value_times([*self._values(batch)], unit)
-
-    def with_unit(self, unit: TimeUnit) -> Self:
-        """Return this assigner with its unit fixed."""
-        return replace(self, unit=unit)
 
     def missing(self, record: pa.RecordBatch) -> str:
         """Return a clause that names the field that the only row lacks, and a field with nearly that name."""

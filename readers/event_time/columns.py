@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import plain, plain_type
-from tidegate.readers.event_time.units import TimeUnit, text_times, value_times
+from tidegate.readers.event_time.units import TimeUnit, limit_of, number_times, text_times
 
 __all__ = ["check_time_type", "check_time_width", "times_ms"]
 
@@ -16,8 +17,6 @@ DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
 _INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
-# The same limits as in ``units``: up to the year 33658.
-_BELOW: dict[str, int] = {"s": 10**12, "ms": 10**15, "us": 10**18}
 
 
 def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
@@ -77,10 +76,10 @@ def times_ms(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
         return pa.nulls(len(values), pa.int64())
     if unit is None:
         return _own_times(values)
-    if kinds.is_integer(kind):
-        return _counted(values, unit)
-    if kinds.is_floating(kind):
-        return value_times(values.cast(pa.float64()).to_pylist(), unit)
+    if kinds.is_uint64(kind):
+        values = pc.if_else(pc.less(values, pa.scalar(2**63, kind)), values, pa.scalar(None, kind))
+    if kinds.is_integer(kind) or kinds.is_floating(kind):
+        return number_times(values.cast(pa.int64() if kinds.is_integer(kind) else pa.float64()), unit)
     return text_times(values if kinds.is_binary(kind) else values.cast(pa.string()), unit)
 
 
@@ -94,20 +93,9 @@ def _own_times(values: pa.Array) -> pa.Int64Array:
     per = _NS_PER["ms" if kinds.is_date64(kind) else kind.unit]
     if per <= _NS_PER_MS:
         return pa.array(numbers // (_NS_PER_MS // per), mask=missing)
-    limit = _BELOW["s"] * 1000  # times below this limit fit into an int64 in milliseconds
+    limit = limit_of("s") * 1000  # times below this limit fit into an int64 in milliseconds
     beyond = (numbers >= limit) | (numbers <= -limit)
     return pa.array(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), mask=missing | beyond)
-
-
-def _counted(values: pa.Array, unit: TimeUnit) -> pa.Int64Array:
-    numbers = values.fill_null(0).to_numpy()
-    limit = _BELOW[unit]
-    usable = np.asarray(values.is_valid())
-    if numbers.dtype.itemsize == 8:
-        usable &= (numbers < limit) & ((numbers > -limit) if numbers.dtype.kind == "i" else True)
-    counted = np.where(usable, numbers, 0).astype(np.int64)
-    times = {"s": counted * 1000, "ms": counted, "us": counted // 1000}[unit]
-    return pa.array(times, mask=~usable)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
-from typing_extensions import Self
 
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
@@ -58,10 +57,6 @@ class RegistryTimestamp(UnitAssigner):
         """
         unit, fields = self._fixed_unit(), self._fields(batch)
         return pc.coalesce(_instants(fields), value_times([_without_instant(field) for field in fields], unit))
-
-    def with_unit(self, unit: TimeUnit) -> Self:
-        """Return this assigner with its unit fixed."""
-        return replace(self, unit=unit)
 
     def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times: by the type of a field, or by the unit that the value itself shows."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 
-__all__ = ["LARGEST_MS", "TimeUnit", "detect_unit", "text_times", "value_times"]
+__all__ = ["LARGEST_MS", "TimeUnit", "detect_unit", "limit_of", "number_times", "text_times", "value_times"]
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
@@ -70,10 +70,10 @@ def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
     if unit == "iso8601":
         return _iso8601_times(texts)
     # type(), not isinstance(): a bool is an int to Python.
-    limit = _limit(unit)
+    limit = limit_of(unit)
     whole = pa.array([value if type(value) is int and abs(value) < limit else None for value in values], pa.int64())
     floats = pa.array([value if type(value) is float else None for value in values], pa.float64())
-    times = pc.coalesce(_number_times(whole, unit), _number_times(floats, unit))
+    times = pc.coalesce(number_times(whole, unit), number_times(floats, unit))
     return times if texts.null_count == len(texts) else pc.coalesce(times, text_times(texts, unit))
 
 
@@ -87,22 +87,23 @@ def text_times(texts: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     if unit == "iso8601":
         return _iso8601_times(texts)
     is_whole = pc.match_substring_regex(texts, f"^{_WHOLE}$")
-    whole = _number_times(_only(texts, is_whole).cast(pa.int64()), unit)
+    whole = number_times(_only(texts, is_whole).cast(pa.int64()), unit)
     is_other = pc.and_not(pc.match_substring_regex(texts, f"^{_NUMBER}$"), is_whole)
-    return pc.coalesce(whole, _number_times(_only(texts, is_other).cast(pa.float64()), unit))
+    return pc.coalesce(whole, number_times(_only(texts, is_other).cast(pa.float64()), unit))
 
 
 def _only(texts: pa.Array, keep: pa.BooleanArray) -> pa.StringArray:
     return pc.if_else(keep, texts, pa.scalar(None, texts.type)).cast(pa.string())
 
 
-def _limit(unit: TimeUnit) -> int:
+def limit_of(unit: TimeUnit) -> int:
+    """Return the number from which on a value is no time in a unit."""
     return _DETECTED_BELOW[unit] * _LIMIT_PER_DETECTED
 
 
-def _number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
+def number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     """Convert int64 or double numbers of s, ms or us to milliseconds, rounded down."""
-    limit = _limit(unit)
+    limit = limit_of(unit)
     given = numbers.fill_null(0).to_numpy()
     usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
     given = np.where(usable, given, 0)

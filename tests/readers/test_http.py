@@ -1,6 +1,5 @@
-"""One HTTP request: over TLS, through a proxy, by the next address, and against servers that never end."""
+"""One HTTP request: over TLS, through a proxy, and against servers that never end."""
 
-import socket
 import ssl
 import time
 
@@ -8,7 +7,6 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.drip import serving
-from tidegate.readers import http
 from tidegate.readers.http import NoAnswerError, ask
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -67,13 +65,3 @@ def test_no_redirect_is_followed():
     with serving(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n") as (port, asked):
         assert ask(f"http://127.0.0.1:{port}", {"Authorization": "Basic x"}, soon(), most_bytes=9).status == 302
         assert len(asked) == 1
-
-
-def test_the_next_address_of_a_name_is_tried(monkeypatch):
-    with serving(OK) as (port, _):
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", at)) for at in (1, port)]
-        monkeypatch.setattr(http.socket, "getaddrinfo", lambda *_: found)
-        assert ask(f"http://registry:{port}", {}, soon(), most_bytes=9).status == 200
-        monkeypatch.setattr(http.socket, "getaddrinfo", lambda *_: [])
-        with pytest.raises(NoAnswerError, match=r"^cannot be reached: its name has no address$"):
-            ask(f"http://registry:{port}", {}, soon(), most_bytes=9)
