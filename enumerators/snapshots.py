@@ -1,26 +1,42 @@
-"""Checks snapshots from a checkpoint, once and as a whole."""
+"""Snapshots of enumerators as JSON in a checkpoint: written without what is unset, and checked once and as a whole."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError
 
-__all__ = ["checked"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from tidegate.enumerators.contract import Json
+
+__all__ = ["checked", "noted"]
+
+Snapshot = TypeVar("Snapshot", bound="DataclassInstance")
 
 
-def checked(state: Json, shape: TypeAdapter[Any]) -> Json:
-    """Return an enumerator's snapshot unchanged, including unknown keys.
+def noted(snapshot: DataclassInstance) -> Json:
+    """Return the fields that differ from their defaults; the names of the fields are the keys."""
+    values = ((part, getattr(snapshot, part.name)) for part in fields(snapshot))
+    return {
+        part.name: value
+        for part, value in values
+        if value != (part.default if part.default_factory is MISSING else part.default_factory())
+    }
 
-    shape: the types of the known keys, such as a TypedDict.
+
+def checked(state: Json, shape: type[Snapshot]) -> Snapshot:
+    """Return the dataclass whose ``noted`` is the state.
 
     Raises CheckpointError, one sentence, when something is missing or of another type.
     """
     try:
-        shape.validate_python(state, strict=True)
+        return TypeAdapter(shape).validate_json(json.dumps(state), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
@@ -28,4 +44,3 @@ def checked(state: Json, shape: TypeAdapter[Any]) -> Json:
             f"the checkpoint is damaged, or of another version of tidegate: {name!r} of its enumerator is not as it "
             f"was written ({first['msg']}); restore it, or start with a new checkpoint"
         ) from None
-    return state

@@ -69,7 +69,7 @@ class KafkaEnumerator(SplitEnumerator):
         stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
-        self._cluster_id = stored.cluster_id
+        self._cluster_id = stored.cluster
         self._topics = KnownTopics(stored.topics)
         self._taken_over_ms = stored.taken_over_ms
         event_times = stored.with_detected_unit(event_times or RecordTimes())

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.snapshots import checked
+from tidegate.enumerators.snapshots import checked, noted
 from tidegate.readers.event_time.assigners import TimeUnit
 from tidegate.readers.event_time.records import RecordTimes
 
@@ -26,28 +25,18 @@ class TopicState(TypedDict):
     epochs: list[int]
 
 
-class _Shape(TypedDict):
-    cluster: NotRequired[str]
-    eventTimeUnit: NotRequired[TimeUnit]
-    takenOver: NotRequired[int]
-    topics: NotRequired[dict[str, TopicState]]
-
-
-_SHAPE = TypeAdapter(_Shape)
-
-
 @dataclass(frozen=True, slots=True)
 class KafkaSnapshot:
     """A snapshot of a Kafka enumerator.
 
-    cluster_id: the id of the cluster to which the offsets belong.
+    cluster: the id of the cluster to which the offsets belong.
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
     topics: the snapshot of ``KnownTopics``.
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
         not, or the topics were compared with that time.
     """
 
-    cluster_id: str | None = None
+    cluster: str | None = None
     event_time_unit: TimeUnit | None = None
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     taken_over_ms: int | None = None
@@ -55,20 +44,11 @@ class KafkaSnapshot:
     @classmethod
     def from_json(cls, state: Json | None) -> KafkaSnapshot:
         """Return the snapshot from the JSON of ``to_json``.  Raises CheckpointError if a value has another type."""
-        if state is None:
-            return cls()
-        checked(state, _SHAPE)
-        return cls(state.get("cluster"), state.get("eventTimeUnit"), state.get("topics", {}), state.get("takenOver"))
+        return checked(state or {}, cls)
 
     def to_json(self) -> Json | None:
-        """Return the JSON."""
-        noted = {
-            "cluster": self.cluster_id,
-            "eventTimeUnit": self.event_time_unit,
-            "takenOver": self.taken_over_ms,
-            "topics": self.topics or None,
-        }
-        return {name: value for name, value in noted.items() if value is not None} or None
+        """Return the JSON; None: nothing is known yet."""
+        return noted(self) or None
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
         """Return the event times with the unit of the snapshot, if the unit is a detected one."""

@@ -7,6 +7,7 @@ a bisection, and its end its length.  It is complete from the beginning: once re
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -60,7 +61,8 @@ class S3Enumerator(SplitEnumerator):
     ) -> None:
         self._discovery, self._clean = discovery, clean
         self._takes_existing = include_existing or state is not None
-        self._standing = ManifestStanding(S3Snapshot() if state is None else S3Snapshot.from_json(state))
+        stored = S3Snapshot(uuid.uuid4().hex[:12], 0, None) if state is None else S3Snapshot.from_json(state)
+        self._standing = ManifestStanding(stored)
         self._folder = None if ledger is None else QueryFolder(ledger, self._standing.snapshot.owner, options or {})
         self._cleaning: SourceCleaning | None = None
         self._rereads: RereadRequests | None = None

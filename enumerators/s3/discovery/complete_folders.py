@@ -10,8 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from tidegate.enumerators.s3.state.snapshot import FoldersSnapshot
 from tidegate.enumerators.s3.times.markers import MarkedFolder
 
 __all__ = ["CompleteFolders"]
@@ -90,19 +91,22 @@ class CompleteFolders:
             changed[root] = _with_stretch(of_root, _Stretch(*period, is_complete))
         return replace(self, stretches={**self.stretches, **changed}) if changed else self
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FoldersSnapshot:
         """Return it as JSON for each offset; roots with the same stretches share an entry."""
         roots: dict[_Stretches, list[str]] = {}
         for root, of_root in sorted(self.stretches.items()):
             roots.setdefault(of_root, []).append(root)
-        stretches = [
-            {"roots": alike, "periods": [[s.first_ms, s.last_ms, int(s.is_complete)] for s in of_root]}
-            for of_root, alike in roots.items()
-        ]
-        return {"template": self.template, "complete": self.complete_ms, "stretches": stretches}
+        return {
+            "template": self.template,
+            "complete": self.complete_ms,
+            "stretches": [
+                {"roots": alike, "periods": [[s.first_ms, s.last_ms, int(s.is_complete)] for s in of_root]}
+                for of_root, alike in roots.items()
+            ],
+        }
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any] | None, template: str) -> CompleteFolders:
+    def from_json(cls, state: FoldersSnapshot | None, template: str) -> CompleteFolders:
         """Read what ``to_json`` returned.  Folders known by another template no longer hold back the watermark."""
         if state is None:
             return cls(template)

@@ -6,10 +6,10 @@ the folder of a marker is listed once more after the marker was seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
+from tidegate.enumerators.s3.state.snapshot import FoldersSnapshot
 from tidegate.enumerators.s3.times.markers import FolderMarkers, MarkedFolder
 from tidegate.readers.objects.values import S3Object
 
@@ -35,7 +35,7 @@ class MarkedFolders:
         self._marked: dict[str, tuple[MarkedFolder, bool]] = {}  # by the key of the folder; and whether it is settled
         self._takes_markers = True
 
-    def restore(self, state: Mapping[str, Any] | None) -> None:
+    def restore(self, state: FoldersSnapshot | None) -> None:
         """Go on from the JSON of ``known`` in a stored offset."""
         self.known = CompleteFolders.from_json(state, self._markers.template)
 

@@ -5,19 +5,17 @@ The classes below alone know the keys of this JSON.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.snapshots import checked
+from tidegate.enumerators.snapshots import checked, noted
 
-__all__ = ["S3Snapshot", "SeenSnapshot"]
+__all__ = ["FoldersSnapshot", "S3Snapshot", "SeenSnapshot"]
 
 
 class SeenSnapshot(TypedDict):
@@ -38,26 +36,12 @@ class _Stretches(TypedDict):
     periods: list[list[int]]
 
 
-class _Folders(TypedDict):
+class FoldersSnapshot(TypedDict):
+    """A snapshot of ``CompleteFolders``."""
+
     template: str
     complete: int | None
     stretches: list[_Stretches]
-
-
-class _Shape(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-
-    owner: str
-    number: int
-    seen: SeenSnapshot | None
-    clean: NotRequired[dict[str, list[int]]]
-    rereads: NotRequired[dict[str, int]]
-    listed_ms: NotRequired[int]
-    folders: NotRequired[_Folders]
-
-
-_SHAPE = TypeAdapter(_Shape)
-_ALWAYS = ("owner", "number", "seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +57,15 @@ class S3Snapshot:
     folders: of CompleteFolders; None: there are no markers.
     """
 
-    owner: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    number: int = 0
-    seen: SeenSnapshot | None = None
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    owner: str
+    number: int
+    seen: SeenSnapshot | None
     clean: Mapping[SplitId, list[int]] | None = None
     rereads: Mapping[str, int] = field(default_factory=dict)
     listed_ms: int | None = None
-    folders: Mapping[str, Any] | None = None
+    folders: FoldersSnapshot | None = None
 
     @classmethod
     def from_json(cls, state: Json) -> S3Snapshot:
@@ -87,12 +73,11 @@ class S3Snapshot:
 
         Raises CheckpointError if a key is missing, unknown or of another type.
         """
-        return cls(**checked(state, _SHAPE))
+        return checked(state, cls)
 
     def to_json(self) -> Json:
-        """Return the JSON; empty parts are left out."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)} | {"rereads": self.rereads or None}
-        return {name: value for name, value in values.items() if value is not None or name in _ALWAYS}
+        """Return the JSON."""
+        return noted(self)
 
     @property
     def runs(self) -> Collection[str]:

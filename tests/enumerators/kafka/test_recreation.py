@@ -160,7 +160,7 @@ def taken_over(topic, position, planned_ms):
         "v": 1,
         "source": "kafka",
         "positions": {f"{topic}-0": position},
-        "enumerator": {"takenOver": planned_ms},
+        "enumerator": {"taken_over_ms": planned_ms},
     }
 
 
@@ -175,7 +175,7 @@ def test_a_topic_that_was_created_anew_before_it_was_taken_over_is_told_by_the_t
         run(topic).tasks(before, end)  # the batch that the built-in source did not finish
     records, last = run(topic, fail_on_data_loss=False).drain(end)
     assert [offset for *_, offset, _ in records] == [*range(count)]
-    assert "takenOver" not in last["enumerator"]
+    assert "taken_over_ms" not in last["enumerator"]
     assert run(topic).drain(last)[0] == []
 
 
@@ -185,7 +185,7 @@ def test_a_topic_that_is_the_same_when_it_is_taken_over_goes_on_though_its_first
     fill(kafka, topic, 12)
     records, last = run(topic).drain(taken_over(topic, 10, OLD + 20_000))
     assert [offset for *_, offset, _ in records] == [10, 11, 12]
-    assert "takenOver" not in last["enumerator"]
+    assert "taken_over_ms" not in last["enumerator"]
 
 
 def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):

@@ -12,7 +12,7 @@ from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, S3Object
 
-BEGIN = ManifestStanding(S3Snapshot())
+BEGIN = ManifestStanding(S3Snapshot("a", 0, None))
 MODIFIED = 1_700_000_000_000
 
 

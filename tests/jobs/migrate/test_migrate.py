@@ -99,7 +99,10 @@ def test_the_new_checkpoint_is_the_old_one_but_for_the_offsets_of_its_kafka_sour
         (*header, lines), (*old_header, old_lines) = offsets(new, number), offsets(old, number)
         assert (header, lines[0]) == (old_header, old_lines[0])
         names = ["1:", "2:"] if version == 2 else ["", ""]
-        lines = [lines[0], *(line.replace(f',"enumerator":{{"takenOver":{1000 + number}}}', "") for line in lines[1:])]
+        lines = [
+            lines[0],
+            *(line.replace(f',"enumerator":{{"taken_over_ms":{1000 + number}}}', "") for line in lines[1:]),
+        ]
         migrated.append([ours(line.removeprefix(name)) for line, name in zip(lines[1:], names, strict=True)])
     assert migrated == [
         [({"orders-0": 10, "orders-1": 4}, {}), ({"clicks-eu-0": 9}, {})],  # it is written, and never read again

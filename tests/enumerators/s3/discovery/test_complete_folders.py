@@ -87,4 +87,4 @@ def test_another_template_keeps_the_watermark_and_forgets_the_folders():
 def test_folders_of_another_layout_are_refused_and_no_hold_is_forgotten(stretches):
     folders = {"template": "t", "complete": 9, "stretches": stretches}
     with pytest.raises(CheckpointError, match="stretches"):
-        S3Snapshot.from_json(S3Snapshot(folders=folders).to_json())
+        S3Snapshot.from_json(S3Snapshot("a", 0, None, folders=folders).to_json())
