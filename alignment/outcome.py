@@ -7,29 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import inf
-from typing import NamedTuple
 
 from tidegate.alignment.batch import Cuts
 from tidegate.alignment.bound import Bound
 from tidegate.alignment.cuts import Cutter
+from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.low import find_lows
-from tidegate.alignment.plan import Limits, Progress, SplitPlan
+from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
-from tidegate.alignment.standing import Standing
+from tidegate.alignment.standing import Standing, find_lows
 from tidegate.alignment.states import SplitState, holders
 from tidegate.alignment.watermark import advanced, combine, split_watermark
 
-__all__ = ["Outcome", "find_outcome"]
-
-
-class Outcome(NamedTuple):
-    """The ranges and the result of a batch; the fields are those of ``Plan``."""
-
-    ranges: Mapping[SplitId, SplitRange]
-    progress: Progress
-    next_low_ms: int | None
-    splits: Mapping[SplitId, SplitPlan]
+__all__ = ["find_outcome"]
 
 
 def find_outcome(
@@ -40,15 +30,15 @@ def find_outcome(
     index: TimeIndex,
     limits: Limits,
     *,
-    in_group: bool,
-) -> Outcome:
-    """Return the outcome of a batch.
+    group_bound: GroupBound | None,
+) -> Plan:
+    """Return the plan of a batch.
 
     cuts: the cuts of all splits with unread positions.
     cut_ms: the event time of the cuts; None: the splits were cut by position.
-    in_group: the source has a group, so the low after the batch is wanted.
+    group_bound: that of the source's group, which wants the low after the batch; None: the source has no group.
     """
-    before = standing.before
+    before, in_group = standing.before, group_bound is not None
     ranges = standing.ranges(cuts)
     positions = {s: cuts[s].position if s in cuts else start for s, start in standing.starts.items()}
     states = _states(standing, ranges, bound)
@@ -81,7 +71,11 @@ def find_outcome(
     )
     next_low_ms = _next_low(standing, splits, holding, reached, after, limits) if in_group else None
     # Rule 8: a batch that reads nothing and changes nothing leaves its start unchanged.
-    return Outcome(ranges, before if after == before else after, next_low_ms, splits)
+    progress = before if after == before else after
+    group_bound_ms = None if group_bound is None else group_bound.bound_ms
+    heads = ((span.head, ranges.get(split)) for split, span in standing.spans.items())
+    oldest_ms = min((head.event_time_ms for head, read in heads if read and head.position < read.end), default=None)
+    return Plan(ranges, progress, bound.low_ms, bound.held_by, group_bound_ms, next_low_ms, splits, oldest_ms)
 
 
 def _states(standing: Standing, ranges: Mapping[SplitId, SplitRange], bound: Bound) -> dict[SplitId, SplitState]:

@@ -44,18 +44,7 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
             cuts = {**cuts, **_before_held(standing, cuts, index)}
     else:
         cuts = _Batch(standing, index, limits).share()
-    outcome = find_outcome(standing, cuts, cut_ms, bound, index, limits, in_group=group_bound is not None)
-    heads = ((span.head, outcome.ranges.get(split)) for split, span in standing.spans.items())
-    return Plan(
-        outcome.ranges,
-        outcome.progress,
-        bound.low_ms,
-        bound.held_by,
-        None if group_bound is None else group_bound.bound_ms,
-        outcome.next_low_ms,
-        outcome.splits,
-        min((head.event_time_ms for head, read in heads if read and head.position < read.end), default=None),
-    )
+    return find_outcome(standing, cuts, cut_ms, bound, index, limits, group_bound=group_bound)
 
 
 def _before_held(standing: Standing, cuts: Cuts, index: TimeIndex) -> Cuts:

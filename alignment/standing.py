@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.low import find_lows
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
 
-__all__ = ["Standing", "find_standing", "with_generated"]
+__all__ = ["Standing", "find_lows", "find_standing", "with_generated"]
 
 _BEFORE_ALL_MS = 0  # event times are not negative
 
@@ -281,3 +280,45 @@ def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
         return standing
     slowest = min(times, key=times.__getitem__)
     return replace(standing, low_ms=times[slowest], held_by=slowest)
+
+
+def find_lows(
+    progress: Progress,
+    *,
+    heads_ms: Mapping[SplitId, int],
+    latest_ms: Mapping[SplitId, int],
+    away: Collection[SplitId],
+    late: Collection[SplitId],
+    limits: Limits,
+) -> dict[SplitId, int]:
+    """Return the event time from which on each split holds back the others; the least of them is low (rule 1).
+
+    It may still have rows from then on.  A split without such a time holds back nothing.
+
+    progress: its watermark and bound.
+    heads_ms: of the next record of each split that has one.
+    latest_ms: the greatest event time of each split that has caught up, and is not idle.
+    away: the splits that cannot be reached, and are not idle.
+    late: the splits that came, or woke, behind the watermark, and have not caught up with it.
+    """
+    in_time_ms, drift_ms = progress.in_time_ms, limits.max_drift_ms
+    waits_for_late = limits.late_splits == "catch-up"
+    lows: dict[SplitId, int] = {}
+    for split, head_ms in heads_ms.items():
+        if limits.holds(head_ms):
+            continue
+        if split not in late:
+            # Behind a record that breaks the out-of-orderness, the next ones are in time.
+            lows[split] = head_ms if in_time_ms is None or head_ms > in_time_ms else in_time_ms
+        elif waits_for_late:
+            lows[split] = head_ms
+    if drift_ms is None:
+        return lows
+    lows.update({s: at_ms if in_time_ms is None else max(at_ms, in_time_ms) for s, at_ms in latest_ms.items()})
+    # Rule 7: a split that cannot be reached may resume right behind the watermark, or where the last bound began.
+    away_ms = in_time_ms
+    if away_ms is None and progress.bound_ms is not None:
+        away_ms = progress.bound_ms - drift_ms
+    if away_ms is not None:
+        lows.update(dict.fromkeys(away, away_ms))
+    return lows

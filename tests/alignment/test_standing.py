@@ -10,11 +10,10 @@ from tests.alignment.logs import KafkaLike, Log, log
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.low import find_lows
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
-from tidegate.alignment.standing import Standing, find_standing
+from tidegate.alignment.standing import Standing, find_lows, find_standing
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError
 
