@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tidegate.conformance.lab.processes import children, command
-
 __all__ = ["Resources", "acts"]
 
 _DESCRIPTORS = next((path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None)
@@ -37,6 +35,7 @@ _OUTWARD = {
     "open": "writes a file",
 }
 _OF_FILES = frozenset({"os.mkdir", "os.remove", "os.rename", "open"})
+_PROC = Path("/proc")  # of Linux; other systems show no processes
 _listeners: dict[int, list[str]] = {}  # by thread
 
 
@@ -54,7 +53,7 @@ class Resources:
         """Return the present resources."""
         kinds: dict[str, dict[object, str]] = {
             "thread": {thread.ident: thread.name for thread in threading.enumerate()},
-            "child process": {pid: command(pid) for pid in children().get(os.getpid(), ())},
+            "child process": {pid: _command(pid) for pid in _children().get(os.getpid(), ())},
         }
         for number, what in _descriptors().items():
             kind = what.partition(":")[0] if not what.startswith("/") else "file"
@@ -118,3 +117,21 @@ def _descriptors() -> dict[int, str]:
         with suppress(OSError):  # the one that listed them is gone by now
             kinds[int(name)] = os.readlink(_DESCRIPTORS / name) if _DESCRIPTORS.parts[1] == "proc" else "descriptor"  # noqa: PTH115
     return kinds
+
+
+def _children() -> dict[int, list[int]]:
+    """Return the running children of each process."""
+    by_parent: dict[int, list[int]] = {}
+    for folder in _PROC.glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+            if state != b"Z":
+                by_parent.setdefault(int(parent), []).append(int(folder.name))
+    return by_parent
+
+
+def _command(pid: int) -> str:
+    """Return the command line of a process; empty: it has ended."""
+    with suppress(OSError):
+        return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""

@@ -7,7 +7,6 @@ from pyspark.errors import PySparkException
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
-from tidegate.conformance.lab.leftovers import Held
 from tidegate.conformance.lab.spark.session import shared_session
 from tidegate.conformance.lab.spark.stream import SparkStream, gist
 from tidegate.conformance.rules import Tier, rule
@@ -77,27 +76,3 @@ def a_running_stream_takes_what_comes(lab: Lab) -> None:
             lab.split(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
             stream.await_rows(query)
     lab.compare(stream.delivered, in_order=False)
-
-
-@rule("SPARK-5", tier=Tier.SPARK, witness=("a planner process",))
-def nothing_is_left_of_a_stopped_stream(lab: Lab) -> None:
-    lab.two_splits(*after(*range(4)))
-    spark = shared_session()
-    stream = SparkStream(lab, lab.source())
-    before = Held.now(spark)
-    with stream.running() as query:
-        stream.await_rows(query)
-        started = Held.now(spark).planners - before.planners
-        if started:
-            lab.saw("a planner process")
-
-    left: list[str] = []
-
-    def look() -> bool | None:
-        left[:] = Held.now(spark).since(before, started)
-        return None if left else True
-
-    try:
-        lab.until(look, "")
-    except AssertionError:
-        raise lab.fail(f"{lab.patience_s:g} s after stop() there is still {', '.join(left)}") from None

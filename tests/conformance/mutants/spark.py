@@ -1,5 +1,3 @@
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from typing import Any
@@ -8,8 +6,6 @@ from pydantic import PrivateAttr
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tests.conformance.mutants.mutant import Mutant, sinful
-
-KEPT_OPEN = []
 
 
 class BatchesBeginAtTheEnd(MemorySource):
@@ -35,24 +31,6 @@ class LooksOnceForTheEnd(MemoryEnumerator):
         return {s: known[s] for s in splits}
 
 
-class LeavesAProcess(MemoryEnumerator):
-    def discover(self):
-        if "left" not in self.__dict__:
-            # The process must outlive the planner while the rule watches it.  Nobody is left then to end it.
-            self.left = subprocess.Popen(
-                [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True, stdout=subprocess.DEVNULL
-            )
-        return super().discover()
-
-
-class LeavesAConnection(MemoryReader):
-    def read(self, task):
-        client = self._source.client()
-        KEPT_OPEN.append(client)
-        client.ask("splits")
-        yield from super().read(task)
-
-
 class HoldsWhatIsOpen(MemorySource):
     _lock: Any = PrivateAttr(default_factory=threading.Lock)
 
@@ -70,19 +48,6 @@ MUTANTS = [
         "SPARK-4",
         ("a running stream has not delivered all of",),
         sinful(enumerator=LooksOnceForTheEnd),
-    ),
-    Mutant(
-        "a process of the planner outlives it",
-        "SPARK-5",
-        ("after stop() there is still", "that the planner started"),
-        sinful(enumerator=LeavesAProcess),
-        patience_s=4.0,
-    ),
-    Mutant(
-        "a connection of an executor is never closed",
-        "SPARK-5",
-        ("after stop() there is still", "a connection of the worker process"),
-        sinful(reader=LeavesAConnection),
     ),
     Mutant("a source holds an open resource", "SPARK-10", ("cannot be pickled",), sinful(source=HoldsWhatIsOpen)),
 ]
