@@ -240,12 +240,13 @@ def outcome(at: Place, case: Case) -> Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Return a list of the cases that are read, and a table of the errors of the others, in Markdown."""
-    read = "".join(f"- {one.case.title}\n" for one in outcomes if not one.sentence)
-    refused = [(one.case.title, one.sentence) for one in outcomes if one.sentence]
-    lines = [("case", "error"), ("---", "---"), *refused]
-    rows = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
-    return f"These are read:\n\n{read}\n{rows}"
+    """Return a table of the errors in Markdown; cases with the same error share a line."""
+    refused: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.sentence:
+            refused.setdefault(one.sentence, []).append(one.case.title)
+    lines = [("case", "error"), ("---", "---"), *(("; ".join(titles), error) for error, titles in refused.items())]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
 
 def main() -> None:
