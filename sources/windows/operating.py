@@ -46,6 +46,7 @@ __all__ = [
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _KEY = "__key_{}"
 COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT)
 """The columns of windows besides keys, results, and the rows of side outputs."""
@@ -267,6 +268,8 @@ def _as_key(column: StructField) -> StructField:
 
 
 def _set_state_store(spark: SparkSession) -> None:
-    """Set the state store that transformWithState needs."""
+    """Set the state store that transformWithState needs, which commits the changes of a batch and not whole files."""
     if spark.conf.get(_PROVIDER) != _ROCKSDB:
         spark.conf.set(_PROVIDER, _ROCKSDB)
+    if spark.conf.get(_CHANGELOG, None) is None:
+        spark.conf.set(_CHANGELOG, "true")

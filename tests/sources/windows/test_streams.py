@@ -23,6 +23,7 @@ from tidegate.windows import (
 )
 
 SECOND = 1_000
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10))
 
 
@@ -62,6 +63,22 @@ def test_a_stream_that_is_not_of_tidegate_keeps_its_own_watermark_and_loses_no_l
     results = [row for row in run.all_rows if row["output"] == "results"]
     assert [(row["window_start"].timestamp() * SECOND, row["rows"]) for row in results] == [(NOON, 6)]
     assert [row["late_row"]["at"] for row in run.all_rows if row["output"] == "late"] == [NOON]
+
+
+def test_a_batch_commits_its_changes_also_to_a_state_of_whole_files(spark, source, tmp_path):
+    def run():
+        windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(tumbling(60))
+        found = available_now(windows.side_output_late("late").aggregate(rows="count(*)"), tmp_path / "checkpoint")
+        changes = list((tmp_path / "checkpoint").rglob("*.changelog"))
+        return {(row["window_end"].timestamp() * SECOND, row["rows"]) for row in found.all_rows}, bool(changes)
+
+    spark.conf.set(CHANGELOG, "false")
+    try:
+        assert run() == ({(NOON + 60 * SECOND, 6)}, False)
+    finally:
+        spark.conf.unset(CHANGELOG)
+    append(source.path, a=[NOON + 140 * SECOND], b=[NOON + 140 * SECOND])
+    assert run() == ({(NOON + 120 * SECOND, 6)}, True)
 
 
 def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_path):
