@@ -21,7 +21,6 @@ from tidegate.conformance.lab.lab import PATIENCE_S, Lab
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.conformance.lab.query import STARTED
 from tidegate.conformance.lab.trial import Trial
-from tidegate.conformance.opting_out import OptedOut, opted_out
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
@@ -64,7 +63,7 @@ def check_connector(
         patience_s = SHORT_PATIENCE_S if verdict.waited else patience_s
         on_verdict(verdict)
         verdicts.append(verdict)
-    return _report(harness, verdicts)
+    return Report(verdicts[-1].connector, in_order(verdicts))
 
 
 def checked_exemptions(exempt: Mapping[str, str]) -> dict[str, str]:
@@ -108,7 +107,7 @@ def _test(checked: Rule, lab: Lab) -> None:
     checked.test(lab)
 
 
-def _tested(checked: Rule, trial: Trial[None], deadline_s: float) -> Verdict:
+def _tested(checked: Rule, trial: Trial, deadline_s: float) -> Verdict:
     begun = time.monotonic()
     hung = trial.hung(deadline_s)
     seconds = time.monotonic() - begun
@@ -132,15 +131,13 @@ def _tested(checked: Rule, trial: Trial[None], deadline_s: float) -> Verdict:
     if lab is None:
         return verdict
     queried = any(step.startswith(STARTED) for step in lab.story)
-    return replace(verdict, story=tuple(lab.story), connector=name_of(lab.harness), through_query=queried)
-
-
-def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:
-    try:
-        opted = opted_out(harness)
-    except Exception:  # noqa: BLE001 - a harness that cannot be made is what every verdict tells
-        opted = OptedOut(verdicts[0].connector)
-    return Report(opted.connector, in_order(verdicts), opted.abilities, opted.stale)
+    return replace(
+        verdict,
+        story=tuple(lab.story),
+        connector=name_of(lab.harness),
+        through_query=queried,
+        opted_out=lab.harness.abilities.opted_out,
+    )
 
 
 def _name_of(harness: HarnessFactory) -> str:

@@ -7,23 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tidegate.conformance.verdicts import Report
-
-__all__ = ["OPTED_OUT", "VERDICT"]
+__all__ = ["VERDICT"]
 
 VERDICT = pytest.StashKey[dict[str, Any]]()
 """The user property with a test's verdict, as JSON: it may travel to another process."""
 
-OPTED_OUT = pytest.StashKey[dict[str, Any]]()
-"""The user property with the abilities that a connector opts out of, as JSON."""
-
 _TIER, _REPORT = "--conformance-tier", "--conformance-report"
-_ATTRIBUTES = {"tidegate_verdict": VERDICT, "tidegate_opted_out": OPTED_OUT}
+_ATTRIBUTE = "tidegate_verdict"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,13 +65,12 @@ def _checked(config: pytest.Config, tiers: list[str], files: list[str]) -> list[
 class _Conformance:
     """The verdicts of this run.
 
-    _verdicts, _opted_out: by the suite and the connector; verdicts also by their test, whose last run counts.
+    _verdicts: by the suite and the connector, and by their test, whose last run counts.
     """
 
     def __init__(self, config: pytest.Config, tiers: list[str], files: list[Path]) -> None:
         self._config, self._tiers, self._files = config, tiers, files
         self._verdicts: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-        self._opted_out: dict[tuple[str, str], dict[str, Any]] = {}
 
     def pytest_report_header(self) -> str | None:
         parts = [f"tier {', '.join(self._tiers)}"] if self._tiers else []
@@ -97,18 +90,14 @@ class _Conformance:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
         outcome = yield
         report = outcome.get_result()
-        if call.when == "call":
-            for attribute, key in _ATTRIBUTES.items():
-                if key in item.stash:
-                    setattr(report, attribute, item.stash[key])
+        if call.when == "call" and VERDICT in item.stash:
+            setattr(report, _ATTRIBUTE, item.stash[VERDICT])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         suite = report.nodeid.partition("[")[0].rpartition("::")[0]
-        verdict, opted_out = (getattr(report, attribute, None) for attribute in _ATTRIBUTES)
+        verdict = getattr(report, _ATTRIBUTE, None)
         if verdict is not None:
             self._verdicts.setdefault((suite, verdict["connector"]), {})[report.nodeid] = verdict
-        if opted_out is not None:
-            self._opted_out[suite, opted_out["connector"]] = opted_out
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._verdicts:
@@ -116,11 +105,13 @@ class _Conformance:
                 terminalreporter.line(f"no conformance report, for no connector was tested: {file}", yellow=True)
             return
         from tidegate.conformance.report.files import write_reports
+        from tidegate.conformance.report.json import verdict_from
         from tidegate.conformance.report.summary import area_lines, notes
+        from tidegate.conformance.verdicts import Report, in_order
 
         reports = []
         for (suite, connector), verdicts in self._verdicts.items():
-            report = self._report((suite, connector), list(verdicts.values()))
+            report = Report(connector, in_order(map(verdict_from, verdicts.values())))
             terminalreporter.section(f"conformance of {connector} ({suite})")
             for line in [*area_lines(report), *notes(report)]:
                 terminalreporter.line(line)
@@ -129,12 +120,3 @@ class _Conformance:
         for file in self._files:
             write_reports(file, reports)
             terminalreporter.line(f"conformance report: {file}")
-
-    def _report(self, key: tuple[str, str], verdicts: list[dict[str, Any]]) -> Report:
-        from tidegate.conformance.opting_out import OptedOut
-        from tidegate.conformance.report.json import opted_out_from, verdict_from
-        from tidegate.conformance.verdicts import Report, in_order
-
-        noted = self._opted_out.get(key)
-        opted = OptedOut(key[1]) if noted is None else opted_out_from(noted)
-        return Report(key[1], in_order(map(verdict_from, verdicts)), opted.abilities, opted.stale)

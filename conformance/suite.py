@@ -19,13 +19,11 @@ except ImportError as error:
     raise ImportError("ConnectorSuite needs pytest: pip install 'tidegate[conformance]'") from error
 
 from tidegate.conformance.checker import SHORT_PATIENCE_S, checked_exemptions, judge
-from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.factories import factory_from
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab.lab import PATIENCE_S
-from tidegate.conformance.opting_out import opted_out
-from tidegate.conformance.pytest_plugin import OPTED_OUT, VERDICT
-from tidegate.conformance.report.json import opted_out_told, verdict_told
+from tidegate.conformance.pytest_plugin import VERDICT
+from tidegate.conformance.report.json import verdict_sent
 from tidegate.conformance.rules import Rule, Tier, rules_of
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError, did_you_mean
@@ -79,7 +77,7 @@ class ConnectorSuite:
         verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id), patience_s=self.patience_s)
         if verdict.waited:
             type(self).patience_s = SHORT_PATIENCE_S
-        request.node.stash[VERDICT] = verdict_told(verdict)
+        request.node.stash[VERDICT] = verdict_sent(verdict)
         if verdict.status is Status.SKIPPED:
             pytest.skip(verdict.text)  # its text names the missing ability, or the variable that forbids it
         if verdict.status is Status.EXEMPT:
@@ -87,18 +85,8 @@ class ConnectorSuite:
         if verdict.status is not Status.PASSED:
             pytest.fail(verdict.explained(), pytrace=False)
 
-    def test_what_is_opted_out_of_is_not_there(self, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
-        """Test that no ability is opted out of that the connector has."""
-        try:
-            opted = opted_out(_made_by(harness))
-        except ConformanceError as error:
-            pytest.fail(str(error), pytrace=False)
-        request.node.stash[OPTED_OUT] = opted_out_told(opted)
-        if opted.stale:
-            pytest.fail("\n".join(opted.stale.values()), pytrace=False)
 
-
-_GUARDED = ("test_conforms", "test_what_is_opted_out_of_is_not_there", "pytest_generate_tests")
+_GUARDED = ("test_conforms", "pytest_generate_tests")
 
 
 def _parameter(rule: Rule) -> Any:

@@ -44,6 +44,7 @@ class Verdict:
     undiscovered: whether that event was that the enumerator finds the written rows.
     through_query: whether its test started a query, and did not only call the connector itself.
     here_only: whether it is skipped for a reason of this machine, such as a package that is missing.
+    opted_out: the abilities that the connector opts out of.
     """
 
     rule: Rule
@@ -57,6 +58,7 @@ class Verdict:
     undiscovered: bool = False
     through_query: bool = False
     here_only: bool = False
+    opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
 
     @property
     def origin(self) -> str | None:
@@ -103,17 +105,18 @@ class Report:
     """The report on a connector.
 
     connector: the harness's name.
-    opted_out: the abilities that the connector opts out of.
-    stale: abilities that are opted out of although the harness has them, with a sentence that shows it.
     """
 
     connector: str
     verdicts: tuple[Verdict, ...]
-    opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
-    stale: Mapping[Ability, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
+
+    @property
+    def opted_out(self) -> Mapping[Ability, OptOut]:
+        """The abilities that the connector opts out of."""
+        return next((verdict.opted_out for verdict in self.verdicts if verdict.opted_out), {})
 
     @property
     def counts(self) -> Counter[Status]:
@@ -156,8 +159,8 @@ class Report:
 
     @property
     def conforms(self) -> bool:
-        """Whether every rule that was checked holds, one at least, and no opting out is stale."""
-        return not self.failures and not self.stale and bool(self.counts[Status.PASSED])
+        """Whether every rule that was checked holds, and one at least."""
+        return not self.failures and bool(self.counts[Status.PASSED])
 
     @property
     def headline(self) -> str:
@@ -167,8 +170,6 @@ class Report:
         else:
             verdict = "breaks no rule that was checked" if self.unchecked else "conforms"
         ends = [f"{self.counts[status]} {status.value}" for status in Status if self.counts[status]]
-        if self.stale:
-            ends.append(f"{len(self.stale)} opted out of for nothing")
         if self.unchecked:
             ends.append(f"{len(self.unchecked)} not checked")
         return f"{self.connector} {verdict}: {', '.join(ends)}"
@@ -177,8 +178,7 @@ class Report:
         """Raise ConformanceError, with all failures explained, unless the connector conforms."""
         if self.conforms:
             return
-        parts = [self.headline, *self.stale.values(), *self.explanations]
-        raise ConformanceError("\n\n".join(parts))
+        raise ConformanceError("\n\n".join([self.headline, *self.explanations]))
 
 
 def _distance_from_the_fault(verdict: Verdict) -> tuple[bool, ...]:

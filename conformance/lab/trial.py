@@ -7,30 +7,26 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
 
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.lab import Lab
 
 __all__ = ["Trial"]
 
-_Result = TypeVar("_Result")
 _CLOSING_S = 10.0
 
 
-class Trial(threading.Thread, Generic[_Result]):
+class Trial(threading.Thread):
     """An action that runs once, in a lab of its own, which is closed afterwards.
 
     lab: None before its harness is made.
-    result: of the action; None: an error, or none yet.
     error: of the action, or of the closing of the lab if the action went well or was skipped.
     """
 
-    def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], _Result]) -> None:
+    def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], None]) -> None:
         super().__init__(name=f"conformance-{what}", daemon=True)
         self._open_lab, self._do = open_lab, do
         self.lab: Lab | None = None
-        self.result: _Result | None = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -40,7 +36,7 @@ class Trial(threading.Thread, Generic[_Result]):
         except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
             self.error = error
             return
-        for step in (self._try, Lab.close):
+        for step in (self._do, Lab.close):
             try:
                 step(self.lab)
             except BaseException as error:  # noqa: BLE001, PERF203 - as above
@@ -60,9 +56,6 @@ class Trial(threading.Thread, Generic[_Result]):
             closing.start()
             closing.join(_CLOSING_S)
         return complaint
-
-    def _try(self, lab: Lab) -> None:
-        self.result = self._do(lab)
 
     def _stacks(self) -> str:
         names = {thread.ident: thread.name for thread in threading.enumerate()}

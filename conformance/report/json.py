@@ -5,22 +5,20 @@ Keys are stable: new ones are added, and a change of meaning raises ``version``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tidegate.conformance.abilities import Ability, OptOut
-from tidegate.conformance.opting_out import OptedOut
 from tidegate.conformance.rules import rule_named
 from tidegate.conformance.verdicts import Report, Status, Verdict
 
 __all__ = [
     "VERSION",
-    "opted_out_from",
-    "opted_out_told",
     "reports_told",
     "tidegate_version",
     "verdict_from",
+    "verdict_sent",
     "verdict_told",
 ]
 
@@ -52,8 +50,13 @@ def verdict_told(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def verdict_sent(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as JSON, with the abilities that its connector opts out of."""
+    return {**verdict_told(verdict), "optedOut": _opted_out_told(verdict.opted_out)}
+
+
 def verdict_from(data: dict[str, Any]) -> Verdict:
-    """Return the verdict from its JSON.  Raises OptionError for a rule of another version."""
+    """Return the verdict from the JSON of ``verdict_sent``.  Raises OptionError for a rule of another version."""
     return Verdict(
         rule_named(data["rule"]),
         Status[data["status"].upper()],
@@ -62,30 +65,17 @@ def verdict_from(data: dict[str, Any]) -> Verdict:
         data["seconds"],
         data["connector"],
         data["raised"],
-        data["throughQuery"],
-        data["hereOnly"],
+        through_query=data["throughQuery"],
+        here_only=data["hereOnly"],
+        opted_out={Ability[a["ability"]]: OptOut(a["reason"], a["why"] == "cannot") for a in data["optedOut"]},
     )
 
 
-def opted_out_told(opted: OptedOut) -> dict[str, Any]:
-    """Return the abilities that a connector opts out of as JSON."""
-    return {
-        "connector": opted.connector,
-        "optedOut": [
-            {"ability": ability.name, "why": "cannot" if why.for_ever else "does not yet", "reason": why.reason}
-            for ability, why in opted.abilities.items()
-        ],
-        "staleOptOuts": [{"ability": ability.name, "sentence": why} for ability, why in opted.stale.items()],
-    }
-
-
-def opted_out_from(data: dict[str, Any]) -> OptedOut:
-    """Return the abilities that a connector opts out of from their JSON."""
-    return OptedOut(
-        data["connector"],
-        {Ability[entry["ability"]]: OptOut(entry["reason"], entry["why"] == "cannot") for entry in data["optedOut"]},
-        {Ability[entry["ability"]]: entry["sentence"] for entry in data["staleOptOuts"]},
-    )
+def _opted_out_told(opted_out: Mapping[Ability, OptOut]) -> list[dict[str, str]]:
+    return [
+        {"ability": ability.name, "why": "cannot" if why.for_ever else "does not yet", "reason": why.reason}
+        for ability, why in opted_out.items()
+    ]
 
 
 def tidegate_version() -> str:
@@ -98,7 +88,8 @@ def tidegate_version() -> str:
 
 def _report_told(report: Report) -> dict[str, Any]:
     return {
-        **opted_out_told(OptedOut(report.connector, report.opted_out, report.stale)),
+        "connector": report.connector,
+        "optedOut": _opted_out_told(report.opted_out),
         "conforms": report.conforms,
         "headline": report.headline,
         "counts": {status.name.lower(): report.counts[status] for status in Status},

@@ -36,8 +36,6 @@ def report_page(reports: Sequence[Report]) -> str:
 def _connector(report: Report, *, alone: bool) -> str:
     parts = [] if alone else [f'<h1 class="{"kept" if report.conforms else "lost"}">{escape(report.headline)}</h1>']
     parts.append(_tiles(report))
-    if report.stale:
-        parts.append(_card("Opted out of for nothing", "", [_sentence("lost", text) for text in report.stale.values()]))
     failures = report.failures
     if failures:
         parts.append(_card("What fails", "", [_rule(verdict, opened=True) for verdict in failures]))

@@ -44,5 +44,4 @@ def notes(report: Report) -> list[str]:
         if verdict.here_only:
             here.setdefault(verdict.text, []).append(verdict.rule.id)
     lines += [f"skipped here: {', '.join(rules)}: {why}" for why, rules in here.items()]
-    lines += [f"without {ability.name}: {why}" for ability, why in report.opted_out.items()]
-    return [*lines, *report.stale.values()]
+    return lines + [f"without {ability.name}: {why}" for ability, why in report.opted_out.items()]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 from tests.conformance.mutants.mutant import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance import checker
-from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.abilities import Ability
 from tidegate.conformance.checker import check_connector, judge
 from tidegate.conformance.errors import ConformanceError, SkippedError
 from tidegate.conformance.harness import Fault
@@ -278,17 +277,6 @@ def test_a_connector_conforms_when_every_rule_holds_but_those_that_are_exempt(sm
     assert report.conforms
     assert report.headline == "small conforms: 2 passed, 2 exempt, 1 skipped"
     report.raise_for_failures()
-
-
-def test_a_stale_opting_out_is_a_failure(small_rules):
-    class Stale(SmallHarness):
-        abilities = Abilities().cannot(Ability.START_AT_END, "who would want that")
-        start_at_end = MappingProxyType({"starting": "latest"})
-
-    report = check_connector(Stale, only=["READ-1"])
-    assert not report.conforms
-    with pytest.raises(ConformanceError, match="START_AT_END is opted out of, but start_at_end is set"):
-        report.raise_for_failures()
 
 
 @pytest.mark.parametrize(

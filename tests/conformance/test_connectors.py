@@ -26,17 +26,12 @@ IN_PROCESS = tuple(tier for tier in Tier if tier not in {Tier.SPARK, Tier.FAULTS
 
 
 @pytest.fixture
-def rule(request):
-    """The rule that is tested; None: abilities are tested."""
-
-
-@pytest.fixture
 def fails(rule):
     """Whether the other side has to fail, which takes longer.
 
     LIFE-2 counts sockets.  The pool of a process keeps one or two to an endpoint, but none to a proxy before it.
     """
-    return rule is None or rule.tier is Tier.FAULTS or rule.id == "LIFE-2"
+    return rule.tier is Tier.FAULTS or rule.id == "LIFE-2"
 
 
 @pytest.fixture(autouse=True)

@@ -8,14 +8,11 @@ import pytest
 from tests.conformance.small import SmallHarness, breaks, small_rule
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.opting_out import OptedOut
 from tidegate.conformance.report.files import report_file, write_reports
 from tidegate.conformance.report.json import (
-    opted_out_from,
-    opted_out_told,
     reports_told,
     verdict_from,
-    verdict_told,
+    verdict_sent,
 )
 from tidegate.conformance.report.page import report_page
 from tidegate.conformance.report.summary import area_lines, begin_with, notes
@@ -64,7 +61,6 @@ def test_json_has_these_keys(report):
         "counts",
         "rules",
         "optedOut",
-        "staleOptOuts",
         "notChecked",
     }
     assert only["counts"] == {
@@ -95,12 +91,10 @@ def test_json_has_these_keys(report):
     }
 
 
-def test_verdicts_and_what_is_opted_out_of_travel_as_json(report):
-    for verdict in report:
-        again = verdict_from(json.loads(json.dumps(verdict_told(verdict))))
-        assert replace(again, seconds=verdict.seconds) == verdict
-    opted = OptedOut(report.connector, report.opted_out, {next(iter(report.opted_out)): "it is there"})
-    assert opted_out_from(json.loads(json.dumps(opted_out_told(opted)))) == opted
+def test_verdicts_travel_as_json(report):
+    for verdict in (*report, failed("READ-2", here_only=True), failed("READ-2", through_query=True, raised=True)):
+        again = verdict_from(json.loads(json.dumps(verdict_sent(verdict))))
+        assert replace(again, seconds=verdict.seconds, rule=verdict.rule) == verdict
 
 
 def test_the_summary_tells_all_that_does_not_simply_hold(report):
