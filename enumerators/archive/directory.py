@@ -5,19 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import NamedTuple
 
-from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 
-__all__ = ["Directory", "Part"]
-
-
-class Part(NamedTuple):
-    """The offsets of an object that are read from it, from ``start`` to ``end``, exclusive."""
-
-    start: int
-    end: int
-    obj: ArchivedObject
+__all__ = ["Directory"]
 
 
 class Directory:
@@ -30,13 +21,13 @@ class Directory:
     """
 
     def __init__(self, objects: Iterable[ArchivedObject] = ()) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[ArchivedPart] = []
         self._runs: list[list[int]] = []  # the begin and the end of stretches without a hole
         for obj in sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.name)):
             reached = self._runs[-1][1] if self._runs else 0
             if obj.next <= reached:
                 continue
-            self.parts.append(Part(max(obj.first, reached), obj.next, obj))
+            self.parts.append(ArchivedPart(max(obj.first, reached), obj.next, obj))
             if self._runs and obj.first <= reached:
                 self._runs[-1][1] = obj.next
             else:
@@ -72,16 +63,16 @@ class Directory:
             start = max(start, stop)
         return holes
 
-    def within(self, start: int, end: int) -> Iterator[Part]:
+    def within(self, start: int, end: int) -> Iterator[ArchivedPart]:
         """Yield the parts of a range, in order."""
         for number in range(max(0, bisect_right(self._starts, start) - 1), len(self.parts)):
             part = self.parts[number]
             if part.start >= end:
                 return
             if part.end > start:
-                yield Part(max(part.start, start), min(part.end, end), part.obj)
+                yield ArchivedPart(max(part.start, start), min(part.end, end), part.obj)
 
-    def with_times_from(self, time_ms: int) -> Iterator[Part]:
+    def with_times_from(self, time_ms: int) -> Iterator[ArchivedPart]:
         """Yield the parts that may hold a record at or after a time, in the order of their offsets."""
         for number in range(bisect_right(self._latest_ms, time_ms - 1), len(self.parts)):
             if self.parts[number].obj.max_ms >= time_ms:

@@ -17,7 +17,7 @@ from tidegate.enumerators.kafka.built_in import progress_by_topic
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.log_ends import LogEnds
-from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
+from tidegate.enumerators.kafka.offsets import OffsetsSpec, OlderRecords, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics, recreated_since
@@ -52,6 +52,7 @@ class KafkaEnumerator(SplitEnumerator):
     """
 
     positions_are_rows = True
+    _older: OlderRecords | None = None  # an enumerator with an archive sets it
 
     def __init__(  # noqa: PLR0913 - parameters are options
         self,
@@ -144,7 +145,7 @@ class KafkaEnumerator(SplitEnumerator):
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
-        starts = _by_split(resolve(spec, _partitions(splits), self._client))
+        starts = _by_split(resolve(spec, _partitions(splits), self._client, older=self._older))
         if self._find_head.event_times.unit_is_unknown:
             self.peek(starts, Horizon())  # executors must know the unit, even if nothing is planned by time
         return starts
@@ -153,7 +154,7 @@ class KafkaEnumerator(SplitEnumerator):
         """Resolve the ending offsets, if there are any."""
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
-        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found))
+        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found, self._older))
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Request the beginning and the end of each log, which is settled when no transaction is open."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +55,14 @@ class HeadFinder:
         self._observe(partition, batch)
         if self.event_times.by_record_timestamp:
             return self._by_timestamp(horizon, partition, batch, position)
-        found = (self._first_usable(rows, horizon) for rows in self._rows(partition, batch, position))
+        return self.first_of(self._rows(partition, batch, position), horizon)
+
+    def first_of(self, batches: Iterable[pa.RecordBatch], horizon: Horizon) -> tuple[int, int] | None:
+        """Return offset and event time (ms) of the first of some decoded records that counts.
+
+        Raises CorruptDataError for a record that the policy refuses.
+        """
+        found = (self._first_usable(rows, horizon) for rows in self._with_unit(batches))
         return next((head for head in found if head is not None), None)
 
     def first_held(
@@ -70,9 +76,13 @@ class HeadFinder:
         if self.event_times.by_record_timestamp:
             head = first_record(batch, position, lowest_ms=horizon.at_ms)
         else:
-            found = (self._first_held(rows, horizon) for rows in self._rows(partition, batch, position))
-            head = next((head for head in found if head is not None), None)
+            head = self.first_held_of(self._rows(partition, batch, position), horizon)
         return (end, horizon.at_ms) if head is None and batch.last_offset + 1 >= end else head
+
+    def first_held_of(self, batches: Iterable[pa.RecordBatch], horizon: Horizon) -> tuple[int, int] | None:
+        """Return offset and event time (ms) of the first of some decoded records at or past the horizon."""
+        found = (self._first_held(rows, horizon) for rows in self._with_unit(batches))
+        return next((head for head in found if head is not None), None)
 
     def bytes_per_record(self, partition: TopicPartition) -> float:
         """Return the mean size of a record in a log, or in all logs if none of its records was seen."""
@@ -117,8 +127,11 @@ class HeadFinder:
         decoder = RecordDecoder(
             partition, include_headers=self.event_times.needs_headers, max_batch_bytes=_MOST_BATCH_BYTES
         )
-        added = decoder.add(batch, position, _EVERY_POSITION)
-        for rows in chain(added, decoder.flush()):
+        yield from decoder.add(batch, position, _EVERY_POSITION)
+        yield from decoder.flush()
+
+    def _with_unit(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
             self.event_times = self.event_times.with_unit(self.event_times.detect(rows))
             yield rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from tidegate.alignment.bisection import Bisection
 from tidegate.alignment.splits import Head
@@ -15,7 +15,7 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
 from tidegate.readers.kafka.peek import peek
 
-__all__ = ["ByTimestamp", "CommittedBy", "OffsetPoint", "OffsetsSpec", "resolve"]
+__all__ = ["ByTimestamp", "CommittedBy", "OffsetPoint", "OffsetsSpec", "OlderRecords", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,27 @@ class OffsetsSpec:
         return self.by_partition[partition]
 
 
+class OlderRecords(Protocol):
+    """Records that are also kept elsewhere, such as in an archive."""
+
+    def earliest(self, partition: TopicPartition) -> int | None:
+        """Return the first offset there; None: there is none."""
+
+    def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
+        """Return the first record at or after a time that is read from there; None: there is none."""
+
+
 def resolve(
     spec: OffsetsSpec,
     partitions: Collection[TopicPartition],
     client: KafkaClient,
     known: Collection[TopicPartition] | None = None,
+    older: OlderRecords | None = None,
 ) -> dict[TopicPartition, int]:
     """Resolve ``spec`` to an offset of each partition.
 
     known: all partitions that are read, if ``partitions`` is only a part of them.
+    older: records that come before those of Kafka.
 
     Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
     for a time past the last record, if the option refuses such times.
@@ -102,13 +114,19 @@ def resolve(
         )
     points = _points(spec, partitions, client)
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
-    at_time = _first_records(times, client)
+    archived = {} if older is None else {p: head for p, ms in times.items() if (head := older.first_at(p, ms))}
+    at_time = _first_records({p: ms for p, ms in times.items() if p not in archived}, client)
     answers = client.list_offsets({p: min(at, LATEST) for p, at in points.items() if not isinstance(at, ByTimestamp)})
     resolved: dict[TopicPartition, int] = {}
     for partition, point in points.items():
         if not isinstance(point, ByTimestamp):
             answer = answers[partition][0]
             resolved[partition] = _existing(spec, partition, point, answer) if point >= 0 else answer
+            if point == EARLIEST and older is not None and (first := older.earliest(partition)) is not None:
+                resolved[partition] = min(first, answer)
+            continue
+        if partition in archived:
+            resolved[partition] = archived[partition].position
             continue
         record, end = at_time[partition]
         if record is None and spec.without_record == "error":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["ArchivedObject", "parse_name"]
+__all__ = ["ArchivedObject", "ArchivedPart", "parse_name"]
 
 _NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)\.parquet", re.ASCII)
 
@@ -44,6 +44,14 @@ class ArchivedObject(NamedTuple):
     def path(self) -> str:
         """The name in the archive."""
         return f"{self.folder}/{self.name}"
+
+
+class ArchivedPart(NamedTuple):
+    """The offsets of an object that are read from it, from ``start`` to ``end``, exclusive."""
+
+    start: int
+    end: int
+    obj: ArchivedObject
 
 
 def parse_name(folder: str, name: str, size: int) -> ArchivedObject | None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import logging
 from copy import copy
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError, TransientError, UnknownPartitionError
+from tidegate.errors import (
+    CorruptDataError,
+    DataLossError,
+    ObjectGoneError,
+    PositionGoneError,
+    TransientError,
+    UnknownPartitionError,
+)
+from tidegate.readers.archive.objects import ArchivedPart
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
@@ -18,14 +27,15 @@ from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.joint_fetch import FIRST_GUESS_BYTES_PER_RECORD, MARGIN, JointFetch
 from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
-from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS
+from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from uuid import UUID
 
     from tidegate.alignment.horizon import Horizon
-    from tidegate.alignment.splits import SplitRange
+    from tidegate.alignment.splits import SplitId, SplitRange
+    from tidegate.readers.archive.place import ArchivePlace
     from tidegate.readers.kafka.bad_records import BadRecordPlace, BadRecords
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.cluster import LeaderCall
@@ -43,10 +53,14 @@ class KafkaDetails(NamedTuple):
     topic_id: the id of the topic whose records are planned; None: any topic of that name.
     leader_epoch: the leader's epoch when the range was planned; the range holds no records of later epochs; None:
         unknown.
+    archived: the parts of the range that are read from the archive, in order.
+    kafka_from: the offset from which on the range is read from Kafka.
     """
 
     topic_id: UUID | None = None
     leader_epoch: int | None = None
+    archived: tuple[ArchivedPart, ...] = ()
+    kafka_from: int = 0
 
 
 class KafkaSplitReader(SplitReader):
@@ -60,6 +74,7 @@ class KafkaSplitReader(SplitReader):
     include_event_time: also deliver the columns ``event_time``, null where planning left the row out, and
         ``event_time_fault``, the fault of the row's own time.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
+    archive: the place of records that the details name as archived.
 
     The details of a task are KafkaDetails.
 
@@ -80,12 +95,14 @@ class KafkaSplitReader(SplitReader):
         bad_records: BadRecordPlace | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
+        archive: ArchivePlace | None = None,
     ) -> None:
         self._config = config
         self._include_headers = include_headers
         self._fail_on_data_loss = fail_on_data_loss
         self._event_times, self._include_event_time = event_times, include_event_time
         self._max_batch_bytes = max_batch_bytes
+        self._archive = archive
         self._place = bad_records
         self._set_aside: dict[SplitRange, int] = {}
 
@@ -125,11 +142,35 @@ class KafkaSplitReader(SplitReader):
     def _read(self, task: ReadTask, *, include_headers: bool) -> Iterator[tuple[int, pa.RecordBatch, KafkaDetails]]:
         with idle_clients.lend(self._config) as client:
             all_details = task.details or (KafkaDetails(),) * len(task.ranges)
-            beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
-            for number, (split_range, details) in enumerate(zip(task.ranges, all_details, strict=True)):
-                beginning = beginnings.take(number)
-                for batch in self._read_range(client, split_range, details, beginning, include_headers=include_headers):
+            in_kafka = [
+                replace(wanted, start=max(wanted.start, details.kafka_from))
+                for wanted, details in zip(task.ranges, all_details, strict=True)
+            ]
+            numbers = [number for number, left in enumerate(in_kafka) if left.start < left.end]
+            beginnings = JointFetch(
+                client, [in_kafka[number] for number in numbers], [all_details[number].topic_id for number in numbers]
+            )
+            places = {number: place for place, number in enumerate(numbers)}
+            for number, (wanted, details) in enumerate(zip(in_kafka, all_details, strict=True)):
+                for batch in self._archived(wanted.split_id, details, include_headers=include_headers):
                     yield number, batch, details
+                if number not in places:
+                    continue
+                beginning = beginnings.take(places[number])
+                for batch in self._read_range(client, wanted, details, beginning, include_headers=include_headers):
+                    yield number, batch, details
+
+    def _archived(self, split_id: SplitId, details: KafkaDetails, *, include_headers: bool) -> Iterator[pa.RecordBatch]:
+        if self._archive is None or not details.archived:
+            return
+        from tidegate.readers.archive.read import read_records  # most queries have no archive
+
+        schema = arrow_schema(include_headers=include_headers)
+        for part in details.archived:
+            try:
+                yield from read_records(self._archive, part.obj, part.start, part.end, schema)
+            except ObjectGoneError as error:  # noqa: PERF203 - an object takes far longer
+                self._lose(f"records {part.start} to {part.end} of {split_id} are wanted, but {error}")
 
     def _judged(
         self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecords | None

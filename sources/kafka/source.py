@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -28,10 +28,11 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST
-from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
+from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
 from tidegate.sources.kafka.java.file import read_properties
@@ -63,7 +64,7 @@ _IN_REGISTRY = ("avro:", "protobuf:")
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
-class KafkaSource(Source):
+class KafkaSource(ArchiveOptions, Source):
     """Reads Kafka topics, aligned in event time.
 
     The Spark options have the names of Spark's built-in source, in camelCase.
@@ -240,7 +241,7 @@ class KafkaSource(Source):
         self._check_watermark(registry)
         topics = self.subscribe or self.assign or ()
         check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
-        connection_config(self.bootstrap_servers, self.kafka)
+        _ = self._config
         return self
 
     def _check_watermark(self, registry: RegistryConfig | None) -> None:
@@ -384,13 +385,14 @@ class KafkaSource(Source):
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         warn_of_times([*self._starts[:1], *self._ends[:1]])
-        kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
+        by_timestamp = self.event_times.by_record_timestamp
+        kind: Callable[..., KafkaEnumerator] = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
+        if (place := self.archive_place) is not None:
+            from tidegate.enumerators.kafka.archived import archived_enumerator  # most queries have no archive
+
+            kind = archived_enumerator(place, preferred=self.archive_preferred, by_timestamp=by_timestamp)
         return kind(
-            planner_config(
-                connection_config(self.bootstrap_servers, self.kafka),
-                self.fetch_offset_num_retries,
-                self.fetch_offset_retry_interval_ms,
-            ),
+            planner_config(self._config, self.fetch_offset_num_retries, self.fetch_offset_retry_interval_ms),
             self._subscription(),
             self._start,
             next(iter(self._ends), None),
@@ -403,7 +405,7 @@ class KafkaSource(Source):
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
-        config = connection_config(self.bootstrap_servers, self.kafka)
+        config = self._config
         if self.poll_timeout_ms is not None:
             config = replace(config, deadline_s=self.poll_timeout_ms / 1000)
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
@@ -414,7 +416,12 @@ class KafkaSource(Source):
             event_times=event_times,
             bad_records=bad_record_place(self._bad_records_folder, self.bad_records_topic, event_times),
             include_event_time=self.include_event_time,
+            archive=self.archive_place,
         )
+
+    @property
+    def _config(self) -> KafkaConnectionConfig:
+        return self.of_archived(connection_config(self.bootstrap_servers, self.kafka), self.kafka)
 
     @property
     def _start(self) -> OffsetsSpec:

@@ -23,6 +23,7 @@ from tidegate.windows import EventTimeSessionWindows, ProcessWindowFunction, Tim
 HERE = "tests/docs/test_snippets.py"
 RUN_BY = {
     "README.md": "tests/docs/test_readme.py",
+    "docs/archive.md": HERE,
     "docs/conformance.md": HERE,
     "docs/from-flink.md": "tests/sources/windows/test_docs.py",
     "docs/groups.md": HERE,
@@ -61,6 +62,13 @@ def test_operations(spark):
         block.run(names)
     assert names["timed"].isStreaming
     assert names["spark"] is not None
+
+
+def test_archive(spark):
+    names = {"spark": spark}
+    for block in python("docs/archive.md"):
+        block.run(names)
+    assert names["df"].isStreaming
 
 
 def test_options():

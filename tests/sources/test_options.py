@@ -171,6 +171,16 @@ def test_the_other_ways_to_subscribe(other):
         ),
         ({"kafka__auto__offset__reset": "earliest"}, "is of another client of Kafka; here, set startingOffsets"),
         ({"kafka__config__providers": "file"}, "is of another client of Kafka; here, write the values themselves"),
+        ({"archivePreferred": "false"}, "archivePreferred is set, which needs archive"),
+        ({"archive": "gs://lake"}, "the option 'archive' is 'gs://lake': expected a folder, or s3://bucket/prefix"),
+        (
+            {"archive": "s3://lake", "archive__endpoint": "here"},
+            "the option 'archive.endpoint' is 'here': expected a URL",
+        ),
+        (
+            {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},
+            "kafka.isolation.level is 'read_uncommitted', but an archive holds only committed records",
+        ),
         ({"kafka__client__rak": "a"}, "there is no option 'kafka.client.rak'; did you mean 'kafka.client.rack'?"),
     ],
 )

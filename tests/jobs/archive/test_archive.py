@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka import KafkaAdminClient, TopicPartition
 from pyarrow import dataset
 
+from tests.support.archives import committed_source, delete_before
 from tests.support.streams import HOUR, NOON, append, even_times, new_topic
-from tidegate import KafkaSource
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.archive.listing import list_partition
 from tidegate.errors import OptionError
@@ -20,21 +19,8 @@ from tidegate.jobs.archive.pieces import Lost, copy, pieces_of, plan_archive
 from tidegate.readers.archive.place import ArchivePlace
 
 
-def source_of(kafka, topic):
-    properties = {"isolation.level": "read_committed"}
-    return KafkaSource(
-        bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], include_headers=True, kafka=properties
-    )
-
-
 def archived(location, topic, partition=0):
     return [(part.start, part.end) for part in list_partition(ArchivePlace(str(location)), topic, partition).parts]
-
-
-def delete_before(kafka, topic, offset):
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-    admin.delete_records({TopicPartition(topic, 0): offset})
-    admin.close()
 
 
 @given(st.integers(0, 1000), st.integers(1, 1000), st.integers(0, 5 << 30))
@@ -46,7 +32,7 @@ def test_pieces_cover_a_range_without_gaps(start, length, size):
 
 def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
-    place, source = ArchivePlace(str(tmp_path)), source_of(kafka, topic)
+    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
     monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 1000)
     first = plan_archive(source, place).pieces
     assert len(first) > 3
@@ -62,7 +48,7 @@ def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
 
 def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
-    place, source = ArchivePlace(str(tmp_path)), source_of(kafka, topic)
+    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
     (piece,) = plan_archive(source, place).pieces
     wanted = replace(piece.task.ranges[0], end=40)
     copy(replace(piece, task=replace(piece.task, ranges=(wanted,)), obj=piece.obj._replace(next=40)))
@@ -76,7 +62,7 @@ def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
 
 def test_a_recreated_topic_needs_another_place(kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 10))
-    place, source = ArchivePlace(str(tmp_path)), source_of(kafka, topic)
+    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
     (piece,) = plan_archive(source, place).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
     append(kafka, topic, {0: [NOON]})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
 from tidegate import KafkaSource
+from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.options import option_names
@@ -41,6 +42,10 @@ SUBJECTS = {
         *("badRecordsTopic", "maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
         *("includeSourceWatermark", "includePreviousWatermark", "watermarkRows"),
     ),
+    "archive": (
+        *("archive", "archivePreferred", "archive.endpoint", "archive.region", "archive.accessKey"),
+        *("archive.secretKey", "archive.sessionToken", "archive.anonymous", "archive.roleArn"),
+    ),
     "schema registry": (
         *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
         *("schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"),
@@ -74,7 +79,7 @@ def _type(of_kind, unit):
 
 
 def _of_source():
-    names, said = option_names(KafkaSource), meanings(SourceContract) | meanings(KafkaSource)
+    names, said = option_names(KafkaSource), meanings(SourceContract) | meanings(ArchiveOptions) | meanings(KafkaSource)
     for field, option in names.items():
         if field in {"kafka", "watermarks"}:
             continue

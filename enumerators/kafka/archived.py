@@ -1,0 +1,212 @@
+"""The Kafka enumerator of topics with an archive: a second place where offsets are kept.
+
+Below the *seam* of a partition, records come from the archive, and from it on from Kafka.  Positions are offsets on
+both sides.  So only this module, and the reader, know about the archive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.enumerators.archive.directory import Directory
+from tidegate.enumerators.archive.listing import list_partition
+from tidegate.enumerators.archive.records import ArchivedRecords
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
+from tidegate.enumerators.kafka.topics import topic_id_text
+from tidegate.errors import DataLossError, OptionError
+from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.kafka.client import EARLIEST
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.reader import KafkaDetails
+from tidegate.readers.kafka.schema import arrow_schema
+
+__all__ = ["archived_enumerator"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_THREADS = 8
+_FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
+_NOTHING = Directory()
+
+
+class _Archived(KafkaEnumerator):
+    """Finds archived records first, and Kafka's behind them.
+
+    A partition is listed when it is discovered, and again when Kafka has deleted records that the listing lacks.
+    """
+
+    def __init__(self, place: ArchivePlace, preferred: bool, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._place, self._preferred = place, preferred
+        times = self._find_head.event_times
+        schema = arrow_schema(include_headers=times.needs_headers)
+        if times.by_record_timestamp:
+            schema = pa.schema([schema.field(name) for name in _FOR_TIMESTAMPS])
+        self._records = ArchivedRecords(self._place, schema)
+        self._directories: dict[TopicPartition, Directory] = {}
+        self._begins: dict[TopicPartition, int] = {}
+        self._missing: set[tuple[SplitId, int, int]] = set()
+        self._older = self
+
+    def discover(self) -> Collection[SplitId]:
+        """Also list the archive of new partitions.
+
+        Raises OptionError if it holds nothing of any partition, or records of another topic of the same name.
+        """
+        splits = super().discover()
+        first = not self._directories
+        self._list([partition for partition in self._found if partition not in self._directories])
+        if first and splits and not any(directory.parts for directory in self._directories.values()):
+            raise OptionError(f"archive is {self._place.location!r}, which holds no records of {min(splits)}")
+        if first and self._fail_on_data_loss:
+            for partition, directory in self._directories.items():
+                if directory.parts and not self._directory(partition).parts:
+                    raise OptionError(
+                        f"archive is {self._place.location!r}, which holds records of {partition.split_id} when the "
+                        f"topic had the id {min(directory.topic_ids)}; it was recreated since, and needs another place"
+                    )
+        return splits
+
+    def _list(self, partitions: Collection[TopicPartition]) -> None:
+        with ThreadPoolExecutor(_THREADS, "tidegate-archive") as threads:
+            listed = threads.map(lambda partition: list_partition(self._place, *partition), partitions)
+            self._directories.update(zip(partitions, listed, strict=True))
+
+    def _directory(self, partition: TopicPartition) -> Directory:
+        """Return what is archived of the present topic: another one of its name has other records."""
+        directory = self._directories.get(partition, _NOTHING)
+        topic_id = topic_id_text(self._client.topic_ids.get(partition.topic))
+        return _NOTHING if topic_id and directory.topic_ids - {topic_id} else directory
+
+    def _seam(self, partition: TopicPartition) -> int:
+        """Return the offset from which on a partition is read from Kafka."""
+        begin = self._logs.begins.get(partition, self._begins.get(partition))
+        if begin is None:  # a batch that an earlier run planned
+            begin = self._begins[partition] = self._client.list_offsets({partition: EARLIEST})[partition][0]
+        return self._directory(partition).seam(begin, preferred=self._preferred)
+
+    def earliest(self, partition: TopicPartition) -> int | None:
+        """Return the first archived offset; None: there is none."""
+        return self._directory(partition).first
+
+    def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
+        """Return the first record at or after a time that is read from the archive; None: there is none."""
+        return self._records.first_at(self._directory(partition), time_ms, self._seam(partition))
+
+    def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
+        extents, away = super()._reachable_extents(splits)
+        moved = {p: begin for p, begin in self._logs.begins.items() if self._begins.get(p) != begin}
+        self._begins.update(moved)
+        self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
+        return {split: self._with_archive(split, extent) for split, extent in extents.items()}, away
+
+    def _lacks(self, partition: TopicPartition, begin: int) -> bool:
+        directory = self._directory(partition)
+        return directory.first is not None and bool(directory.holes(directory.first, begin))
+
+    def _with_archive(self, split: SplitId, extent: Extent) -> Extent:
+        first = self._directory(TopicPartition.of(split)).first
+        return extent if first is None or first >= extent.begin else replace(extent, begin=first)
+
+    def details(self, wanted: SplitRange) -> KafkaDetails:
+        """Also name the archived parts of the range.
+
+        Raises DataLossError if a part is neither in the archive nor in Kafka.
+        """
+        planned = super().details(wanted)
+        partition = TopicPartition.of(wanted.split_id)
+        seam = self._seam(partition)
+        if self.earliest(partition) is None or wanted.start >= seam:
+            return planned
+        end = min(wanted.end, seam)
+        if self._directory(partition).holes(wanted.start, end):
+            self._list([partition])  # they may have been archived meanwhile
+        directory = self._directory(partition)
+        for first, stop in directory.holes(wanted.start, end):
+            self._lose(wanted.split_id, first, stop)
+        return planned._replace(archived=tuple(directory.within(wanted.start, end)), kafka_from=seam)
+
+    def _lose(self, split_id: SplitId, first: int, stop: int) -> None:
+        sentence = (
+            f"offsets {first} to {stop - 1} of {split_id} are lost: they are not in the archive {self._place.location}"
+            f", and Kafka begins at {self._begins.get(TopicPartition.of(split_id), stop)}"
+        )
+        if self._fail_on_data_loss:
+            raise DataLossError(f"{sentence} (failOnDataLoss)")
+        if (split_id, first, stop) not in self._missing:
+            self._missing.add((split_id, first, stop))
+            _LOG.warning("%s; they are skipped", sentence)
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return how many offsets this run has skipped because they are in neither place."""
+        return {"archiveMissingOffsets": sum(stop - first for _, first, stop in self._missing)}
+
+    def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
+        """Return offsets as rows, and bytes by the sizes of archived objects."""
+        in_kafka, size = {}, 0
+        for split, whole in ranges.items():
+            partition = TopicPartition.of(split)
+            seam = self._seam(partition) if partition in self._begins else 0
+            start = min(max(whole.start, seam), whole.end)
+            size += self._directory(partition).bytes_within(whole.start, start)
+            in_kafka[split] = replace(whole, start=start)
+        return Cost(sum(r.end - r.start for r in ranges.values()), size + super().cost(in_kafka).bytes)
+
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Look at the first record that counts, in the archive and then in Kafka."""
+        find = partial(self._find_head.first_of, horizon=horizon)
+        ends = {split: self._seam(TopicPartition.of(split)) for split in positions}
+        heads = self._in_archive(positions, ends, find)
+        left = {split: max(at, ends[split]) for split, at in positions.items() if split not in heads}
+        return {**heads, **super().peek(left, horizon)}
+
+    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Look through ranges, first in the archive."""
+        find = partial(self._find_head.first_held_of, horizon=horizon)
+        seams = {r.split_id: self._seam(TopicPartition.of(r.split_id)) for r in ranges}
+        ends = {r.split_id: min(r.end, seams[r.split_id]) for r in ranges}
+        heads: dict[SplitId, Head | None] = {r.split_id: None for r in ranges}
+        heads.update(self._in_archive({r.split_id: r.start for r in ranges}, ends, find))
+        left = [replace(r, start=max(r.start, seams[r.split_id])) for r in ranges if heads[r.split_id] is None]
+        return {**heads, **super().held([r for r in left if r.start < r.end], horizon)}
+
+    def _in_archive(
+        self, positions: Positions, ends: Positions, find: Callable[..., tuple[int, int] | None]
+    ) -> dict[SplitId, Head]:
+        heads = {}
+        for split, at in positions.items():
+            if at < ends[split]:
+                directory = self._directory(TopicPartition.of(split))
+                head = find(self._records.from_offset(directory, at, ends[split]))
+                if head is not None:
+                    heads[split] = Head(*head)
+        return heads
+
+
+class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
+    """Knows the positions of timestamps: those of objects and of their row groups, and Kafka's own index."""
+
+    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+        """Find the first entry at or after a time, in the archive and then in Kafka."""
+        time_ms = max(event_time_ms, 0)
+        found = {split: self.first_at(TopicPartition.of(split), time_ms) for split in splits}
+        left = [split for split, head in found.items() if head is None]
+        return {**found, **(super().lookup(event_time_ms, left) if left else {})}
+
+
+def archived_enumerator(place: ArchivePlace, *, preferred: bool, by_timestamp: bool) -> Callable[..., KafkaEnumerator]:
+    """Return the constructor of an enumerator, which takes the parameters of ``KafkaEnumerator``.
+
+    preferred: whether the archive gives the records that are in both places.
+    by_timestamp: whether event times are the timestamps of records, which both places index.
+    """
+    return partial(_ArchivedByTimestamp if by_timestamp else _Archived, place, preferred)

@@ -1,0 +1,208 @@
+"""A topic with an archive is planned and read like its twin, of which Kafka has kept every record."""
+
+import shutil
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.archives import archive_topic, committed_source, delete_before
+from tests.support.streams import append, new_topic
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import SplitRange
+from tidegate.errors import CorruptDataError, DataLossError, OptionError
+from tidegate.jobs.archive import pieces as pieces_module
+from tidegate.jobs.archive.pieces import copy, plan_archive
+from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.contract import ReadTask
+
+DAY = 86_400_000
+FIRST_MS = 1_700_000_000_000
+COUNT = 240
+ARCHIVED, KEPT_FROM = 160, 120  # Kafka still has some of the archived records
+
+
+def times_of(seed):
+    """Return times that are out of order, one without a time and one of the far future."""
+    times = FIRST_MS + np.arange(COUNT) * 1000 + np.random.default_rng(seed).integers(0, 5000, COUNT)
+    times[[30, 130]] = -1
+    return times
+
+
+def source(kafka, topic, **fields):
+    return committed_source(kafka, topic, **{"bad_event_time": "ignore", "starting_offsets": "earliest", **fields})
+
+
+@pytest.fixture(scope="module")
+def twins(kafka, tmp_path_factory):
+    """Return a topic of which Kafka has all, one of which it has the end, and the archive of the latter."""
+    place = tmp_path_factory.mktemp("archive")
+    times = [times_of(seed) for seed in (1, 2)]
+    older, later = ([of_partition[part] for of_partition in times] for part in (slice(ARCHIVED), slice(ARCHIVED, None)))
+    whole, cut = new_topic(kafka, *older), new_topic(kafka, *older)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces_module, "OBJECT_BYTES", 2000)
+        archive_topic(kafka, cut, ArchivePlace(str(place)))
+    assert len([*place.rglob("*.parquet")]) > 4
+    for topic in (whole, cut):
+        append(kafka, topic, dict(enumerate(later)))
+    delete_before(kafka, cut, KEPT_FROM)
+    delete_before(kafka, cut, ARCHIVED, partition=1)  # nothing is in both places
+    return whole, cut, str(place)
+
+
+@contextmanager
+def planning(of):
+    with closing(of.enumerator(None)) as enumerator:
+        splits = sorted(enumerator.discover())
+        enumerator.extents(splits)
+        yield enumerator, splits
+
+
+def named(answers):
+    """Return answers by the numbers of their partitions."""
+    return {split.rpartition("-")[2]: answer for split, answer in answers.items()}
+
+
+def read(of, start, end, partition=0, **task):
+    with planning(of) as (enumerator, splits):
+        wanted = SplitRange(splits[partition], start, end)
+        task = ReadTask((wanted,), (enumerator.details(wanted),), **task)
+    rows = [row for batch in of.reader(None).read(task) for row in batch.to_pylist()]
+    return [{**row, "topic": None} for row in rows]
+
+
+@pytest.mark.parametrize("preferred", [True, False])
+def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
+    whole, cut, place = twins
+    hold = {"future_event_time": "hold"}
+    fields = {"archive": place, "archive_preferred": preferred, **hold}
+    with (
+        planning(source(kafka, whole, **hold)) as (expected, of_whole),
+        planning(source(kafka, cut, **fields)) as (archived, of_cut),
+    ):
+        assert named(archived.extents(of_cut)) == named(expected.extents(of_whole))
+        horizon = Horizon()
+        for position in range(0, COUNT, 7):
+            heads = archived.peek(dict.fromkeys(of_cut, position), horizon)
+            assert named(heads) == named(expected.peek(dict.fromkeys(of_whole, position), horizon))
+        for time_ms in range(FIRST_MS - 1000, FIRST_MS + 250_000, 7000):
+            # Only a bound of Kafka's index for the log's own segments may differ: both are candidates.
+            assert named(archived.lookup(time_ms, of_cut)) == named(expected.lookup(time_ms, of_whole))
+        ends = dict.fromkeys(of_cut, COUNT)
+        assert named(archived.latest(ends, horizon)) == named(expected.latest(dict.fromkeys(of_whole, COUNT), horizon))
+        ranges = [SplitRange(split, 10, 200) for split in of_cut]
+        early = Horizon(FIRST_MS + 100_000)
+        held = expected.held([SplitRange(split, 10, 200) for split in of_whole], early)
+        assert named(archived.held(ranges, early)) == named(held)
+        assert archived.metrics() == {"archiveMissingOffsets": 0}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"starting_offsets": None, "starting_timestamp": FIRST_MS + 60_000, "ending_timestamp": FIRST_MS + 90_000},
+        {"starting_offsets": None, "starting_timestamp": FIRST_MS + 90_000, "ending_timestamp": FIRST_MS + 220_000},
+    ],
+)
+def test_starts_and_ends_reach_into_the_archive(kafka, twins, fields):
+    whole, cut, place = twins
+    found = []
+    for topic, more in ((whole, {}), (cut, {"archive": place})):
+        with planning(source(kafka, topic, **fields, **more)) as (enumerator, splits):
+            found.append((named(enumerator.starts(splits, first=True)), named(enumerator.stops(splits))))
+            assert set(named(enumerator.starts(splits, first=False)).values()) == {0}
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("preferred", [True, False])
+@pytest.mark.parametrize(("start", "end"), [(0, COUNT), (15, 99), (115, 165), (160, 200), (159, 160), (200, COUNT)])
+def test_any_range_gives_the_rows_of_kafka(kafka, twins, preferred, start, end):
+    whole, cut, place = twins
+    expected = read(source(kafka, whole), start, end)
+    assert len(expected) == end - start
+    assert read(source(kafka, cut, archive=place, archive_preferred=preferred), start, end) == expected
+
+
+def test_event_times_of_fields_are_found_in_both_places(kafka, twins):
+    whole, cut, place = twins
+
+    def by_value(batch):
+        """Return times of every third record; the planner finds them by peeks only."""
+        offsets = batch.column("offset").to_numpy()
+        return np.where(offsets % 3 == 0, FIRST_MS + offsets, -1)
+
+    fields = {"event_time": by_value}
+    with (
+        planning(source(kafka, whole, **fields)) as (expected, of_whole),
+        planning(source(kafka, cut, archive=place, **fields)) as (archived, of_cut),
+    ):
+        assert not hasattr(archived, "lookup")
+        for position in (0, 1, 118, 119, 158, 160, 238):
+            heads = archived.peek(dict.fromkeys(of_cut, position), Horizon())
+            assert named(heads) == named(expected.peek(dict.fromkeys(of_whole, position), Horizon()))
+
+
+def test_what_neither_place_has_ends_the_batch_before_a_row_is_read(kafka, twins, tmp_path, caplog):
+    _, cut, whole_archive = twins
+    place = tmp_path / "archive"
+    shutil.copytree(f"{whole_archive}/{cut}/0", folder := place / cut / "0")
+    gone = {f: f.read_bytes() for f in folder.iterdir() if int(f.name.split(".")[1]) > KEPT_FROM - 20}
+    for file in gone:
+        file.unlink()
+    end = int(max(folder.iterdir()).name.split(".")[1])
+    of = source(kafka, cut, archive=str(place))
+    sentence = f"offsets {end} to {KEPT_FROM - 1} of {cut}-0 are lost: .* and Kafka begins at {KEPT_FROM} "
+    with pytest.raises(DataLossError, match=sentence):
+        read(of, 0, COUNT)
+    assert len(read(of, 0, end)) == end
+    assert len(read(of, KEPT_FROM, COUNT)) == COUNT - KEPT_FROM
+    accepted = of.model_copy(update={"fail_on_data_loss": False})
+    assert [row["offset"] for row in read(accepted, 0, COUNT)] == [*range(end), *range(KEPT_FROM, COUNT)]
+    assert "are skipped" in caplog.text
+    with planning(accepted) as (enumerator, splits):
+        enumerator.details(SplitRange(splits[0], 0, COUNT))
+        enumerator.details(SplitRange(splits[0], 0, COUNT))
+        assert enumerator.metrics() == {"archiveMissingOffsets": KEPT_FROM - end}
+    with planning(of) as (enumerator, splits):  # an object that comes late is found
+        for file, content in gone.items():
+            file.write_bytes(content)
+        assert enumerator.details(SplitRange(splits[0], 0, COUNT)).archived[-1].end == KEPT_FROM
+
+
+def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
+    topic = new_topic(kafka, [FIRST_MS] * 20)
+    archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+    delete_before(kafka, topic, 20)
+    of = source(kafka, topic, archive=str(tmp_path))
+    (file,) = tmp_path.rglob("*.parquet")
+    content = file.read_bytes()
+    with planning(of) as (enumerator, splits):
+        wanted = SplitRange(splits[0], 0, 20)
+        task = ReadTask((wanted,), (enumerator.details(wanted),))
+    file.write_bytes(content[:100] + bytes(200) + content[300:])
+    with pytest.raises(CorruptDataError, match="is damaged"):
+        list(of.reader(None).read(task))
+    file.unlink()
+    with pytest.raises(DataLossError, match=r"records 0 to 20 of .* was deleted \(failOnDataLoss\)"):
+        list(of.reader(None).read(task))
+    assert not list(of.model_copy(update={"fail_on_data_loss": False}).reader(None).read(task))
+
+
+def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path):
+    *_, place = twins
+    other = new_topic(kafka, [FIRST_MS])
+    with (
+        pytest.raises(OptionError, match=f"archive is .*, which holds no records of {other}-0"),
+        planning(source(kafka, other, archive=place)),
+    ):
+        pass
+    (piece,) = plan_archive(source(kafka, other), ArchivePlace(str(tmp_path))).pieces
+    copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
+    with (
+        pytest.raises(OptionError, match="the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated since"),
+        planning(source(kafka, other, archive=str(tmp_path))),
+    ):
+        pass

@@ -1,0 +1,24 @@
+"""Topics of which an archive holds the older records, and Kafka only the newer ones."""
+
+from kafka import KafkaAdminClient, TopicPartition
+
+from tests.support.streams import kafka_source
+from tidegate.jobs.archive.pieces import copy, plan_archive
+
+
+def committed_source(kafka, topic, **fields):
+    """Return a source of all that an archive keeps."""
+    return kafka_source(kafka, topic, include_headers=True, kafka={"isolation.level": "read_committed"}, **fields)
+
+
+def archive_topic(kafka, topic, place):
+    """Archive what Kafka holds now."""
+    for piece in plan_archive(committed_source(kafka, topic, bad_event_time="ignore"), place).pieces:
+        copy(piece)
+
+
+def delete_before(kafka, topic, offset, partition=0):
+    """Let the retention of Kafka reach an offset."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    admin.delete_records({TopicPartition(topic, partition): offset})
+    admin.close()
