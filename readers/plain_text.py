@@ -1,4 +1,4 @@
-r"""Text as Java reads it, in any encoding, with Hadoop's line ends ``\n``, ``\r\n`` and ``\r``."""
+r"""Text in UTF-8 as Java reads it, with Hadoop's line ends ``\n``, ``\r\n`` and ``\r``."""
 
 from __future__ import annotations
 
@@ -6,40 +6,15 @@ import codecs
 import re
 from typing import Any
 
-__all__ = ["UTF_8", "check_encoding", "is_single_byte", "java_text", "unified", "utf8"]
-
-UTF_8 = "utf-8"
+__all__ = ["java_text", "unified", "utf8"]
 
 
-def check_encoding(name: str) -> str:
-    """Return Python's name of an encoding.
-
-    Raises ValueError for an unknown encoding, and for one with a line feed of several bytes.
-    """
+def utf8(text: bytes) -> bytes:
+    """Return a text whose invalid bytes are replaced."""
     try:
-        encoding = codecs.lookup(name).name
-        if "\r\n".encode(encoding) != b"\r\n":
-            raise ValueError("a line feed must be one byte in it")
-    except LookupError:
-        raise ValueError("expected the name of an encoding, such as UTF-8 or ISO-8859-1") from None
-    return encoding
-
-
-def is_single_byte(encoding: str) -> bool:
-    """Return whether each character is one byte in an encoding."""
-    every = bytes(range(256))
-    return len(every.decode(encoding, errors="replace")) == len(every)
-
-
-def utf8(text: bytes, encoding: str) -> bytes:
-    """Return a text in UTF-8; invalid bytes are replaced."""
-    if encoding != UTF_8:
-        return text.decode(encoding, errors="replace").encode()
-    if not text.isascii():
-        try:
-            text.decode()
-        except UnicodeDecodeError:
-            return text.decode(errors="replace").encode()
+        text.decode()
+    except UnicodeDecodeError:
+        return text.decode(errors="replace").encode()
     return text
 
 

@@ -12,38 +12,16 @@ from tidegate.readers.decompression import DEFAULT_MOST_BYTES, parse_most_bytes
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
 from tidegate.readers.objects.metadata import METADATA
-from tidegate.readers.plain_text import UTF_8, check_encoding
 
-__all__ = ["DecompressionOptions", "EncodingOptions", "RecordOptions", "TextOptions", "TypedOptions"]
+__all__ = ["RecordOptions", "TypedOptions"]
 
 
 def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-Encoding: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_encoding(str(value)))]
 Location: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_location(str(value)))]
 MostBytes: TypeAlias = Annotated[int, BeforeValidator(parse_most_bytes)]
-
-
-class EncodingOptions(BaseModel):
-    """Options of formats that are text.
-
-    encoding: the encoding of the text, such as ``ISO-8859-1``; a line feed must be one byte in it.
-    """
-
-    encoding: Encoding = UTF_8
-
-
-class DecompressionOptions(BaseModel):
-    """Options of formats that decompress blocks or objects as a whole.
-
-    max_decompressed_bytes: the maximum size of a decompressed block of avro, or of an object that is one row of text.
-        It also limits the memory of a row of avro as objects, and the memory beyond 768 MiB for decoding parquet or
-        orc.
-    """
-
-    max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
 
 
 class RecordOptions(BaseModel):
@@ -83,14 +61,11 @@ class RecordOptions(BaseModel):
         )
 
 
-class TypedOptions(RecordOptions, DecompressionOptions):
-    """Options of formats whose objects declare the types of their columns."""
+class TypedOptions(RecordOptions):
+    """Options of formats whose objects declare the types of their columns.
 
-
-class TextOptions(EncodingOptions, DecompressionOptions):
-    """The options of text.
-
-    wholetext: each object is one row.
+    max_decompressed_bytes: the maximum size of a decompressed block of avro, and of a row of avro as objects.  It also
+        limits the memory beyond 768 MiB for decoding parquet or orc.
     """
 
-    wholetext: bool = False
+    max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES

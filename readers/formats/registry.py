@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.csv.options import CsvOptions
-from tidegate.readers.formats.options import RecordOptions, TextOptions, TypedOptions
+from tidegate.readers.formats.options import RecordOptions, TypedOptions
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 
@@ -122,10 +122,11 @@ def _csv(options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFor
     )
 
 
-def _text(options: TextOptions, store: ObjectStore, _: Reading) -> ObjectFormat:
+def _text(_: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.text.format import TextFormat
 
-    return TextFormat(store, options.wholetext, options.encoding, most_bytes=options.max_decompressed_bytes)
+    del reading
+    return TextFormat(store)
 
 
 def _binary_file(_: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
@@ -148,13 +149,7 @@ FORMATS: Mapping[str, FormatFactory] = {
         aliases={"delimiter": "sep"},
         columns_by=lambda options: "name" if options.header and not options.enforce_schema else "position",
     ),
-    "text": FormatFactory(
-        _text,
-        TextOptions,
-        split_options=("wholetext",),
-        time_columns=(),
-        columns_by=lambda _: "format",
-    ),
+    "text": FormatFactory(_text, BaseModel, time_columns=(), columns_by=lambda _: "format"),
     "binaryFile": FormatFactory(
         _binary_file, BaseModel, time_columns=("modificationTime",), columns_by=lambda _: "format"
     ),
@@ -162,7 +157,7 @@ FORMATS: Mapping[str, FormatFactory] = {
 """The factory of each format, by its name: the value of the option ``fileFormat``."""
 
 
-class FormatOptions(TypedOptions, CsvOptions, TextOptions, RecordOptions):
+class FormatOptions(TypedOptions, CsvOptions):
     """The options of all formats; a query may set the options of its format."""
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.readers.plain_text import UTF_8
-
 __all__ = ["COMMAS", "CsvDialect"]
 
 
@@ -19,11 +17,9 @@ class CsvDialect:
     sep: str = ","
     quote: str = '"'
     escape: str = "\\"
-    comment: str = ""
     header: bool = False
     multi_line: bool = False
     null_value: str = ""
-    encoding: str = UTF_8
 
 
 COMMAS = CsvDialect()

@@ -56,7 +56,7 @@ class CsvFormat(ObjectFormat):
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by
     their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.  Lines end with
-    ``\n``, ``\r\n`` or ``\r``; blank lines and comments are skipped.
+    ``\n``, ``\r\n`` or ``\r``; blank lines are skipped.
     """
 
     store: ObjectStore

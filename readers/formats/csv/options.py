@@ -9,8 +9,7 @@ from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
 from tidegate.readers.formats.csv.dialect import CsvDialect
-from tidegate.readers.formats.options import EncodingOptions, RecordOptions
-from tidegate.readers.plain_text import UTF_8, is_single_byte
+from tidegate.readers.formats.options import RecordOptions
 
 __all__ = ["CsvOptions"]
 
@@ -28,13 +27,12 @@ Character: TypeAlias = Annotated[str, BeforeValidator(_character)]
 NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value == "" else _character(value))]
 
 
-class CsvOptions(RecordOptions, EncodingOptions):
+class CsvOptions(RecordOptions):
     r"""The options of CSV.
 
     sep: the separator between two values; Spark also calls it ``delimiter``.  A tab may be written as ``\t``.
     quote: the quote around values that hold separators; empty: there are no quotes.
     escape: the character that makes a quote a part of a quoted value; the quote itself: quotes are doubled.
-    comment: the character that begins comments, which are left out; empty: there are none.
     header: the first line of each object names its columns.
     enforce_schema: columns match by position, whatever a header says.
     infer_schema: infer types, too; otherwise all inferred columns are strings.
@@ -45,7 +43,6 @@ class CsvOptions(RecordOptions, EncodingOptions):
     sep: Character = ","
     quote: NoneOrCharacter = '"'
     escape: Character = "\\"
-    comment: NoneOrCharacter = ""
     header: bool = False
     enforce_schema: bool = False
     infer_schema: bool = False
@@ -54,16 +51,8 @@ class CsvOptions(RecordOptions, EncodingOptions):
 
     @model_validator(mode="after")
     def _consistent_csv(self) -> Self:
-        characters = [self.sep, self.comment, *{self.quote, self.escape}]
-        used = [character for character in characters if character]
-        if len(set(used)) < len(used):
-            raise ValueError("sep, quote, escape and comment must differ, but for quote and escape")
-        if self.multi_line and self.encoding != UTF_8 and not is_single_byte(self.encoding):
-            raise ValueError(
-                f"encoding is {self.encoding!r}, but multiLine takes UTF-8 and encodings of one byte a character"
-            )
-        if self.multi_line and self.comment:
-            raise ValueError(f"comment is {self.comment!r}, but with multiLine no comments are left out")
+        if self.sep in {self.quote, self.escape}:
+            raise ValueError("sep must differ from quote and escape")
         return self
 
     @property

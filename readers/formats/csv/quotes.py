@@ -28,7 +28,7 @@ LONG_RECORD = 1 << 20
 """From how many bytes on a record is searched without a regular expression, which takes memory for each escape."""
 
 _NEWLINE, _RETURN = b"\n\r"
-_NO_CHARACTER = b"\xff"  # is in no text in UTF-8, and in no encoding a character of the dialect
+_NO_CHARACTER = b"\xff"  # is in no text in UTF-8
 
 
 class CsvQuotes:

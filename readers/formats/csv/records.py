@@ -1,7 +1,7 @@
 r"""Splits a block of CSV into records, and the records into columns of texts.
 
-pyarrow.csv reads the values.  It neither reports the offset of a record, which errors and chunks need, nor leaves out
-comments, nor reads records of different widths at once.  So the records are found here.
+pyarrow.csv reads the values.  It neither reports the offset of a record, which errors and chunks need, nor reads
+records of different widths at once.  So the records are found here.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class CsvRecords:
-    r"""The records of a block, without comments and empty records.
+    r"""The records of a block, without empty records.
 
     text: the block in UTF-8, with ``\n`` as line ends.
     starts, ends: the offsets of the records in the text, in bytes; ends exclusive.
@@ -152,12 +152,12 @@ class CsvRecords:
     @classmethod
     def of(cls, name: str, block: CsvBlock, dialect: CsvDialect) -> CsvRecords:
         """Return the records of a block of the object with this name."""
-        text = utf8(block.text, dialect.encoding)
+        text = utf8(block.text)
         feeds = quotes_of(dialect).record_ends(text) if dialect.multi_line else _feeds_of(text)
         starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
         if dialect.multi_line:  # a carriage return before a line end is a part of it
             ends = ends - (np.frombuffer(b"\n" + text, np.uint8)[ends] == ord("\r"))
-        out = starts == ends if dialect.multi_line else _unread_lines(text, starts, ends, dialect.comment.encode())
+        out = starts == ends if dialect.multi_line else _blank_lines(text, starts, ends)
         return cls(name, block, dialect, text, starts[~out], ends[~out])
 
     def __len__(self) -> int:
@@ -307,7 +307,7 @@ class CsvRecords:
         start, end = int(self.starts[number]), int(self.ends[number])
         if self.text is self.block.data:  # equal lengths alone may be a coincidence
             return start, end
-        # The text and the data have the same number of lines before a record, in any encoding and with any line ends.
+        # The text and the data have the same number of lines before a record, whatever the line ends.
         feeds, begins, ends = self._raw_lines
         before, within = np.searchsorted(feeds, (start, end))
         return (
@@ -320,10 +320,10 @@ def _feeds_of(text: bytes) -> Positions:
     return np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
 
 
-def _unread_lines(text: bytes, starts: Positions, ends: Positions, comment: bytes) -> npt.NDArray[np.bool_]:
-    """Return which lines are comments or hold only blanks (Spark: filterCommentAndEmpty; Java: String.trim)."""
+def _blank_lines(text: bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.bool_]:
+    """Return which lines hold only blanks (Spark: filterCommentAndEmpty; Java: String.trim)."""
     first = np.frombuffer(text + b"\n", np.uint8)[starts]
-    unread: npt.NDArray[np.bool_] = first <= _BLANKS[-1]
-    for line in np.flatnonzero(unread):
-        unread[line] = not text[starts[line] : ends[line]].strip(_BLANKS)
-    return unread | (first == comment[0]) if comment else unread
+    blank: npt.NDArray[np.bool_] = first <= _BLANKS[-1]
+    for line in np.flatnonzero(blank):
+        blank[line] = not text[starts[line] : ends[line]].strip(_BLANKS)
+    return blank

@@ -7,7 +7,7 @@ from tests.readers.formats.contract import ROWS
 from tests.readers.formats.object_seeds import seeds
 from tests.support.objects.lab import InMemory
 from tidegate.errors import CorruptDataError
-from tidegate.readers.formats.registry import FORMATS, INFERRED
+from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatOptions
 from tidegate.readers.formats.signatures import other_format
 from tidegate.readers.objects.values import Chunk
 
@@ -23,7 +23,7 @@ def test_an_object_of_another_format_is_named_whatever_is_done_with_bad_records(
     store, factory = InMemory(content), FORMATS[file_format]
     obj = store.listed()
     drops = {"mode": "DROPMALFORMED"} if "mode" in factory.options.model_fields else {}
-    made = factory.create(factory.options(**drops), store, INFERRED)
+    made = factory.create(FormatOptions(**drops), store, INFERRED)
     columns = pa.schema([("value", pa.string())]) if file_format == "text" else ROWS
     looks = [lambda: made.survey(obj, "at"), lambda: [*made.read(Chunk(*obj, 0, obj.size, 1, None, None), columns)]]
     if file_format == "text":  # it has the same column always, and no times

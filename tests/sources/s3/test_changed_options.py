@@ -16,12 +16,6 @@ from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import CheckpointError
 
 COLUMNS = pa.schema([("id", pa.int64()), ("at", pa.int64())])
-TEXT = {
-    "file_format": "text",
-    "event_time": "lastModified",
-    "event_time_unit": None,
-    "columns": pa.schema([("value", pa.string())]),
-}
 CSV = {"file_format": "csv"}
 
 
@@ -69,7 +63,6 @@ def first_batch(source):
         ),
         ({}, {"event_time_unit": "us"}, "eventTimeUnit is 'us', but was 'ms' in"),
         ({"event_time_unit": "us"}, {"event_time_unit": "s"}, "eventTimeUnit is 's', but was 'us' in"),
-        (TEXT, {**TEXT, "wholetext": True}, "wholetext is True, but was False in"),
         (CSV, {**CSV, "multi_line": True}, "multiLine is True, but was False in"),
     ],
 )

@@ -112,21 +112,10 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"file_format": "csv", "wholetext": True}, "^wholetext is an option of text, but fileFormat is 'csv'$"),
         ({"null_value": "-"}, "^nullValue is an option of csv, but fileFormat is 'parquet'$"),
-        (
-            {"file_format": "json", "encoding": "latin-1"},
-            "^encoding is an option of csv and text, but fileFormat is 'json'$",
-        ),
         ({"file_format": "text", "mode": "PERMISSIVE"}, "^mode is an option of .*csv, but fileFormat is 'text'$"),
         ({"file_format": "csv", "sep": "||"}, "^the option 'sep' is '||': expected one ASCII character"),
         ({"file_format": "csv", "sep": '"'}, "must differ"),
-        ({"file_format": "csv", "encoding": "utf-16"}, "a line feed must be one byte"),
-        ({"file_format": "csv", "encoding": "utf-9"}, "expected the name of an encoding"),
-        (
-            {"file_format": "csv", "encoding": "gbk", "multi_line": True},
-            "^encoding is 'gbk', but multiLine takes UTF-8",
-        ),
         ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
         ({"file_format": "text", "event_time": "column:value"}, "text has no column of times"),
         ({"file_format": "binaryFile", "event_time": "column:at"}, "binaryFile has times only in modificationTime"),
