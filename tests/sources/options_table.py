@@ -63,7 +63,7 @@ def kind(annotation, option):
     inner = parts(annotation)
     unit = "bytes" if "Bytes" in option else "ms" if option.endswith("Ms") else ""
     if timedelta in inner:
-        return "duration", "given with it"
+        return "duration", ""
     if option.endswith("Timestamp"):
         return ("JSON" if dict in map(get_origin, inner) else "number"), "ms since 1970"
     if dict in map(get_origin, inner) or option == "assign":
@@ -71,7 +71,7 @@ def kind(annotation, option):
     if bool in inner:
         return "boolean", ""
     if any(get_origin(part) is Literal for part in inner):
-        return "one of a few", ""
+        return "choice", ""
     return ("number", unit) if int in inner else ("text", "")
 
 
@@ -103,6 +103,10 @@ def strategy_options():
     said, defaults = meanings(WatermarkStrategy), WatermarkStrategy()
     names = {field: option for option, field in _WATERMARK_OPTIONS.items()}
     for option, field in _WATERMARK_OPTIONS.items():
-        of_kind = _STRATEGY_KINDS.get(option, "duration")
-        unit = "given with it" if of_kind == "duration" else ""
-        yield f"`{option}`", of_kind, unit, shown(getattr(defaults, field)), in_options(said[field], names)
+        yield (
+            f"`{option}`",
+            _STRATEGY_KINDS.get(option, "duration"),
+            "",
+            shown(getattr(defaults, field)),
+            in_options(said[field], names),
+        )

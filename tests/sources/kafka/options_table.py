@@ -75,7 +75,7 @@ def options_tables():
 
 
 def _type(of_kind, unit):
-    return f"{of_kind}, {unit}" if unit and of_kind != "duration" else of_kind  # a duration is given with its unit
+    return f"{of_kind}, {unit}" if unit else of_kind
 
 
 def _of_source():

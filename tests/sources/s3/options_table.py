@@ -16,7 +16,10 @@ HEAD = ("option", "type", "default", "meaning", "formats")
 
 
 def options_table():
-    return table(HEAD, *sorted(_options(), key=lambda line: line[0].lower()))
+    alike = {}
+    for option, *said in sorted(_options(), key=lambda line: line[0].lower()):
+        alike.setdefault(tuple(said), []).append(option)
+    return table(HEAD, *((", ".join(options), *said) for said, options in alike.items()))
 
 
 def _options():
