@@ -109,6 +109,7 @@ class Splits:
         new = [s for s in self._splits if s in self._extents and s not in progress.positions]
         starts = {**self._diverged, **self._starts(new, first=first)}
         positions = {**remembered, **starts}
+        self._extend_to(starts)
         available = {s: extent for s, extent in self._extents.items() if s in positions}
         # Rule 7: an unavailable split is not read.
         available |= {
@@ -191,12 +192,13 @@ class Splits:
             self._log.begun(len(starts))
         else:
             self._log.new_splits([s for s in new if not self._extents[s].complete])
-        # A start may have been resolved a moment after the extents.
-        self._extents = {
-            s: extent if starts.get(s, extent.end) <= extent.end else replace(extent, end=starts[s])
-            for s, extent in self._extents.items()
-        }
         return starts
+
+    def _extend_to(self, starts: Positions) -> None:
+        """Extend the extents to starts: a start may have been resolved a moment after its extent."""
+        late = {s: at for s, at in starts.items() if s in self._extents and self._extents[s].end < at}
+        if late:
+            self._extents = {**self._extents, **{s: replace(self._extents[s], end=at) for s, at in late.items()}}
 
     def _remembered(self, positions: Positions) -> Positions:
         """Return the positions without those of splits that are gone for good (rule 7)."""

@@ -269,6 +269,16 @@ class TestDivergence:
         assert "goes on from position 0 with a: it was recreated (failOnDataLoss is false)" in caplog.text
         assert drain(run, end)[0] == []
 
+    def test_it_may_begin_past_the_end_that_was_seen_a_moment_before(self):
+        logs = Replaced(a=[1, 2, 3])
+        run = coordinator(logs, fail_on_data_loss=False)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": []}, {"a": 1}
+        last = run.latest_offset(last)
+        assert (last["starts"], last["positions"]) == ({"a": 1}, {"a": 1})
+        logs.times = {"a": [5, 6]}
+        assert drain(run, last)[0] == [("a", 1)]
+
     def test_heads_of_what_was_there_before_are_forgotten(self):
         logs = Replaced(a=[*range(0, 100, 10)], b=[0])
         run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
