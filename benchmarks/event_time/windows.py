@@ -1,4 +1,4 @@
-"""The speed of counting windows, against Spark's own window aggregation over the same source.
+"""The speed of counting windows, against Spark's own window aggregation over the same source, and against Flink.
 
 Each query counts the rows of tumbling windows of a minute, and adds up a number, by key.  The queries run by turns in
 one session, on one topic, to Spark's noop sink.  The first batch of a query does not count.
@@ -9,6 +9,7 @@ one session, on one topic, to Spark's noop sink.  The first batch of a query doe
 spark: ``withWatermark`` and ``window`` as anyone would write them.
 native: ``tidegate.windowed`` where it plans Spark's own aggregation.
 operator: the same with an allowed lateness of one minute, which only the operator has.
+flink: the same in Flink, with its state on the heap and without checkpoints, from its first row to the end of its job.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import tidegate
+from benchmarks.event_time import flink
 from benchmarks.measuring.peers import TIDEGATE, print_table, session
 from tidegate.servers import KafkaServer, write_history
 from tidegate.windows import TumblingEventTimeWindows
@@ -66,6 +68,7 @@ def operator(rows: DataFrame) -> DataFrame:
 
 
 WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {"spark": spark_s_own, "native": native, "operator": operator}
+FLINK, TOPIC, CORES = "flink", "windows", 2
 
 
 def run(query: DataFrame, batch: int) -> Figures:
@@ -89,6 +92,12 @@ def run(query: DataFrame, batch: int) -> Figures:
     )
 
 
+def run_flink(job: flink.Flink, keys: int, rows: int) -> Figures:
+    """Run Flink's job over the whole topic."""
+    before = cpu_s()
+    return Figures(job.seconds(keys), rows, cpu_s() - before, 0)
+
+
 def cpu_s() -> float:
     """Return the CPU seconds of all processes of this session, but not of the broker."""
     return sum(map(ticks, Path("/proc").glob("[0-9]*/stat"))) / os.sysconf("SC_CLK_TCK")
@@ -105,18 +114,27 @@ def ticks(stat: Path) -> int:
         return 0
 
 
-def measure(spark: SparkSession, load: Callable[[int], DataFrame], arguments: argparse.Namespace, keys: int) -> None:
+def measure(
+    spark: SparkSession,
+    load: Callable[[int], DataFrame],
+    job: flink.Flink,
+    arguments: argparse.Namespace,
+    keys: int,
+) -> None:
     """Print a line for each way."""
     measured: dict[str, list[Figures]] = {name: [] for name in arguments.ways}
     provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
     for number in range(arguments.rounds + 1):
         for name in arguments.ways if number % 2 else reversed(arguments.ways):
             spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
-            figures = run(WAYS[name](load(keys)), arguments.batch)
+            if name == FLINK:
+                figures = run_flink(job, keys, arguments.rows)
+            else:
+                figures = run(WAYS[name](load(keys)), arguments.batch)
             if number:
                 measured[name].append(figures)
     print_table(
-        ("keys", "way", "rows/s", "against Spark", "CPU s", "state MiB"),
+        ("keys", "way", "rows/s", f"against {arguments.ways[0]}", "CPU s", "state MiB"),
         [row(keys, name, measured[name], measured[arguments.ways[0]]) for name in arguments.ways],
     )
 
@@ -138,20 +156,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=int, default=60, help="of event time in the topic")
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--ways", nargs="+", default=[*WAYS, FLINK], choices=[*WAYS, FLINK])
     arguments = parser.parse_args()
     with KafkaServer() as kafka:
         spark = session(
-            settings={name: str(value) for name, value in tidegate.session_conf(worker_daemon=True).items()}
+            CORES, settings={name: str(value) for name, value in tidegate.session_conf(worker_daemon=True).items()}
         )
-        kafka.create_topic("windows", arguments.partitions)
+        kafka.create_topic(TOPIC, arguments.partitions)
         rows_each = arguments.rows // arguments.partitions
         for partition in range(arguments.partitions):
             times = BEGIN_MS + np.linspace(0, arguments.minutes * 60_000, rows_each, endpoint=False).astype(np.int64)
-            write_history(kafka.bootstrap_servers, "windows", partition, times, value_size=20, seed=partition)
+            write_history(kafka.bootstrap_servers, TOPIC, partition, times, value_size=20, seed=partition)
         options = {
             "kafka.bootstrap.servers": kafka.bootstrap_servers,
-            "subscribe": "windows",
+            "subscribe": TOPIC,
             "startingOffsets": "earliest",
             "endingOffsets": "latest",
             "maxDrift": "1 hour",
@@ -162,8 +180,9 @@ def main() -> None:
             frame = spark.readStream.format(TIDEGATE).options(**options).load()
             return frame.withColumn("id", f.expr(f"pmod(offset * 7919 + partition * 31, {keys})"))
 
-        for keys in arguments.keys:
-            measure(spark, load, arguments, keys)
+        with flink.running(kafka.bootstrap_servers, TOPIC, CORES) as job:
+            for keys in arguments.keys:
+                measure(spark, load, job, arguments, keys)
         spark.stop()
 
 

@@ -10,6 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from benchmarks.event_time import flink as flink_job
 from benchmarks.measuring import peers
 from tests.servers.test_maven import SMALL
 from tests.support import flink
@@ -33,6 +34,7 @@ def main():
         maven.find_jars(SMALL, "SLF4J_LIBS")
         maven.find_jars(f"{SMALL}:sources", "SLF4J_LIBS", transitive=False)
         flink.class_path()
+        flink_job.class_path()
         peers.built_in_jars()
         peers.s3a_jars()
     maven.DIGESTS.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))

@@ -3,13 +3,9 @@
 import json
 import subprocess
 import tempfile
-from pathlib import Path
 
-from tidegate.servers.java import find_java
+from benchmarks.event_time.flink import VERSION, compiled
 from tidegate.servers.maven import find_jars
-
-VERSION = "2.2.0"
-OPENED = ("java.lang", "java.util", "java.time")
 
 
 def class_path():
@@ -29,16 +25,10 @@ def flinks_answers(source, main, traces):
 
     source: of the Java program.  main: its class.  It reads and prints a line of JSON for each trace.
     """
-    java = find_java()
     with tempfile.TemporaryDirectory() as classes:
-        path = ":".join([classes, *class_path()])
-        javac = str(Path(java).resolve().with_name("javac"))
-        compile_ = [javac, "-nowarn", "-d", classes, "-cp", path, str(source)]
-        subprocess.run(compile_, check=True, stderr=subprocess.DEVNULL)
-        opened = [word for name in OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
         lines = "".join(json.dumps(trace) + "\n" for trace in traces)
         ended = subprocess.run(
-            [java, *opened, "-cp", path, main],
+            [*compiled(source, class_path(), classes), main],
             input=lines,
             check=True,
             stdout=subprocess.PIPE,
