@@ -2,28 +2,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.alignment.budget import UNLIMITED, Budget, Cost, greatest_within, share
+from tidegate.alignment.budget import greatest_within, share
 
 PROFILE = settings(max_examples=500)
-
-
-@pytest.mark.parametrize(
-    ("budget", "cost", "used"),
-    [
-        (UNLIMITED, Cost(10**9, 10**9, 10**9), 0.0),
-        (Budget(rows=10), Cost(rows=5), 0.5),
-        (Budget(rows=10), Cost(rows=10), 1.0),
-        (Budget(rows=10, bytes=100), Cost(rows=5, bytes=150), 1.5),
-        (Budget(files=4), Cost(rows=10**9, files=1), 0.25),
-        (Budget(rows=0), Cost(rows=1), 1.0),
-    ],
-)
-def test_the_scarcest_unit_counts(budget: Budget, cost: Cost, used: float) -> None:
-    assert budget.used(cost) == used
 
 
 @PROFILE

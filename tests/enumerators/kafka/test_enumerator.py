@@ -69,11 +69,6 @@ def transactional(kafka, topic):
 
 
 class TestDiscovery:
-    def test_a_subscription_gives_all_partitions_of_its_topics(self, kafka, enumerate_):
-        one, other = new_topic(kafka, [], []), new_topic(kafka, [])
-        splits = enumerate_(Subscribe((one, other))).discover()
-        assert sorted(splits) == sorted([f"{one}-0", f"{one}-1", f"{other}-0"])
-
     def test_a_pattern_may_match_nothing_yet(self, kafka, enumerate_):
         topic = next(NAMES)
         enumerator = enumerate_(SubscribePattern(topic))
@@ -90,13 +85,6 @@ class TestDiscovery:
         caplog.clear()
         enumerate_(SubscribePattern(topic)).discover()
         assert caplog.messages == []
-
-    def test_partitions_that_are_added_are_found(self, kafka, enumerate_):
-        topic = new_topic(kafka, [])
-        enumerator = enumerate_(Subscribe((topic,)))
-        assert len(enumerator.discover()) == 1
-        kafka.add_partitions(topic, 3)
-        assert len(enumerator.discover()) == 3
 
     def test_a_partition_that_is_only_not_subscribed_is_not_lost(self, kafka, enumerate_, monkeypatch):
         monkeypatch.setattr(cluster, "UNKNOWN_TOPIC_GRACE_S", 0.5)

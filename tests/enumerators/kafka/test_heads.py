@@ -39,23 +39,6 @@ def stamped(*times_ms: int) -> RecordBatch:
     return batch_of(*(Record(value=b"x", timestamp=at) for at in times_ms))
 
 
-def test_the_first_record_from_a_position_on_is_seen() -> None:
-    assert [finder()(HORIZON, ORDERS, stamped(5, 7, 6), position) for position in range(4)] == [
-        (0, 5),
-        (1, 7),
-        (2, 6),
-        None,
-    ]
-
-
-def test_future_times_are_passed_over_held_or_refused() -> None:
-    batch = stamped(FUTURE_MS, FUTURE_MS, NOW_MS)
-    assert finder(future="ignore")(HORIZON, ORDERS, batch, 0) == (2, NOW_MS)
-    assert finder(future="hold")(HORIZON, ORDERS, batch, 0) == (0, FUTURE_MS)
-    with pytest.raises(CorruptDataError, match=f"^orders-3: the record at offset 0 has an event time of {FUTURE_MS}"):
-        finder(future="fail")(HORIZON, ORDERS, batch, 0)
-
-
 @given(
     st.lists(st.sampled_from([5, NOW_MS, FUTURE_MS, FUTURE_MS + 1]), min_size=1, max_size=6),
     st.integers(0, 5),
@@ -68,13 +51,6 @@ def test_what_is_held_is_found_within_a_range(times_ms: list[int], start: int, e
     head = finder(assigner, future="hold").first_held(HORIZON, {ORDERS.split_id: end}, ORDERS, batch, start)
     assert (None if head is None or head[0] >= end else head) == first
     assert head is not None or batch.last_offset + 1 < end, "the search goes on behind the range"
-
-
-def test_a_record_without_a_timestamp_is_refused_or_passed_over() -> None:
-    batch = stamped(-1, 5)
-    with pytest.raises(CorruptDataError, match=r"^orders-3: the record at offset 0 has no usable event time"):
-        finder()(HORIZON, ORDERS, batch, 0)
-    assert finder(bad="ignore")(HORIZON, ORDERS, batch, 0) == (1, 5)
 
 
 @given(

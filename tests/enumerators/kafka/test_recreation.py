@@ -12,12 +12,10 @@ from kafka.errors import KafkaError
 from tests.support.waiting import PATIENCE_S, await_that
 from tidegate import KafkaSource
 from tidegate.alignment.plan import Limits
-from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
-from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -334,11 +332,3 @@ def test_brokers_without_topic_ids_tell_by_leader_epochs(cluster, run, monkeypat
     assert last["enumerator"]["topics"][topic]["id"] == ""
     with pytest.raises(DataLossError, match="recreated: its leader epoch was"):
         run(topic, server=cluster).drain(last)
-
-
-def test_reading_a_range_by_name_gives_what_reading_by_id_gives(kafka, run):
-    topic = new_topic(kafka, 100)
-    query = run(topic)
-    by_id, _ = query.drain()
-    by_name = query.source.reader(None).read(ReadTask((SplitRange(f"{topic}-0", 0, 100),)))
-    assert sum(batch.num_rows for batch in by_name) == len(by_id) == 100

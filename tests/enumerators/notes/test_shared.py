@@ -59,19 +59,6 @@ def test_a_member_that_was_killed_holds_the_others_until_its_note_was_the_same_f
     assert fast.plan() == [1000]
 
 
-def test_a_restart_that_names_a_member_of_another_application_waits_for_it(notes):
-    clock = Clock()
-    fast, slow = (Member(clock, Logs(a=times), notes=notes) for times in ([1000], [100, 300]))
-    for _ in range(2):
-        fast.plan(), slow.plan()
-        tick(clock)
-    for member in (fast, slow):
-        member.run.close()
-        member.start()
-    assert fast.plan() == []
-    assert slow.plan() == [300]
-
-
 def test_a_note_without_news_is_written_and_read_once_a_second_only(notes):
     clock, mine, others = Clock(), notes(), notes()
     asked = []

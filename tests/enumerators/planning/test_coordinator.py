@@ -1,15 +1,11 @@
 """From an enumerator to the offsets that Spark asks for."""
 
-import json
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.support.logs import DRIFT_10, WALL, Clock, Logs, all_records, coordinator, drain, read
+from tests.support.logs import DRIFT_10, WALL, Clock, Logs, coordinator, drain, read
 from tidegate.alignment.budget import Budget, Cost, split_rows
-from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import CheckpointError, ContractError
@@ -27,16 +23,6 @@ def test_the_first_offset_fixes_the_starts_and_differs_even_when_there_is_nothin
     logs.times["a"] += [3]
     again = coordinator(logs)
     assert read(again, first, again.latest_offset(first)) == [("a", 2)]
-
-
-def test_a_source_without_any_split_still_gets_past_its_first_offset():
-    logs = Logs()
-    logs.starting = "latest"
-    first = coordinator(logs).latest_offset(INITIAL_OFFSET)
-    assert first != INITIAL_OFFSET
-    assert coordinator(logs).latest_offset(first) == first
-    logs.times["a"] = [1, 2]
-    assert drain(coordinator(logs), first)[0] == [("a", 0), ("a", 1)]
 
 
 def test_starts_stand_in_the_offset_once():
@@ -132,18 +118,6 @@ def test_an_offset_of_another_source_is_refused():
         coordinator(Logs()).latest_offset({"v": 1, "source": "other", "positions": {}})
 
 
-def test_a_batch_with_fewer_rows_than_the_minimum_waits():
-    logs = Logs(a=[1])
-    run = coordinator(logs)
-    first = run.latest_offset(INITIAL_OFFSET, min_rows=10)
-    logs.times["a"] += range(9)
-    assert run.latest_offset(first, min_rows=10) == first
-    assert run.source_progress()["oldestEventTime"] is run.source_progress()["currentFetchEventTimeLag"] is None
-    logs.times["a"] += [9]
-    assert len(read(run, first, run.latest_offset(first, min_rows=10))) == 10
-    assert run.source_progress()["oldestEventTime"] == 0
-
-
 def test_a_batch_query_reads_from_the_starts_to_the_stops():
     logs = Logs(a=range(10), b=range(5), c=[])
     logs.ends = {"a": 7}
@@ -222,35 +196,3 @@ def test_a_split_waits_where_its_next_time_lies_too_far_ahead_of_the_clock():
     assert records == [("a", 0), ("b", 0)]
     clock.sleep(1)
     assert drain(run, last)[0] == [("a", 1), ("a", 2)]
-
-
-growth = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=6), max_size=3)
-
-
-@settings(max_examples=100)
-@given(
-    st.lists(st.tuples(growth, st.booleans(), st.integers(0, 4)), max_size=8),
-    st.sampled_from([None, 1, 10]),
-    st.sampled_from([None, 1, 3]),
-)
-def test_whatever_grows_and_whenever_it_restarts_every_record_is_read_once(steps, drift_ms, rows):
-    strategy = WatermarkStrategy(max_drift=None if drift_ms is None else timedelta(milliseconds=drift_ms))
-    logs, clock = Logs(a=[], b=[]), Clock()
-
-    def begin():
-        return coordinator(logs, clock, watermarks=strategy, discovery_interval_s=1)
-
-    run, offset, records = begin(), INITIAL_OFFSET, []
-    for grown, restart, batches in [*steps, ({}, True, 200)]:
-        for split, times in grown.items():
-            logs.times.setdefault(split, []).extend(times)
-        if restart:
-            run = begin()
-        for _ in range(batches):
-            clock.sleep(61)  # long enough for new splits to be found and quiet ones to become idle
-            end = json.loads(json.dumps(run.latest_offset(offset, Budget(rows=rows))))
-            records += read(run, offset, end)
-            assert all(end["positions"][s] >= p for s, p in offset.get("positions", {}).items())
-            assert (end.get("watermark") or 0) >= (offset.get("watermark") or 0) or "watermark" not in offset
-            offset = end
-    assert sorted(records) == all_records(logs)

@@ -121,29 +121,6 @@ class TestIdleness:
         clock.sleep(1.1)
         assert self.idle(run, last) == ["a", "b"]
 
-    def test_new_records_start_the_timer_anew(self):
-        logs, clock = Logs(a=[1], b=[1]), Clock()
-        run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
-        _, last = drain(run, INITIAL_OFFSET)
-        clock.sleep(4.0)
-        logs.times["a"] += [2]
-        _, last = drain(run, last)
-        clock.sleep(2.0)
-        assert self.idle(run, last) == ["b"]
-
-    def test_a_split_with_unread_records_is_never_idle(self):
-        logs, clock = Logs(a=[1], b=[100]), Clock()
-        run = coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5)))
-        first = run.latest_offset(INITIAL_OFFSET)
-        assert first["positions"] == {"a": 1, "b": 0}
-        assert run.latest_offset(first) == first
-        clock.sleep(4)
-        assert run.latest_offset(first) == first
-        clock.sleep(2)
-        end = run.latest_offset(first)
-        assert end["idle"] == ["a"]
-        assert end["positions"]["b"] == 1
-
     def test_a_split_that_was_idle_before_a_restart_still_is(self):
         logs, clock = Logs(a=[1], b=[1]), Clock()
         run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
@@ -153,37 +130,6 @@ class TestIdleness:
         assert last["idle"] == ["a", "b"]
         again = coordinator(logs, Clock(), watermarks=IDLE_AFTER_5_S)
         assert again.latest_offset(last) == last
-
-
-class TestAvailableNow:
-    def test_what_comes_meanwhile_is_left_to_the_next_run(self):
-        logs, clock = Logs(a=range(0, 100, 5), b=range(50, 100, 5)), Clock()
-        run = coordinator(logs, clock, watermarks=DRIFT_10)
-        expected = all_records(logs)
-        run.bound_run()
-        first = run.latest_offset(INITIAL_OFFSET)
-        records = read(run, INITIAL_OFFSET, first)
-        logs.times["a"] += range(100, 200, 5)
-        logs.times["c"] = [1, 2, 3]
-        clock.sleep(100)
-        rest, last = drain(run, first)
-        assert sorted(records + rest) == expected
-        assert "c" not in last["positions"]
-        following = coordinator(logs, clock, watermarks=DRIFT_10)
-        following.bound_run()
-        more, _ = drain(following, last)
-        assert sorted(records + rest + more) == all_records(logs)
-
-
-def test_deleted_records_end_the_query_unless_loss_is_accepted():
-    logs = Logs(a=range(10))
-    end = coordinator(logs).latest_offset(INITIAL_OFFSET, Budget(rows=3))
-    logs.begins = {"a": 5}
-    with pytest.raises(DataLossError, match="positions 3 to 4 of split 'a' are gone"):
-        coordinator(logs).latest_offset(end)
-    lenient = coordinator(logs, fail_on_data_loss=False)
-    rest = read(lenient, end, lenient.latest_offset(end))
-    assert [p for _, p in rest if p >= 5] == [5, 6, 7, 8, 9]
 
 
 class TrimmedMeanwhile(Logs):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import socket
-import time
 import traceback
 from typing import Any
 
@@ -114,13 +113,6 @@ def test_a_server_that_never_answers_does_not_hang_the_client(protocol: str) -> 
 def test_an_address_that_is_away_does_not_hide_one_that_is_there(lab: Lab) -> None:
     with KafkaClient(KafkaConnectionConfig(f"127.0.0.1:1, {lab.kafka.bootstrap_servers}", deadline_s=5)) as client:
         assert isinstance(client.partitions(), dict)
-
-
-def test_an_unknown_topic_fails_after_a_short_grace(lab: Lab) -> None:
-    with KafkaClient(lab.config()) as client, pytest.raises(ConnectorError, match="knows no partition missing-0"):
-        client.list_offsets({TopicPartition("missing", 0): LATEST})
-    with KafkaClient(lab.config()) as client:
-        assert "missing" not in client.partitions()
 
 
 def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_deadline(
@@ -248,18 +240,6 @@ def test_a_close_is_reported_though_silence_follows_it() -> None:
             client.partitions()
 
 
-def test_a_client_leaves_no_socket_and_may_be_used_again(lab: Lab) -> None:
-    client = KafkaClient(lab.config())
-    client.close()
-    client.partitions()
-    (connection,) = client._cluster._connections.values()
-    client.close()
-    client.close()
-    assert connection._socket.fileno() == -1
-    client.partitions()
-    client.close()
-
-
 @pytest.mark.parametrize("topic", ["orders", "orders-2024", "a.b_c-"])
 def test_a_split_names_its_partition(topic: str) -> None:
     at = TopicPartition(topic, 12)
@@ -271,13 +251,3 @@ def test_a_split_names_its_partition(topic: str) -> None:
 def test_what_names_no_partition_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="names no Kafka partition"):
         TopicPartition.of(name)
-
-
-def test_the_cluster_tells_its_time(lab: Lab) -> None:
-    with KafkaClient(lab.config()) as client:
-        assert client.clock_ms() is None  # the client has met no broker yet
-        client.partitions()
-        before_ms = int(time.time() * 1000)
-        told_ms = client.clock_ms()
-        assert told_ms is not None
-        assert before_ms - 1 <= told_ms <= time.time() * 1000 + 1

@@ -99,11 +99,3 @@ def test_the_schema_is_what_pyspark_expects() -> None:
     header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
     columns.add("headers", types.ArrayType(header))
     assert arrow_schema(include_headers=True) == to_arrow_schema(columns, timezone="UTC")
-
-
-def test_every_batch_has_the_schema(lab: Lab) -> None:
-    topic = lab.new_topic()
-    lab.append(topic, encode(CORNERS))
-    for include_headers in (False, True):
-        (batch,) = lab.batches(topic, 0, len(CORNERS), include_headers=include_headers)
-        assert batch.schema == arrow_schema(include_headers=include_headers)

@@ -83,16 +83,6 @@ def test_deleted_records_fail_the_read_unless_that_is_allowed(lab: Lab, caplog: 
         lab.read(topic, 400, 500)
 
 
-def test_records_deleted_under_way_fail_the_read(lab: Lab) -> None:
-    topic = small_batches(lab, 3000)
-    config = lab.config(fetch_max_bytes=5000, max_partition_fetch_bytes=5000)
-    batches = lab.batches(topic, 0, 3000, config=config, max_batch_bytes=5000)
-    next(batches)
-    delete_before(lab, topic, 2950)
-    with pytest.raises(DataLossError):
-        list(batches)
-
-
 def test_an_end_that_the_log_never_reaches_meets_the_deadline(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = small_batches(lab, 50)
     limit_reading(monkeypatch, 0.5)

@@ -83,22 +83,6 @@ def cleaning(ledger, bucket, monkeypatch):
         one.close()
 
 
-def test_an_object_of_many_chunks_is_cleaned_once_and_last(ledger, bucket, cleaning):
-    rows = [Chunk("a", 30, "e", 0, 10 * n, 10 * n + 10, 1, 5 * n, 5 * n) for n in range(3)]
-    rows += [Chunk("a", 30, "f", 0, 0, 30, 1, 7, 7), Chunk("b", 10, "e", 0, 0, 10, 1, 6, 6)]
-    sorter = ChunkSorter()
-    sorter.add(_columns(rows))
-    manifest = ledger.build(sorter)
-    expected = [[], [], ["b"], ["a"], ["a"]]  # event times 0, 5, 6, 7, 10
-    for end in range(1, len(expected) + 1):
-        one = cleaning()
-        one.advance(manifest, end)
-        one.go_on(())
-        one.close()
-        assert sorted(bucket.cleaned) == sorted(key for keys in expected[:end] for key in keys)
-        bucket.cleaned.clear()
-
-
 def test_an_endpoint_that_is_silent_for_long_costs_little_and_is_asked_again(ledger, bucket, cleaning, caplog):
     bucket.problem = lambda key: DeadlineError(f"cannot delete {key} within 60 s")
     one = cleaning()

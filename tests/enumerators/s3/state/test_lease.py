@@ -278,31 +278,3 @@ def test_of_a_process_that_is_gone_the_lease_is_free_at_once(holder, tmp_path, c
     other.acquire("other")
     assert clock.now == 0
     other.check()
-
-
-def test_of_a_process_whose_number_another_one_got_the_lease_is_free_at_once(holder, tmp_path, config):
-    folder = open_folder(str(tmp_path), config)
-    stored = folder.read("lease.json")
-    note = json.loads(stored.data)
-    place, _, begun = note["process"].rpartition(" ")
-    earlier = f"{place} {int(begun) - 1}"
-    folder.replace("lease.json", json.dumps({**note, "process": earlier}).encode(), stored.version)
-    clock = Clock()
-    lease(folder, clock).acquire("other")
-    assert clock.now == 0
-
-
-@pytest.mark.parametrize("elsewhere", ["", "another-boot pid:[1] 1 {begun}", "{boot} pid:[1] 1 {begun}"])
-def test_a_process_of_another_machine_or_container_is_not_taken_for_gone(holder, tmp_path, config, elsewhere):
-    holder.kill()
-    holder.wait()
-    folder = open_folder(str(tmp_path), config)
-    stored = folder.read("lease.json")
-    note = json.loads(stored.data)
-    boot, numbers, number, begun = note["process"].split()
-    assert (int(number), numbers[:4]) == (holder.pid, "pid:")
-    process = elsewhere.format(boot=boot, begun=begun)
-    folder.replace("lease.json", json.dumps({**note, "process": process}).encode(), stored.version)
-    clock = Clock()
-    lease(folder, clock).acquire("other")
-    assert clock.now >= note["lease_s"]

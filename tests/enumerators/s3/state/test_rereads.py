@@ -62,19 +62,6 @@ def test_what_is_asked_for_is_read_once_more_behind_the_watermark_and_then_forgo
     assert name not in query.files()
 
 
-def test_a_request_that_no_stored_offset_names_is_not_swept_however_old_it_is(query):
-    query.later_s = LATER_S
-    query.restart()
-    query.drain()
-    name = ask(query, 1, "b")
-    query.pass_time()
-    query.plan()  # the request is taken, and the run dies before the offset is stored
-    assert name in query.files()
-    query.restart()
-    query.drain()
-    assert query.delivered["b", 0] == 2
-
-
 def test_a_request_stays_until_a_stored_offset_names_what_its_manifest_was_merged_into(query):
     name = ask(query, 1, "b")
     requests = RereadRequests(query.source._folder.ledger, {})

@@ -20,7 +20,7 @@ from tests.support.kafka.faulty_broker import (
 )
 from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import ConnectorError, DeadlineError, OptionError
+from tidegate.errors import ConnectorError, DeadlineError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
@@ -208,13 +208,3 @@ def test_the_log_of_kafka_python_shows_no_login(
     assert password not in caplog.text
     assert "auth_bytes" not in caplog.text
     assert "n=me,r=" not in caplog.text
-
-
-@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location", "ssl.crlfile"])
-def test_a_file_that_is_missing_is_named_with_its_option(secured: Secured, tmp_path: Path, name: str) -> None:
-    missing = str(tmp_path / "missing.pem")
-    properties = {**secured.properties("SSL"), name: missing}
-    config = connection_config(secured.servers("SSL"), properties)
-    with KafkaClient(config) as client, pytest.raises(OptionError) as raised:
-        client.partitions()
-    assert str(raised.value) == f"the option 'kafka.{name}' is '{missing}': No such file or directory"
