@@ -59,11 +59,7 @@ def parse_most_bytes(value: Any) -> int:
 
 
 class SizeLimit(NamedTuple):
-    """The maximum size of a decompressed block.
-
-    bytes: the size.
-    option: the option that sets it.
-    """
+    """The maximum size of a decompressed block in bytes, and the option that sets it."""
 
     bytes: int
     option: str

@@ -28,11 +28,7 @@ class NoAnswerError(Exception):
 
 
 class Answer(NamedTuple):
-    """What a server answered.
-
-    status: the HTTP status; a redirect is not followed, because it would carry a login to another host.
-    content: the body; None: it has more bytes than are taken.
-    """
+    """What a server answered; no content if it has more bytes than are taken.  Redirects are not followed."""
 
     status: int
     content: bytes | None

@@ -21,11 +21,7 @@ __all__ = ["ArchivePlace"]
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlace:
-    """Reads and writes the objects of an archive.  Picklable; it opens nothing before the first call.
-
-    location: a path, a ``file:`` URL or ``s3://bucket/prefix``.
-    connection: the connection to the bucket.
-    """
+    """The objects of an archive, in a folder or ``s3://bucket/prefix``.  Picklable; it opens nothing by itself."""
 
     location: str
     connection: S3ConnectionConfig = field(default_factory=S3ConnectionConfig)

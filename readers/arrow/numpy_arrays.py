@@ -14,11 +14,7 @@ import pyarrow as pa
 
 
 def integers(values: npt.NDArray[Any], kind: pa.DataType, nulls: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an array, which shares their memory.
-
-    kind: a type as wide as the numbers, such as ``pa.timestamp("us")`` for int64.
-    nulls: where the array is null; None: nowhere.
-    """
+    """Return numbers as an array of a type as wide as they are, which shares their memory."""
     present = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(np.ascontiguousarray(values))])
 

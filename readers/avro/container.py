@@ -69,10 +69,7 @@ class AvroHeader(NamedTuple):
 
 
 class AvroBlock(NamedTuple):
-    """Some records, decompressed.
-
-    start, end: its bytes in the object, including the marker after it; the end is exclusive.
-    """
+    """Some records, decompressed, and their range in the object, including the marker after it."""
 
     start: int
     end: int

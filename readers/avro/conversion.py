@@ -130,10 +130,7 @@ class Conversion:
         self._count = itertools.count()
 
     def of(self, schema: Any, namespace: str, path: str) -> Typed:
-        """Convert a schema.
-
-        namespace: of names without one.  path: the column, for errors.
-        """
+        """Convert a schema; the path is the column, for errors."""
         if next(self._count) >= MOST_TYPES:
             raise CorruptDataError(f"its schema has more than {MOST_TYPES} types")
         if isinstance(schema, list):

@@ -67,10 +67,7 @@ def skip(scoped: Scoped, named: NamedTypes, stream: _Readable) -> None:
 
 
 class _Taking:
-    """Takes the bytes of a stream.
-
-    taken: how many were taken.
-    """
+    """Takes the bytes of a stream, and counts them."""
 
     def __init__(self, stream: _Readable) -> None:
         self.taken = 0

@@ -74,11 +74,7 @@ class BadRecordFiles:
 
 @dataclass(frozen=True, slots=True)
 class BadRecordFolder:
-    """A folder or a bucket for bad records.  Picklable; it opens nothing before the first write.
-
-    location: a location that check_location accepts.
-    connection: the connection to the bucket.
-    """
+    """A folder or a bucket for bad records.  Picklable; it opens nothing before the first write."""
 
     location: str
     connection: S3ConnectionConfig

@@ -79,10 +79,7 @@ class HeaderTimestamp(UnitAssigner):
         UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the header is missing or not a time.
-
-        Raises ContractError if the unit is not known.
-        """
+        """Return the times in milliseconds, rounded down; null where the header is missing or not a time."""
         return text_times(self._texts(batch), self._fixed_unit())
 
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
@@ -118,10 +115,7 @@ class JsonTimestamp(UnitAssigner):
         UnitAssigner.__post_init__(self)  # see HeaderTimestamp
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the field is missing or not a time.
-
-        Raises ContractError if the unit is not known.
-        """
+        """Return the times in milliseconds, rounded down; null where the field is missing or not a time."""
         unit = self._fixed_unit()
         return value_times([*self._values(batch)], unit)
 

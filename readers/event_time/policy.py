@@ -94,11 +94,7 @@ class RefusedRow(NamedTuple):
     remedy: str
 
     def error(self, where: str, origin: str = "") -> CorruptDataError:
-        """Return the error.
-
-        where: the name of the row, such as "orders: the row at 17".
-        origin: follows the finding, such as " from the header 'at'".
-        """
+        """Return the error of a row, such as "orders: the row at 17"; the origin follows the finding."""
         return CorruptDataError(f"{where} {self.finding}{origin}{self.fault}{self.remedy}")
 
     def reason(self, origin: str = "") -> str:
@@ -152,10 +148,7 @@ class EventTimePolicy:
         return self.bad != "ignore" or self.future == "fail"
 
     def horizon(self, now_ms: int) -> Horizon:
-        """Return where the future begins.
-
-        now_ms: the present, in ms since the epoch.
-        """
+        """Return where the future begins, by the present in ms since the epoch."""
         return Horizon(now_ms + self.max_future_skew_ms + 1)
 
     def accepts(self, own_ms: int, horizon: Horizon) -> bool:

@@ -28,20 +28,14 @@ watermark itself, in ms since the epoch; null if the row is not a mark.
 
 @dataclass(frozen=True, slots=True)
 class PunctuatedWatermarks(WatermarkGenerator):
-    """Emits only the watermarks that rows contain.  It needs no state.
-
-    marks: decides which rows are marks.
-    """
+    """Emits only the watermarks that rows contain.  It needs no state."""
 
     is_divisible: ClassVar[bool] = True
     wants_untimed_rows: ClassVar[bool] = True
     marks: Marks
 
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
-        """Emit the greatest watermark of the batch.
-
-        Raises ContractError unless ``marks`` returns a value for each row.
-        """
+        """Emit the greatest watermark.  Raises ContractError unless ``marks`` returns a value for each row."""
         marks = self.marks(batch)
         marked = pa.array(marks) if isinstance(marks, np.ndarray) else marks
         if not isinstance(marked, pa.BooleanArray | pa.Int64Array) or len(marked) != batch.num_rows:

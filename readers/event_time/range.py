@@ -24,11 +24,7 @@ __all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes", "TimeColumn"]
 
 @dataclass(frozen=True, slots=True)
 class EventTimeRange:
-    """A range of times in ms since the epoch.
-
-    start_ms: the start, inclusive; None: no limit.
-    end_ms: the end, exclusive; None: no limit.
-    """
+    """A range of times in ms since the epoch, from the start to before the end."""
 
     start_ms: int | None = None
     end_ms: int | None = None
@@ -122,11 +118,7 @@ class RowTimes:
         check_time_width(self.column, column.type, self.unit)
 
     def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
-        """Return the rows in the range.
-
-        batch: has a schema that ``check`` accepts.
-        modified_ms: LastModified of the rows' object.
-        """
+        """Return the rows in the range; the object's LastModified may stand in for their times."""
         own = self._own(batch)
         # Refused rows have ended the query already, when the object was discovered.
         inside = self.wanted.has(self.policy.without_bad(own, np.full_like(own, modified_ms)).times)

@@ -99,10 +99,7 @@ class RecordTimes:
         return None
 
     def times(self, batch: pa.RecordBatch, horizon: Horizon) -> pa.Int64Array:
-        """Return the event times of a batch in milliseconds; null where planning leaves the row out.
-
-        Raises the errors of ``judge``.
-        """
+        """Return the times in milliseconds; null where planning leaves the row out.  Raises as ``judge`` does."""
         assigned, own = self._assigned(batch)
         if self.policy.accepts_all(own, horizon):
             return assigned

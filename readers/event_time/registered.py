@@ -51,10 +51,7 @@ class RegistryTimestamp(UnitAssigner):
         UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the field is missing or not a time.
-
-        Raises ContractError if the unit is not known.
-        """
+        """Return the times in milliseconds, rounded down; null where the field is missing or not a time."""
         unit, fields = self._fixed_unit(), self._fields(batch)
         return pc.coalesce(_instants(fields), value_times([_without_instant(field) for field in fields], unit))
 

@@ -23,10 +23,7 @@ Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
-    """Return the indices of a column and of nested struct fields that a dotted path names.
-
-    A column whose name is the whole path comes first.
-    """
+    """Return the indices that a dotted path names; a column whose name is the whole path comes first."""
     names = [field.name for field in fields]
     whole = position_of(column, names)
     if whole is not None:
@@ -59,10 +56,7 @@ class TimeTally:
             self.times = TimeRange(min(before.min_ms, seen["min"]), max(before.max_ms, seen["max"]))
 
     def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
-        """Return the survey of a chunk with these rows.
-
-        rows: the estimated number of rows of the chunk; None: all rows were read.
-        """
+        """Return the survey of a chunk, which has an estimated number of rows unless all were read."""
         survey = ChunkSurvey(
             start, end, self.rows, self.times, self.rows_without_time, malformed_rows=self.malformed_rows
         )

@@ -53,10 +53,7 @@ class UnitAssigner(ABC):
 
     @abstractmethod
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null for a row without a time.
-
-        Raises ContractError if the unit is not known.
-        """
+        """Return the times in ms, rounded down; null without a time.  Raises ContractError if the unit is not known."""
 
     @abstractmethod
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:

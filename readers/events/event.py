@@ -63,11 +63,7 @@ class SourceEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventChannel:
-    """The address that accepts events.
-
-    host, port: the address of the coordinator's process.
-    token: the secret of those who may send events; it travels with the tasks of one run.
-    """
+    """The address that accepts events, and the token of a run, which travels with its tasks."""
 
     host: str
     port: int

@@ -42,10 +42,7 @@ def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
 def watched(
     reader: SupportsEventTimes, watching: Watching, task: ReadTask, events: list[SourceEvent]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task.
-
-    events: receives the report of the generator for each range, after the last row.
-    """
+    """Yield the rows of a task; ``events`` receives the generator's report for each range after the last row."""
     runs = [GeneratorRun(new_generator(watching.supplier), before, watching.promised_ms) for before in watching.before]
     for timed in reader.read_timed(task):
         runs[timed.number].add(timed.rows, timed.event_times)

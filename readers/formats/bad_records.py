@@ -97,10 +97,7 @@ class BadRecordPolicy:
 
 
 def refused(sentence: str) -> BadRecordError:
-    """Return the error for a record that FAILFAST refuses, with the options that let the query continue.
-
-    sentence: names the object, the place of the record and its fault.
-    """
+    """Return the error for a record that FAILFAST refuses, with the options that let the query continue."""
     return BadRecordError(f"{sentence}; to continue, set mode to PERMISSIVE or DROPMALFORMED, or set badRecordsPath")
 
 
@@ -190,10 +187,7 @@ class ChunkRecords:
 
 
 class BatchRecords:
-    """The records of one batch, taken one after the other.
-
-    corrupt, rescued: the texts of the policy's columns, by row.
-    """
+    """The records of one batch in turn, and the texts of the policy's columns by row."""
 
     def __init__(self, chunk: ChunkRecords) -> None:
         self._chunk = chunk

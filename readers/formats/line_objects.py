@@ -26,10 +26,7 @@ ROW_BYTES_COMPRESSED = 32
 
 @dataclass(frozen=True, slots=True)
 class LineObject:
-    """An object that consists of lines.
-
-    whole: its bytes, if they were fetched already.
-    """
+    """An object that consists of lines, and its bytes if they were fetched already."""
 
     store: ObjectStore
     obj: S3Object

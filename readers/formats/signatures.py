@@ -12,10 +12,7 @@ _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # lines may begin with the lett
 
 
 def other_format(head: bytes) -> str:
-    """Return "; it begins as Parquet does: set fileFormat to parquet" and the like, or nothing.
-
-    head: the first bytes of an object that is not what it should be; 64 are enough.
-    """
+    """Return "; it begins as Parquet does: set fileFormat to parquet" and the like by 64 bytes, or nothing."""
     for signature, (name, file_format) in _SIGNATURES.items():
         if head.startswith(signature) and _NO_TEXT.search(head[:SIGNATURE_BYTES]):
             return f"; it begins as {name} does: set fileFormat to {file_format}"

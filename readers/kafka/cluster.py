@@ -142,10 +142,7 @@ class KafkaCluster:
             self.nearby.forget(partition)
 
     def metadata(self, topics: Collection[str] | None, deadline: Deadline, expected: Collection[str] = ()) -> Any:
-        """Ask any broker, connected ones first; never create a topic.
-
-        expected: further topics for ``doubt``.
-        """
+        """Ask any broker, connected ones first; never create a topic."""
         named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
 
         def failure(response: Any) -> TransientError | None:

@@ -65,10 +65,7 @@ def fetch_request(
     max_wait_ms: int,
     topic_ids: Mapping[str, UUID],
 ) -> Any:
-    """Return the request for the records of each partition from its position on, outside any session.
-
-    topic_ids: the ids of all topics; if one is missing, the request uses names.
-    """
+    """Return the request for records outside any session, by name if the id of a topic is missing."""
     by_id = {partition.topic for partition in positions} <= topic_ids.keys()
     return FetchRequest(
         max_wait_ms=max_wait_ms,

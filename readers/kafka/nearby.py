@@ -19,10 +19,7 @@ class _Choice(NamedTuple):
 
 
 class NearbyReplicas:
-    """Remembers for some time which follower a leader has named for a partition, or that the follower failed.
-
-    lifetime_s: seconds after which the leader is asked again.
-    """
+    """Remembers for some seconds which follower a leader has named for a partition, or that it failed."""
 
     def __init__(self, lifetime_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lifetime_s, self._clock = lifetime_s, clock

@@ -31,11 +31,7 @@ FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, i
 
 
 class _Look(NamedTuple):
-    """The result of one look: the head, or else the position to look at next, if there may be more.
-
-    is_starved: nothing came, though there may be records.
-    end: the end of the visible records, if nothing came.
-    """
+    """The result of one look: the head, or the next position.  Starved: nothing came, though there may be records."""
 
     position: int
     head: tuple[int, int] | None = None
@@ -70,10 +66,7 @@ def peek(
 
 
 class _Peek:
-    """One peek at many partitions.
-
-    useful_bytes: how many bytes of each partition are requested at first.
-    """
+    """One peek at many partitions, with so many bytes of each at first."""
 
     def __init__(
         self,

@@ -41,10 +41,7 @@ _NO_ERROR = kafka_errors.NoError.errno
 
 
 class WatchedEnd(NamedTuple):
-    """The end of a partition when it was last requested.
-
-    position: the end of the visible records; before the high watermark while a transaction is open.
-    """
+    """The last known end; the position is before the high watermark while a transaction is open."""
 
     position: int
     high_watermark: int

@@ -29,10 +29,7 @@ METADATA = pa.field(
 
 
 def metadata_scalar(chunk: Chunk, address: str) -> pa.Scalar:
-    """Return the column's value for the rows of a chunk.
-
-    address: the address of the object.  Its key has no escapes, unlike in Spark.
-    """
+    """Return the column's value for the rows of a chunk; a key has no escapes, unlike in Spark."""
     return pa.scalar(
         {
             "file_path": address,

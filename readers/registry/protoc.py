@@ -123,10 +123,7 @@ def _of_google() -> list[Path]:
 
 
 def _of_confluent(besides: Collection[str]) -> bytes:
-    """Return the descriptors of confluent/meta.proto and the other files that Confluent's client knows.
-
-    besides: files to leave out, since the schema itself includes them.
-    """
+    """Return the descriptors of the files that Confluent's client knows, besides those that the schema includes."""
     from confluent_kafka.schema_registry.confluent import meta_pb2
     from confluent_kafka.schema_registry.confluent.type import decimal_pb2
     from google.protobuf import descriptor_pb2

@@ -146,10 +146,7 @@ class _UnusableError(Exception):
 
 
 class _Asking:
-    """The requests for one schema and all that it refers to, with one deadline and one bound.
-
-    what: is asked for, for errors.
-    """
+    """The requests for one schema and all that it refers to, with one deadline and one bound."""
 
     def __init__(self, config: RegistryConfig, tls: ssl.SSLContext | None, what: str) -> None:
         self._config, self._tls, self._what = config, tls, what

@@ -12,11 +12,7 @@ _SCHEMES = {"s3", "s3a", "s3n"}  # Hadoop's s3a and s3n mean the same as s3
 
 
 class S3Address(NamedTuple):
-    """A place in S3; its text is ``s3://bucket/key``.
-
-    bucket: the name of the bucket; empty if the address has none.
-    key: the key of an object, or the prefix of the keys in a folder; without a leading ``/``.
-    """
+    """A place in S3, ``s3://bucket/key``: an object, or a folder's prefix, without a leading ``/``."""
 
     bucket: str
     key: str

@@ -30,10 +30,7 @@ LARGEST = 2**31 - 1  # the maximum size of a value in Arrow and Spark, in bytes
 
 @dataclass(frozen=True, slots=True)
 class BinaryFileFormat(ObjectFormat):
-    """Reads each object as a row of its path, LastModified, length and content; the content is not decompressed.
-
-    store: has the objects.
-    """
+    """Reads each object as a row of its path, LastModified, length and content, which stays compressed."""
 
     store: ObjectStore
 

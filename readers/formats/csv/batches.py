@@ -97,10 +97,7 @@ class CsvBatches:
     def _odd_records(
         self, csv_records: CsvRecords, texts: CsvTexts
     ) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
-        """Return the reason and the surplus values of each record with odd quotes, or not as many values as names.
-
-        Both are by row.
-        """
+        """Return by row the reasons and surplus values of records with odd quotes, or not as many values as names."""
         reasons = dict.fromkeys(np.flatnonzero(texts.odd).tolist(), ODD_QUOTES)
         rescued: dict[int, dict[str, str]] = {}
         if self._names is None:

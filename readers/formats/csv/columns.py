@@ -50,10 +50,7 @@ def header_names(values: Sequence[str | None], null_value: str) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class GivenColumns:
-    """The columns of the user's schema, in the order of the values of a record.
-
-    prefix: folders of a key below this prefix may name columns, which are not in the records.
-    """
+    """The columns of the user's schema in the order of a record's values; folders below the prefix name others."""
 
     names: tuple[str, ...]
     prefix: str = ""

@@ -159,10 +159,7 @@ class CsvFormat(ObjectFormat):
     def _records(
         self, item: LineObject, start: int, end: int, block_bytes: int, header: _Header | None = None
     ) -> Iterator[tuple[_Header | None, CsvRecords]]:
-        """Yield the header, and the records that begin in a range without it, block by block.
-
-        header: required unless the range begins with the object.
-        """
+        """Yield the header, unless the range begins later, and its records block by block."""
         blocks = (
             multi_line_blocks(item.name, item.pieces(block_bytes), self.dialect)
             if self.dialect.multi_line

@@ -83,10 +83,7 @@ class CsvQuotes:
         return len(_outside(_RETURN, record, self._bounds(record))) > 0
 
     def _are_closed(self, text: bytes) -> bool:
-        """Return whether whole records have quotes of this dialect, and no carriage return is outside them.
-
-        text: each record is ended by a line feed.
-        """
+        """Return whether whole records have quotes of this dialect, and no carriage return is outside them."""
         bounds = self._bounds(text)
         if len(bounds) % 2 or (b"\r" in text and len(_outside(_RETURN, text, bounds))):
             return False
@@ -112,10 +109,7 @@ class CsvQuotes:
         return self._bounds_among(quotes, (before == ord(self._sep)) | (before == _NEWLINE))
 
     def _bounds_among(self, quotes: Positions, begins: npt.NDArray[np.bool_]) -> Positions:
-        """Return the quotes that open and close, if some are characters of values without quotes.
-
-        begins: whether a value begins at each quote, unless it is within another value.
-        """
+        """Return the quotes that open and close, if some are characters of values without quotes."""
         bounds = array("q")
         for quote, begins_value in zip(quotes, begins, strict=True):
             if len(bounds) % 2 or begins_value or (self._is_doubled and bounds and bounds[-1] == quote - 1):
@@ -135,10 +129,7 @@ def quotes_of(dialect: CsvDialect) -> CsvQuotes:
 
 
 def _outside(byte: int, text: bytes, bounds: Positions) -> Positions:
-    """Return the offsets of a byte that are not within quotes.
-
-    bounds: the offsets of the quotes that open and close, in turn.
-    """
+    """Return the offsets of a byte that are not within the quotes that open and close."""
     data = np.frombuffer(text, np.uint8)
     found = [np.zeros(0, np.int64)]
     for start in range(0, len(data), LONG_RECORD):  # all offsets of frequent bytes would take much memory

@@ -213,10 +213,7 @@ class CsvRecords:
         return b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
 
     def _parts(self, data: bytes, numbers: Positions, positions: Sequence[int]) -> Iterator[_Part]:
-        """Yield the values of records, those with the same number of values together.
-
-        data: the records as Arrow reads them.
-        """
+        """Yield the values of records, those with the same number of values together."""
         if not len(numbers):
             return
         others: dict[int, list[int]] = {}

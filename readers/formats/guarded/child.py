@@ -37,11 +37,7 @@ FETCHED, WRITE, BATCH, RETURNS, RAISES = "fetched", "write", "batch", "returns",
 
 
 class Look(NamedTuple):
-    """An object that a call reads, and the part of it that the parent has fetched.
-
-    arguments: the arguments of the method.
-    begin: the offset of the part in the object.
-    """
+    """An object that a call reads, the method's arguments, and the part that the parent has fetched, by its offset."""
 
     obj: S3Object
     arguments: tuple[Any, ...]
@@ -67,10 +63,7 @@ class Call(NamedTuple):
 
 
 def main(descriptor: int) -> None:
-    """Perform calls until the parent is gone, or has sent none for IDLE_S.
-
-    descriptor: the descriptor of the connection to the parent.
-    """
+    """Perform calls until the parent is gone, or has sent none for IDLE_S."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C in a terminal, the parent decides when this process ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.meta_path.insert(0, _NoPandas())

@@ -57,10 +57,7 @@ class JsonLines:
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
     def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES unless it has a single row.
-
-        records: the records of the chunk that the block is from.
-        """
+        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES unless it has a single row."""
         for part in self._parts(block):
             for batch in self._rows(records, part):
                 if batch.num_rows:

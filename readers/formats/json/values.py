@@ -56,11 +56,7 @@ class MalformedError(ValueError):
 
 
 class MisfitError(ValueError):
-    """A value does not fit the type of its column.
-
-    partial: the part of the value that fits; None: no part does.
-    rest: the part that does not fit; None: the whole value.
-    """
+    """A value does not fit the type of its column: the part that fits, and the rest."""
 
     def __init__(self, partial: Any = None, rest: Any = None) -> None:
         self.partial, self.rest = partial, rest

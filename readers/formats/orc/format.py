@@ -39,11 +39,7 @@ __all__ = ["OrcFormat"]
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An object whose tail was read.
-
-    fields: the columns as Arrow has them, with their attributes.
-    is_whole: all its bytes were fetched with the tail.
-    """
+    """An object whose tail was read, and with it all of its bytes if ``is_whole``."""
 
     obj: S3Object
     tail: OrcTail

@@ -99,11 +99,7 @@ def numbers_in(fields: Message, number: int) -> list[int]:
 
 
 class Blocks(NamedTuple):
-    """The compression of an object.
-
-    kind: a number of orc_proto.CompressionKind.
-    size: the maximum size of a decompressed block in bytes.
-    """
+    """An object's orc_proto.CompressionKind, and the maximum size of a decompressed block in bytes."""
 
     kind: int
     size: int

@@ -48,11 +48,7 @@ _LEAST, _GREATEST = 3, 4  # the least and the greatest timestamp, in UTC
 
 
 class OrcType(NamedTuple):
-    """A type of the tree; its index in the list of all types is the column that streams and statistics name.
-
-    kind: a number of orc_proto.Type.Kind.
-    children: the columns of the nested types.
-    """
+    """An orc_proto.Type.Kind with its nested types; its index in the list of all types is the column."""
 
     kind: int
     children: tuple[int, ...]

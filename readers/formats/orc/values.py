@@ -41,11 +41,7 @@ def zone_shift_s(zone: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OrcValues:
-    """Converts values as Arrow decodes them to Spark's values.
-
-    shift_s: the seconds to add to timestamps without a zone; see zone_shift_s.
-    julian: dates before 1582-10-15 are in the Julian calendar.
-    """
+    """Converts values to Spark's: shifts timestamps without a zone, and turns Julian dates."""
 
     shift_s: int
     julian: bool

@@ -51,10 +51,7 @@ TRAILER_BYTES = 8  # the footer's length and the magic
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An object whose footer was read.
-
-    whole: the file, if all its bytes were fetched with the footer.
-    """
+    """An object whose footer was read, and the file if all its bytes were fetched with it."""
 
     obj: S3Object
     metadata: Any
@@ -112,10 +109,7 @@ class ParquetFormat(TypedFormat):
     def _decoded(
         self, opened: _Opened, groups: Sequence[RowGroup], names: Sequence[str]
     ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
-        """Yield the rows of some groups in the types of the object.
-
-        names: the names of columns, or the paths of leaves.
-        """
+        """Yield the rows of some groups in the types of the object."""
         if not groups:
             return
         metadata = opened.metadata
@@ -185,10 +179,7 @@ class ParquetFormat(TypedFormat):
 
     @contextmanager
     def _file(self, opened: _Opened, request: int = 0) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
-        """Yield the file that Arrow reads, and its source, or None if the file is in memory.
-
-        request: the size of the buffer of a column in bytes; 0: no buffers.
-        """
+        """Yield the file that Arrow reads, and its source unless it is in memory."""
         if opened.whole is not None:
             yield opened.whole, None
             return

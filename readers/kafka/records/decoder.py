@@ -64,10 +64,7 @@ BROKEN = 2**62  # a position past every end
 def find_record(
     batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, horizon: Horizon
 ) -> tuple[int, int] | None:
-    """Return what ``first_record`` does.
-
-    Raises CorruptDataError.
-    """
+    """Return what ``first_record`` does.  Raises CorruptDataError."""
     course = _course(batch, position, batch.last_offset)
     status, delta, timestamp_ms, ahead_ms = _find(records, course, lowest_ms, horizon.at_ms)
     _require_sound(status, batch)

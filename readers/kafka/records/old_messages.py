@@ -65,11 +65,7 @@ class OldRecords(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """One message.
-
-    size: the size in bytes.
-    stamped: whether the broker set the timestamp.
-    """
+    """One message, its size in bytes, and whether the broker set its timestamp."""
 
     size: int
     offset: int
@@ -111,11 +107,7 @@ class _Run:
 
 
 class OldMessages:
-    """Gathers consecutive messages.
-
-    check_crc: verify the checksum of each message, even within a wrapper.
-    bound: the bound for a decompressed wrapper.
-    """
+    """Gathers consecutive messages, and bounds what a wrapper takes decompressed."""
 
     def __init__(self, bound: SizeLimit, *, check_crc: bool) -> None:
         self._bound, self._check_crc = bound, check_crc
@@ -221,10 +213,7 @@ def _text(data: memoryview, at: int, offset: int) -> tuple[memoryview | None, in
 def _append_record(
     body: bytearray, offset_delta: int, delta_ms: int, key: memoryview | None, value: memoryview | None
 ) -> None:
-    """Append a record of format 2 to the body of a batch.
-
-    offset_delta, delta_ms: its offset and its timestamp, relative to the batch's first record.
-    """
+    """Append a record of format 2; offset and timestamp are relative to the batch's first record."""
     record = bytearray(1)  # the attributes, all unused
     encode_varint(delta_ms, record.append)
     encode_varint(offset_delta, record.append)

@@ -31,10 +31,7 @@ _BLOCK = re.compile(
 
 
 class StoreError(Exception):
-    """A store cannot be read; completes the sentence "the store, ...".
-
-    is_of_key: whether only the key's password is wrong or missing.
-    """
+    """A store, or only its key, cannot be read; completes the sentence "the store, ..."."""
 
     def __init__(self, reason: str, *, is_of_key: bool = False) -> None:
         super().__init__(reason)

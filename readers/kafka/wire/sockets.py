@@ -60,11 +60,7 @@ _SOCKS_REPLIES_THAT_LAST = {2, 7, 8}
 
 
 class ProxyError(Exception):
-    """A proxy does not let us through.
-
-    may_heal: whether the same request may succeed later.
-    is_of_login: whether the proxy refuses our login, which must not be sent again.
-    """
+    """A proxy does not let us through; a refused login must not be sent again."""
 
     def __init__(self, sentence: str, *, may_heal: bool = False, is_of_login: bool = False) -> None:
         super().__init__(sentence)
