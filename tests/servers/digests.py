@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks.event_time import flink as flink_job
 from benchmarks.measuring import peers
 from tests.servers.test_maven import SMALL
-from tests.support import flink
-from tidegate.servers import kafka, maven, registry, s3
+from tests.support import flink, registry_server
+from tidegate.servers import kafka, maven, s3
 
 
 def main():
@@ -30,7 +30,7 @@ def main():
         os.environ["XDG_CACHE_HOME"] = cache
         for server in (kafka, s3):
             maven.find_jars(server.COORDINATE, "KAFKA_LIBS")
-        maven.find_unpacked(registry.COORDINATE, "REGISTRY_LIBS", registry.JAR)
+        maven.find_unpacked(registry_server.COORDINATE, "REGISTRY_LIBS", registry_server.JAR)
         maven.find_jars(SMALL, "SLF4J_LIBS")
         maven.find_jars(f"{SMALL}:sources", "SLF4J_LIBS", transitive=False)
         flink.class_path()
