@@ -11,12 +11,7 @@ __all__ = ["REAL_CLOCKS", "Clocks"]
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Clocks in seconds.
-
-    monotonic: never goes back or jumps.
-    wall: seconds since the epoch; may be adjusted.
-    sleep: waits for a number of seconds.
-    """
+    """Clocks in seconds: one that never goes back or jumps, and one since the epoch, which may be adjusted."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time

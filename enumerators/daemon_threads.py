@@ -18,11 +18,7 @@ _Result = TypeVar("_Result")
 
 
 class DaemonThreads(Executor):
-    """A ThreadPoolExecutor with threads that do not keep the process from ending.
-
-    most: the maximum number of threads; each is started when it is needed.
-    name: the name of all threads.
-    """
+    """A ThreadPoolExecutor with threads that do not keep the process from ending."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name

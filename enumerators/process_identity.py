@@ -25,18 +25,12 @@ def this_process() -> str:
 
 
 def has_ended(process: str) -> bool:
-    """Return whether a process on this machine has ended; False if that is unknown.
-
-    process: what ``this_process`` returned there.
-    """
+    """Return whether a process that ``this_process`` named has ended on this machine; False if that is unknown."""
     return runs(process) is False
 
 
 def runs(process: str) -> bool | None:
-    """Return whether a process runs on this machine.
-
-    process: what ``this_process`` returned there.
-    """
+    """Return whether a process that ``this_process`` named runs on this machine."""
     named, _, begun = process.rpartition(" ")
     place, _, number = named.rpartition(" ")
     if not place or place != _place():

@@ -46,11 +46,7 @@ class Directory:
         return {part.obj.topic_id for part in self.parts} - {""}
 
     def seam(self, begin: int, *, preferred: bool) -> int:
-        """Return the offset up to which records come from the archive, and from which on they come from Kafka.
-
-        begin: the first offset in Kafka.
-        preferred: the archive gives the records that are in both places.
-        """
+        """Return the offset up to which records come from the archive; both places have those from ``begin`` on."""
         ends = [end for start, end in self._runs if start <= begin < end] if preferred else []
         return ends[0] if ends else begin
 

@@ -13,20 +13,14 @@ __all__ = ["FileInfo", "Folder", "Stored"]
 
 
 class Stored(NamedTuple):
-    """A file that was read.
-
-    version: the version for ``replace``; it changes with the content.
-    """
+    """A file that was read, and the version for ``replace``, which changes with the content."""
 
     data: bytes
     version: str
 
 
 class FileInfo(NamedTuple):
-    """A file in the listing of a folder.
-
-    written_s: when the file was written, in seconds since the epoch.
-    """
+    """A file in the listing of a folder, and when it was written, in seconds since the epoch."""
 
     bytes: int
     written_s: float

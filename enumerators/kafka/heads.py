@@ -68,10 +68,7 @@ class HeadFinder:
     def first_held(
         self, horizon: Horizon, ends: Positions, partition: TopicPartition, batch: RecordBatch, position: int
     ) -> tuple[int, int] | None:
-        """Return offset and event time (ms) of the first record at or past the horizon.
-
-        ends: a search ends at them; a result at or past them means nothing.
-        """
+        """Return offset and time (ms) of the first record at or past the horizon; it means nothing past ``ends``."""
         end = ends[partition.split_id]
         if self.event_times.by_record_timestamp:
             head = first_record(batch, position, lowest_ms=horizon.at_ms)

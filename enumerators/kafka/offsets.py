@@ -27,10 +27,7 @@ class ByTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class CommittedBy:
-    """The committed offset of a consumer group.
-
-    without_commit: the point of a partition without a committed offset.
-    """
+    """The committed offset of a consumer group, or the point of a partition without one."""
 
     group_id: str
     without_commit: Literal["error", "earliest", "latest"] = "error"

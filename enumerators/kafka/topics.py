@@ -71,10 +71,7 @@ class KnownTopics:
         return self._epochs.get(partition)
 
     def observe(self, epochs: Mapping[TopicPartition, int], ids: Mapping[str, UUID]) -> None:
-        """Take in the present leader epochs, and the ids and epochs of new topics and partitions.
-
-        ids: the ids of all topics, as far as the brokers sent them.
-        """
+        """Take in the present leader epochs, and the ids and epochs of new topics and partitions."""
         if self.is_settled and self._observed == (epochs, ids):
             return
         self._observed, self.is_settled = (epochs, dict(ids)), False
@@ -97,10 +94,7 @@ class KnownTopics:
         ids: Mapping[str, UUID],
         epoch_ends: EpochEnds,
     ) -> dict[TopicPartition, Divergence]:
-        """Return the positions that have lost their meaning, and store the present ids and epochs.
-
-        begins: the begins of the available logs.
-        """
+        """Return the positions that have lost their meaning, and store the present ids and epochs."""
         recreated = {t: ids[t] for t in {p.topic for p in positions} if self.is_another(t, ids.get(t))}
         moved = {
             p: self._epochs[p]
@@ -131,10 +125,7 @@ class KnownTopics:
         return diverged
 
     def forget(self, partitions: Iterable[TopicPartition], named: Collection[str]) -> None:
-        """Forget partitions that are gone, and a topic with its last partition.
-
-        named: topics that are never forgotten, because the user names them and they may come back.
-        """
+        """Forget partitions that are gone, and a topic with its last one, unless the user names it."""
         partitions = [*partitions]
         for partition in partitions:
             self._epochs.pop(partition, None)

@@ -79,11 +79,7 @@ class _Heard(NamedTuple):
 
 
 class OtherMembers:
-    """The other members, by their notes.
-
-    notes: the notes of the group.
-    clock: the time of a monotonic clock; times of other machines are never compared.
-    """
+    """The other members, by their notes.  Times of other machines are never compared."""
 
     def __init__(self, notes: Notes, lease_s: float, clock: Callable[[], float]) -> None:
         self._notes, self._lease_s, self._clock = notes, lease_s, clock

@@ -18,11 +18,7 @@ _FORGOTTEN_S = 24 * 3600.0  # a live member renews its note every few seconds
 
 
 class SharedNotes:
-    """The notes of an alignment group in a folder that members on several machines can reach.
-
-    location: the folder that the groups share.
-    group: the name of the group.
-    """
+    """The notes of an alignment group in a folder that members on several machines can reach."""
 
     repeat_s = 1.0  # each note and each look is a request, which takes time and costs money in a bucket
 

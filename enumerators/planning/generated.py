@@ -37,23 +37,14 @@ def no_events(_: str) -> Collection[SourceEvent]:
 
 @dataclass(frozen=True, slots=True)
 class ReaderFeed:
-    """What readers report, on executors and in the planner.
-
-    read_timed: reads a task of one range, with the enumerator's snapshot.
-    take_events: returns the source events about a subject since its last call for that subject.
-    """
+    """What readers report: how the planner reads a task of one range, and takes new source events about a subject."""
 
     read_timed: Callable[[ReadTask, Json | None], TimedRows]
     take_events: Callable[[str], Collection[SourceEvent]] = no_events
 
 
 class GeneratedWatermarks:
-    """The generated watermarks of one run.
-
-    supplier: creates the generator of a split.
-    read: reads the ranges that no event has reported.
-    take_events: returns the source events since its last call.
-    """
+    """The generated watermarks of one run, from source events and from ranges that no event has reported."""
 
     def __init__(
         self,
@@ -147,10 +138,7 @@ class GeneratedWatermarks:
             self._seen[split], self._said[split], self._begun_after[split] = start, SplitWatermark(), last_batch
 
     def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
-        """Return the source's watermark.
-
-        states: the states of all splits before the batch.
-        """
+        """Return the source's watermark, by the states of all splits before the batch."""
         said = self._said
         there = {s for s in said if states.get(s, SplitState.REMOVED) not in _GONE}
         self._idle = {s for s in there if said[s].is_idle or states[s] is SplitState.IDLE}
@@ -185,10 +173,7 @@ class GeneratedWatermarks:
         )
 
     def snapshot(self, positions: Positions) -> Json:
-        """Return the state that ``restore`` needs from the offset of a batch.
-
-        positions: the positions of all splits after the batch.
-        """
+        """Return the state that ``restore`` needs from the offset of a batch, at the positions after it."""
         snapshot = {
             "by": self._name,
             "splits": {s: split.to_json() for s, split in self._said.items() if s in positions},
@@ -198,10 +183,7 @@ class GeneratedWatermarks:
 
 
 def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
-    """Return the positions from which generators may have to read splits again, after a restart with an offset.
-
-    snapshot, positions: the values in the offset.
-    """
+    """Return the positions from which generators may have to read splits again, after a restart with an offset."""
     return {**positions, **(snapshot or {}).get("unseen", {})}
 
 

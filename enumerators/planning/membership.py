@@ -16,12 +16,7 @@ __all__ = ["Membership"]
 
 
 class Membership:
-    """The membership of one run.
-
-    group: the alignment group.
-    max_drift_ms: the source's max drift; a group needs one.
-    by_watermark: the lows come from generators' watermarks, which the bound of a batch does not limit.
-    """
+    """The membership of one run.  Lows by generators' watermarks are not limited by the bound of a batch."""
 
     def __init__(self, group: GroupFolder | None, max_drift_ms: int | None, *, by_watermark: bool = False) -> None:
         self._group, self._max_drift_ms, self._by_watermark = group, max_drift_ms or 0, by_watermark
@@ -77,10 +72,7 @@ class Membership:
         self._has_planned, self._next_low_ms = True, planned.next_low_ms
 
     def stored(self, group: Json | None, bound_ms: int | None) -> None:
-        """Report the low after a batch: Spark has stored its offset, so it will be read in any case.
-
-        group, bound_ms: the values in the offset.
-        """
+        """Report the low after a batch: Spark has stored its offset, so it will be read in any case."""
         if self._group is None:
             return
         if self._has_planned:

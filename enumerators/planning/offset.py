@@ -69,11 +69,7 @@ INITIAL_OFFSET: Json = {"v": _VERSION}
 
 
 class Hollow(NamedTuple):
-    """Splits with a long stretch without records to align by before their position.
-
-    begins: where the stretch of each split begins.
-    options_digest: the digest of the source's options; with other options, the records may count for alignment.
-    """
+    """The begins of long stretches without records to align by, which count for the same options only."""
 
     begins: Positions = MappingProxyType({})
     options_digest: str = ""

@@ -38,12 +38,7 @@ _LONG_STRETCH = 1000  # positions without a record to align by; a restart need n
 
 
 class OpenedSource:
-    """The parts of one run.
-
-    before: the offset with which the run begins.
-    feed: the events of watermark generators and about bad records.
-    splits, index, generated, bad_records: continue from it.
-    """
+    """The parts of one run, which continue from the offset with which it begins."""
 
     def __init__(
         self,
@@ -81,10 +76,7 @@ class OpenedSource:
             self.generated.restore(before.generators, before.progress)
 
     def find_splits(self, before: Offset, batch: int, *, bounded: bool, look: bool) -> FoundSplits:
-        """Return the splits that exist now, after generators and the tally have seen the rows of the batch before.
-
-        batch: the number of the batch whose tasks were planned last, in this run.
-        """
+        """Return the splits that exist now, after generators and the tally have seen the rows of the last batch."""
         enumerator, positions = self.enumerator, before.progress.positions
         self._read_at_ms = before.horizon_ms
         if isinstance(enumerator, SupportsCommit):
@@ -204,10 +196,7 @@ class BadRecordTally:
         self.total = total
 
     def count(self, positions: Positions) -> None:
-        """Count what events said about the last batch.  Called before every plan.
-
-        positions: the positions of all splits after that batch.
-        """
+        """Count what events said about the last batch, at the positions after it.  Called before every plan."""
         numbers = {
             (event.split_id, event.start): int(event.said["number"])
             for event in self._take_events()

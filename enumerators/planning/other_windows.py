@@ -10,10 +10,7 @@ __all__ = ["check_same_windows"]
 
 
 def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raise CheckpointError if the state of a checkpoint comes from windows with another description.
-
-    stored, now: descriptions, by the names of their parts.
-    """
+    """Raise CheckpointError if a checkpoint has the state of windows with another description."""
     both = {name: (stored.get(name, "none"), now.get(name, "none")) for name in {**stored, **now}}
     changes = [f"{name} was {was!r} and is {is_now!r}" for name, (was, is_now) in both.items() if was != is_now]
     if changes:

@@ -23,19 +23,12 @@ _BATCHES_KNOWN = 16  # a slow listener's note may be about an earlier batch
 
 
 def batch_note(end: Json, seconds: float, query: str | None = None) -> Json:
-    """Return the listener's note of a finished batch.
-
-    end: its end offset, which identifies the batch and its number of rows for the planner.
-    query: the query's name, for display.
-    """
+    """Return the listener's note of a finished batch, which its end offset identifies for the planner."""
     return {"end": _digest(end), "seconds": seconds, "query": query}
 
 
 class BatchPace:
-    """Measures the batches of one run.
-
-    read_note: returns the listener's last note.
-    """
+    """Measures the batches of one run by the listener's last note."""
 
     def __init__(
         self, target_seconds: float, read_note: Callable[[], Json | None], clocks: Clocks = REAL_CLOCKS

@@ -43,10 +43,7 @@ _LEAST_S = 1.0
 
 
 class ProgressReporter:
-    """Reports the plans of one run.
-
-    progress: the JSON of the last report, with the connector's own entries; None before the first.
-    """
+    """Reports the plans of one run; ``progress`` is the last report, None before the first."""
 
     def __init__(self, log: RunLog, clocks: Clocks) -> None:
         self._log, self._clocks = log, clocks
@@ -64,10 +61,7 @@ class ProgressReporter:
         opened: OpenedSource,
         held_by: str | None,
     ) -> None:
-        """Report a plan.  Called once per plan.
-
-        held_by: the split or the member that sets the bound, for display.
-        """
+        """Report a plan, with the split or the member that sets the bound.  Called once per plan."""
         enumerator, index, cost = opened.enumerator, opened.index, opened.cost_of_rows
         ends, positions = current.ends, planned.progress.positions
         now = utc_time(int(self._clocks.wall() * 1000))
@@ -143,10 +137,7 @@ class _RetentionEstimate:
         self._looks: deque[tuple[float, Positions]] = deque()
 
     def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
-        """Return the time until unread records are deleted, for splits with recently deleted records.
-
-        now_s: the time of any monotonic clock.  Called once per plan.
-        """
+        """Return the time until unread records are deleted, for splits with recently deleted records."""
         looks = self._looks
         if not looks or now_s - looks[-1][0] >= _SPACING_S:
             looks.append((now_s, {s: extent.begin for s, extent in extents.items()}))

@@ -35,11 +35,7 @@ class Rest:
         self._until_s = float("-inf")
 
     def begin(self, start: Json, until_s: float) -> None:
-        """Rest after a plan that changed nothing.
-
-        start: the start of that plan.
-        until_s: when a plan may change though no extent does, by the monotonic clock.
-        """
+        """Rest after a plan from ``start`` that changed nothing, and that may until then change only with an extent."""
         self._is_resting, self._start, self._until_s = True, start, until_s
 
     def end(self) -> None:
@@ -47,11 +43,7 @@ class Rest:
         self._is_resting = False
 
     def wait(self, start: Json, enumerator: SplitEnumerator, splits: Splits, *, bounded: bool) -> Woken:
-        """Wait a little, unless the last plan changed something.  Called before each plan.
-
-        start: the start of the next plan.
-        bounded: the run does not wait for news, because its ends are fixed.
-        """
+        """Wait a little, unless the last plan changed something or all ends are fixed.  Called before each plan."""
         is_known = (
             self._is_resting
             and start == self._start

@@ -16,10 +16,7 @@ _LOG = logging.getLogger("tidegate.planner")
 
 
 class RunLog:
-    """The log of one run.  Splits are news only if they were not among those of the last plan.
-
-    source: the connector's name.
-    """
+    """The log of one run.  Splits are news only if they were not among those of the last plan."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -73,10 +70,7 @@ class RunLog:
     def planned(
         self, removed: Collection[SplitId], late: Collection[SplitId], in_danger: Mapping[SplitId, int]
     ) -> None:
-        """Log what a plan shows.  Called after each plan.
-
-        in_danger: the seconds until retention deletes unread records.
-        """
+        """Log what a plan shows, and the seconds until retention deletes unread records.  Called after each plan."""
         if new := self._news("removed", removed):
             _LOG.warning("%s no longer finds splits, read no further: %s", self._source, first_names(new))
         if new := self._news("late", late):

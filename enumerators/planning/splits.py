@@ -54,11 +54,7 @@ class FoundSplits:
 
 
 class Splits:
-    """Asks an enumerator for its splits, and remembers the answers in this run.
-
-    looked_at_s: when extents were last requested.
-    stops: the configured ends of all splits; None: a split has none.
-    """
+    """Asks an enumerator for its splits, and remembers the answers in this run."""
 
     def __init__(
         self,

@@ -23,10 +23,7 @@ MOST_MANIFESTS = 8
 
 
 class Step(NamedTuple):
-    """The outcome of a step.
-
-    files: the files to write, by name.
-    """
+    """The outcome of a step, and the files to write, by name."""
 
     standing: ManifestStanding
     files: Mapping[str, bytes]

@@ -66,10 +66,7 @@ class SourceCleaning:
             self._manifests[manifest.id] = manifest
 
     def go_on(self, live: Collection[SplitId]) -> None:
-        """Go on cleaning in the background.
-
-        live: the manifests that may still advance; the other manifests are forgotten when they are done.
-        """
+        """Go on in the background; manifests that cannot advance any more are forgotten when they are done."""
         with self._changed:
             self._live = {*live}
             self._forget()
@@ -77,10 +74,7 @@ class SourceCleaning:
                 self._run = self._dispatcher.submit(self._work)
 
     def merge(self, build: Callable[[ChunkSorter], Manifest]) -> None:
-        """Merge manifests, if too many wait for cleaning.
-
-        build: stores a manifest of some chunks, and returns it.
-        """
+        """Merge manifests into one that ``build`` stores, if too many wait for cleaning."""
         with self._changed:
             waiting = {split: range_ for split, range_ in self._ranges.items() if split not in self._live}
         if len(waiting) <= _MOST_MANIFESTS:

@@ -16,10 +16,7 @@ PART_BYTES = 1 << 30
 
 
 class Archive(NamedTuple):
-    """The target of archived objects.
-
-    prefix: a prefix without ``/`` at its end; the object's own key follows it.
-    """
+    """The target of archived objects; an object's own key follows the prefix and a ``/``."""
 
     bucket: str
     prefix: str
@@ -30,10 +27,7 @@ class Archive(NamedTuple):
 
 
 class ObjectCleaner:
-    """Cleans objects of a bucket, each in the version that was read.  Thread-safe.
-
-    archive: the target of archived objects; None: objects are deleted.
-    """
+    """Archives or deletes objects of a bucket, each in the version that was read.  Thread-safe."""
 
     def __init__(self, store: ObjectStore, archive: Archive | None = None) -> None:
         self._store, self._archive = store, archive

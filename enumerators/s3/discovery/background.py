@@ -14,10 +14,7 @@ _PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
 
 
 class BackgroundRounds:
-    """Runs one round at a time, in a thread.
-
-    look: runs a round, and returns its result.
-    """
+    """Runs one round at a time, in a thread."""
 
     def __init__(self, look: Callable[[], ChunkSorter]) -> None:
         self._look = look

@@ -28,10 +28,7 @@ gone: the object was deleted, or overwritten, before it was surveyed.
 
 
 class LeftOutObject(NamedTuple):
-    """An object that was left out.
-
-    at_ms: when it was first left out, in ms since the epoch.
-    """
+    """An object that was left out, and when it first was, in ms since the epoch."""
 
     obj: S3Object
     reason: Reason

@@ -40,11 +40,7 @@ class MarkedFolders:
         self.known = CompleteFolders.from_json(state, self._markers.template)
 
     def begin_round(self, begun_ms: int, *, lists: bool) -> None:
-        """Begin a round.
-
-        begun_ms: by the clock of this machine.
-        lists: whether the round lists all objects.  A listing has all that was modified some time before it.
-        """
+        """Begin a round by this machine's clock.  A listing has all that was modified some time before it."""
         self._settled_ms = begun_ms - _SETTLED_MS if lists else None
         self._found, self._marked, self._takes_markers = self.known, {}, True
 

@@ -57,10 +57,7 @@ class ObjectNotifications:
         self._left: dict[str, str] = {}  # those of this round by id, and why
 
     def begin_round(self, now_ms: int) -> bool:
-        """Begin a round, and return whether it lists all objects, too.
-
-        now_ms: ms since the epoch; the interval begins with the last round that listed all objects.
-        """
+        """Begin a round, and return whether it is time to list all objects, too."""
         if self._listed_ms is None:
             self._lists = True
         else:

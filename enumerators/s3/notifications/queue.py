@@ -102,10 +102,7 @@ class NotificationQueue:
         ]
 
     def hide(self, receipts: Iterable[tuple[str, int]]) -> None:
-        """Hide messages for some seconds from now on; messages that are gone are ignored.
-
-        receipts: the receipt of each message, and its seconds.
-        """
+        """Hide messages by their receipts for some seconds from now on; messages that are gone are ignored."""
         entries = [{"ReceiptHandle": receipt, "VisibilityTimeout": hidden_s} for receipt, hidden_s in receipts]
         self._ask_for_each("change_message_visibility_batch", "hide messages of", entries)
 

@@ -18,10 +18,7 @@ FOLDER = "ledger"  # a separate folder, so that all files in it are ours to dele
 
 
 class QueryFiles(NamedTuple):
-    """The size of a query's files.
-
-    written_s: when the last one was written, in seconds since the epoch.
-    """
+    """The size of a query's files, and when the last one was written, in seconds since the epoch."""
 
     files: int
     bytes: int
@@ -47,10 +44,7 @@ class Ledger:
         self._wall_clock = wall_clock
 
     def of_query(self, owner: str) -> Ledger:
-        """Return the part of one query: a query that begins here later finds none of its files.
-
-        owner: the query's own id, which its checkpoint keeps.
-        """
+        """Return the part of one query, by its own id: a query that begins here later finds none of its files."""
         part = copy(self)
         part._files = self._files.within(owner)  # noqa: SLF001 - of its own class
         return part
@@ -130,11 +124,7 @@ class Ledger:
         self._files.delete(name)
 
     def sweep(self, keep: Collection[str], older_than_s: float) -> list[str]:
-        """Delete the files that are no longer named, and return their names.
-
-        keep: the files that an offset names, or that the next one will name.
-        older_than_s: only files that were written longer ago, in seconds, by this machine's clock.
-        """
+        """Delete files that no offset names or will name, once they are this old, and return their names."""
         before = self._wall_clock() - older_than_s
         kept = frozenset(keep)
         orphans = sorted(

@@ -82,10 +82,7 @@ class QueryFolder:
             self._offsets.append(names)
 
     def sweep(self, named: Collection[str]) -> None:
-        """Delete old files that no offset names, neither one that Spark has stored nor the next one.
-
-        named: the files that the next offset and the last stored one name.
-        """
+        """Delete old files that neither the last stored offset nor the next one names."""
         names = {_OPTIONS, *self._notes, *named}
         if names != self._swept:
             self.ledger.sweep(names.union(*self._offsets), ORPHAN_S)

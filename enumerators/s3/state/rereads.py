@@ -19,11 +19,7 @@ PREFIX = "reread-"
 
 
 def request_reread(ledger: Ledger, chunks: ChunkSorter, number: int) -> str:
-    """Ask a query to read chunks again, and return the name of the request.
-
-    ledger: of the query.
-    number: distinguishes this request from another one for the same chunks, such as the time in ms.
-    """
+    """Ask a query to read chunks again, and return the request's name; the number tells it from others."""
     request = Manifest.build(number, chunks)
     name = PREFIX + request.id
     ledger.write(name, request.data)
@@ -31,10 +27,7 @@ def request_reread(ledger: Ledger, chunks: ChunkSorter, number: int) -> str:
 
 
 class RereadRequests:
-    """The requests to one query.
-
-    taken: the last run's snapshot; an offset that is stored names each of them.
-    """
+    """The requests to one query; an offset that is stored names those that were taken."""
 
     def __init__(self, ledger: Ledger, taken: Mapping[str, int]) -> None:
         self._ledger = ledger
@@ -56,10 +49,7 @@ class RereadRequests:
         self._taken[name] = number
 
     def stored(self, number: int, live: Collection[int]) -> None:
-        """Learn that a stored offset names a manifest of this number, and forget requests that are done.
-
-        live: the numbers of the manifests that are not read to their end.
-        """
+        """Learn that a stored offset names a manifest of this number, and forget requests that are done."""
         self._stored = max(self._stored, number)
         for name, manifest in [*self._taken.items()]:
             if manifest <= self._stored and manifest not in live:

@@ -35,10 +35,7 @@ KINDS = ("<u8", "<u8", "<u8", "<i8")
 
 
 class SeenRun:
-    """Remembered objects, each key once, in the order of their digests; immutable.
-
-    high, low: the digest of the key.  version: a digest of ETag and size.
-    """
+    """Remembered objects, each key once, in the order of its digest, with a digest of ETag and size; immutable."""
 
     def __init__(self, high: Any, low: Any, version: Any, modified_ms: Any) -> None:
         self.high, self.low, self.version, self.modified_ms = high, low, version, modified_ms

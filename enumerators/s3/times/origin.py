@@ -29,10 +29,7 @@ LAST_MODIFIED = LastModifiedTimes()
 
 @dataclass(frozen=True, slots=True)
 class ColumnTimes:
-    """Each row has the time in a column.
-
-    name: the name of the column; a dotted path for a nested column.
-    """
+    """Each row has the time in a column, or at the dotted path of a nested one."""
 
     name: str
 
