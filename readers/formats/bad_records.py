@@ -28,6 +28,8 @@ from tidegate.readers.objects.values import Chunk, WriteFile
 __all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode", "refused"]
 
 CORRUPT_COLUMN = "_corrupt_record"
+"""The column for the text of a bad record, null for good ones.  It is filled with PERMISSIVE if the schema has it."""
+
 FILE_PATH = "_file_path"  # the name of the object's address in rescued data
 
 Mode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
@@ -39,15 +41,12 @@ class BadRecordPolicy:
 
     mode: FAILFAST ends the query at the first bad record.  DROPMALFORMED leaves bad records out.  PERMISSIVE makes
         unreadable values null, and keeps the rest.
-    corrupt_column: the column for the text of a bad record, null for good ones.  It is filled with PERMISSIVE if the
-        schema has it.
     rescued_column: the column for surplus and misfits: a JSON object of their values by column, with the object's
         address as ``_file_path``.  It is null if all values fit.  None: surplus is left out.
     path: a folder, or ``s3://bucket/prefix``.  Bad records are written there and left out, whatever the mode.
     """
 
     mode: Mode = "FAILFAST"
-    corrupt_column: str = CORRUPT_COLUMN
     rescued_column: str | None = None
     path: str | None = None
 
@@ -58,7 +57,7 @@ class BadRecordPolicy:
 
     @property
     def keeps_corrupt(self) -> bool:
-        """Whether bad records become rows, with their texts in ``corrupt_column``."""
+        """Whether bad records become rows, with their texts in CORRUPT_COLUMN."""
         return self.mode == "PERMISSIVE" and self.path is None
 
     @property
@@ -72,11 +71,11 @@ class BadRecordPolicy:
         return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
 
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of a schema that come from the data: all but the two columns of this policy.
+        """Return the columns of a schema that come from the data: all but the two for bad records.
 
         Raises OptionError if one of the two is not a string.
         """
-        own = {self.corrupt_column, self.rescued_column}
+        own = {CORRUPT_COLUMN, self.rescued_column}
         if own.isdisjoint(schema.names):
             return schema
         for field in schema:
@@ -172,7 +171,7 @@ class ChunkRecords:
         schema = self._schema
         if len(values.schema) < len(schema):
             own = records or BatchRecords(self)
-            texts = {self.policy.corrupt_column: own.corrupt, self.policy.rescued_column: own.rescued}
+            texts = {CORRUPT_COLUMN: own.corrupt, self.policy.rescued_column: own.rescued}
             columns = []
             for field in schema:
                 at = values.schema.get_field_index(field.name)

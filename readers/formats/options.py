@@ -29,36 +29,28 @@ class RecordOptions(BaseModel):
 
     event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
     mode: the policy for bad records, which cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
-        ``DROPMALFORMED``.
-    column_name_of_corrupt_record: the column for the text of a bad record.  It is filled if ``mode`` is ``PERMISSIVE``
-        and the schema has it.
+        ``DROPMALFORMED``.  With ``PERMISSIVE``, a column ``_corrupt_record`` of the schema has their texts.
     rescued_data_column: a column for values that the other columns lack or cannot hold, as JSON.
     bad_records_path: a folder, or ``s3://bucket/prefix``.  Bad records are written there instead of being read.
     """
 
     event_time_unit: TimeUnit | None = None
     mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
-    column_name_of_corrupt_record: str = CORRUPT_COLUMN
     rescued_data_column: str | None = None
     bad_records_path: Location | None = None
 
     @model_validator(mode="after")
     def _consistent_records(self) -> Self:
-        set_fields = self.model_fields_set
-        if self.bad_records_path is not None and "mode" in set_fields and self.mode != "DROPMALFORMED":
+        if self.bad_records_path is not None and "mode" in self.model_fields_set and self.mode != "DROPMALFORMED":
             raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
-        if "column_name_of_corrupt_record" in set_fields and not self.bad_record_policy.keeps_corrupt:
-            raise ValueError("columnNameOfCorruptRecord is set, which needs mode 'PERMISSIVE' and no badRecordsPath")
-        if self.rescued_data_column in (self.column_name_of_corrupt_record, METADATA.name):
+        if self.rescued_data_column in (CORRUPT_COLUMN, METADATA.name):
             raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
         return self
 
     @property
     def bad_record_policy(self) -> BadRecordPolicy:
         """The options as formats take them."""
-        return BadRecordPolicy(
-            self.mode, self.column_name_of_corrupt_record, self.rescued_data_column, self.bad_records_path
-        )
+        return BadRecordPolicy(self.mode, self.rescued_data_column, self.bad_records_path)
 
 
 class TypedOptions(RecordOptions):

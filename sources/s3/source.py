@@ -31,6 +31,7 @@ from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN
 from tidegate.readers.formats.registry import FORMATS, Reading
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -76,6 +77,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         "linesep": "lines end at any usual line end; read binaryFile, and split the decoded content",
         "wholetext": "read binaryFile, and decode the content",
         "encoding": "text is UTF-8; read binaryFile, and decode the content",
+        "columnnameofcorruptrecord": "the column is _corrupt_record; rename it with withColumnRenamed",
         "comment": "read text, leave out such lines, and parse the others by from_csv",
         "dateformat": _ISO_8601,
         "timestampformat": _ISO_8601,
@@ -276,7 +278,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def _check_samples(self) -> None:
         """Compare the given columns with the first objects.  Raises OptionError if none has the event time."""
         if isinstance(self.columns, pa.Schema):
-            added = [*(field.name for field in self.own_columns()), self.column_name_of_corrupt_record]
+            added = [*(field.name for field in self.own_columns()), CORRUPT_COLUMN]
             self._first_objects().check(self.columns, added)
 
     def _first_objects(self) -> FirstObjects:

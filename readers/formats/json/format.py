@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, value_times
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, refused
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, refused
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import (
     MalformedError,
@@ -78,7 +78,7 @@ class JsonFormat(ObjectFormat):
                         if policy.fails:
                             raise _bad(item.name, offset, problem) from None
                         if policy.keeps_corrupt:
-                            shape.add({policy.corrupt_column: ""})
+                            shape.add({CORRUPT_COLUMN: ""})
                 if block.offset + len(block.data) >= SAMPLE_BYTES:
                     break  # a compressed object is streamed beyond the sample
         return pa.schema(shape.fields())

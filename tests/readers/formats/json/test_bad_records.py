@@ -76,7 +76,7 @@ def test_what_follows_an_object_in_its_line_is_malformed_where_spark_passes_over
 # --- against an oracle of two columns ---
 
 BOTH = pa.schema(
-    [("i", pa.int64()), ("r", pa.struct([("x", pa.int64())])), ("odd", pa.string()), ("rest", pa.string())]
+    [("i", pa.int64()), ("r", pa.struct([("x", pa.int64())])), ("_corrupt_record", pa.string()), ("rest", pa.string())]
 )
 values = (
     st.none()
@@ -96,7 +96,7 @@ def expected(line: str, policy: BadRecordPolicy):
     except ValueError:
         node = None
     if not isinstance(node, dict):
-        return {"i": None, "r": None, "odd": line, "rest": None} if policy.keeps_corrupt else None
+        return {"i": None, "r": None, "_corrupt_record": line, "rest": None} if policy.keeps_corrupt else None
     i, r, rest = node.get("i"), node.get("r"), {}
     if i is not None and not isinstance(i, int):
         i, rest["i"] = None, i
@@ -112,10 +112,10 @@ def expected(line: str, policy: BadRecordPolicy):
         rest["more"] = node["more"]
     if policy.rescued_column:
         text = {**rest, "_file_path": "a/b.json"} if rest else None
-        return {"i": i, "r": r, "odd": None, "rest": text}
+        return {"i": i, "r": r, "_corrupt_record": None, "rest": text}
     if misfit and not policy.keeps_corrupt:
         return None
-    return {"i": i, "r": r, "odd": line if misfit else None, "rest": None}
+    return {"i": i, "r": r, "_corrupt_record": line if misfit else None, "rest": None}
 
 
 @given(
@@ -124,7 +124,7 @@ def expected(line: str, policy: BadRecordPolicy):
     st.sampled_from([None, "rest"]),
 )
 def test_rows_are_those_of_an_oracle(written, mode, rescued):
-    policy = BadRecordPolicy(mode, "odd", rescued)
+    policy = BadRecordPolicy(mode, rescued)
     schema = BOTH if rescued else pa.schema([*BOTH][:3])
     rows = read("".join(f"{line}\n" for line in written).encode(), schema, policy)
     for row in rows:
