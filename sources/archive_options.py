@@ -57,10 +57,7 @@ class ArchiveOptions(BaseModel):
         return None if self.archive is None else ArchivePlace(self.archive, self._bucket)
 
     def of_archived(self, config: KafkaConnectionConfig, given: Mapping[str, Any]) -> KafkaConnectionConfig:
-        """Return the configuration that shows of Kafka what an archive holds: committed records.
-
-        given: the properties that the user has set.
-        """
+        """Return the configuration that shows of Kafka what an archive holds: committed records."""
         if self.archive is None:
             return config
         if "isolation.level" in given and config.isolation_level != "read_committed":

@@ -12,11 +12,7 @@ __all__ = ["bad_record_place", "check_bad_records"]
 
 
 def check_bad_records(path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str]) -> None:
-    """Raise ValueError for options that contradict each other.
-
-    policy: the policy for rows without a usable event time.
-    read: the topics that the query reads by name.
-    """
+    """Raise ValueError for options that contradict each other, or the policy, or the topics that are read."""
     if path is None and topic is None:
         return
     if path is not None and topic is not None:
@@ -40,10 +36,7 @@ def check_bad_records(path: str | None, topic: str | None, policy: EventTimePoli
 def bad_record_place(
     folder: SupportsFiles | None, topic: str | None, event_times: RecordTimes
 ) -> BadRecordPlace | None:
-    """Return the place for records that are set aside.
-
-    event_times: decide which records are set aside.
-    """
+    """Return the place for records that their event times set aside."""
     if folder is not None:
         return BadRecordFile(folder, f"{event_times.name} {event_times.policy.bad}")
     return None if topic is None else BadRecordTopic(topic)

@@ -45,10 +45,7 @@ class SourceBatch:
 
     @classmethod
     def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
-        """Read a source's entry in Spark's progress.
-
-        committed: when the batch was committed.
-        """
+        """Read a source's entry in Spark's progress."""
         latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()
         # In the offset of Spark's own source, a topic named "planner" would be a dict; our planner's name is a text.

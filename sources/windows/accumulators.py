@@ -36,10 +36,7 @@ class _Part(NamedTuple):
 
 
 class Accumulators:
-    """The columns of accumulators, each named by its place.
-
-    fields: the names and types of the columns.
-    """
+    """The columns of accumulators, each named by its place."""
 
     def __init__(self, aggregates: SqlAggregates, rows: pa.Schema) -> None:
         self._aggregates = aggregates

@@ -96,11 +96,7 @@ class ColumnWindows:
         )
 
     def run(self, state: pa.Table, rows: pa.Table | None, before_ms: int, after_ms: int) -> Outcome:
-        """Return what rows give between two watermarks.
-
-        state: the rows of the state of all keys of the rows, and all rows with a timer that is due.
-        before_ms, after_ms: the watermarks before and after the rows.
-        """
+        """Return what rows give between two watermarks, with the state of their keys and of timers that are due."""
         outcome = Outcome(state, [], [], [])
         outcome = self._advanced(outcome, before_ms)
         if rows is not None and rows.num_rows:

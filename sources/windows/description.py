@@ -67,10 +67,7 @@ def _place(node: Any) -> tuple[int, int]:
 
 
 def normalized(text: str, *, case_sensitive: bool = False) -> str:
-    """Return an expression without differences of case and white space that have no meaning.
-
-    case_sensitive: the value of ``spark.sql.caseSensitive``: columns may differ only in case.
-    """
+    """Return an expression without differences of white space and, as in Spark's setting, case."""
     tokens = [token if case_sensitive or token[0] in _QUOTES else token.lower() for token in _TOKEN.findall(text)]
     spaced = (" " * (_is_word(one) and _is_word(other)) + other for one, other in pairwise(tokens))
     return "".join([*tokens[:1], *spaced])

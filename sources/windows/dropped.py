@@ -15,8 +15,5 @@ _numbers = count(1)  # Spark refuses a query in which two steps observe under on
 
 
 def counting(rows: DataFrame, dropped: Column) -> DataFrame:
-    """Return the rows; the progress of their query then tells the number of rows that were dropped.
-
-    dropped: how many rows were dropped for each row; null: none.
-    """
+    """Return the rows; the progress of their query tells how many were dropped."""
     return rows.observe(f"windows-{next(_numbers)}", f.coalesce(f.sum(dropped), f.lit(0)).alias(LATE_DROPPED))

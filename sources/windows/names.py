@@ -89,10 +89,7 @@ def check_keys(rows: DataFrame, keys: Sequence[str], others: Sequence[str]) -> N
 
 
 def check_result(rows: DataFrame, name: str, others: Iterable[str]) -> None:
-    """Raise OptionError if the name of a result is that of another column of windows.
-
-    others: the names of all other columns.
-    """
+    """Raise OptionError if the name of a result is that of another column of windows."""
     (own, *taken) = _as_spark_sees(rows, [name, *others])
     if own in taken:
         raise OptionError(f"the result {name!r} has the name of another column of the windows")

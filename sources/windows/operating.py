@@ -79,11 +79,7 @@ class Stream:
 def with_expressions(
     stream: Stream, operator: Callable[[WindowFunction], WindowOperator], expressions: Mapping[str, str]
 ) -> DataFrame:
-    """Return the aggregates of windows.
-
-    operator: returns the operator with a function for the rows of a window.
-    expressions: Spark expressions by the name of the result.
-    """
+    """Return the aggregates of windows, by the operator for a function of a window's rows."""
     parts = parts_of(stream.rows, expressions)
     arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
     schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])

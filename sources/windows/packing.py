@@ -31,11 +31,7 @@ _MOST_ROWS, _MOST_BYTES = 1 << 18, 1 << 26  # in memory at once, on their way th
 
 
 def packed(rows: DataFrame, keys: list[Column], buckets: int) -> DataFrame:
-    """Return the rows of a stream in the columns of ``PACKED``: the rows of each task and bucket, in their order.
-
-    keys: rows with equal keys are in one bucket.
-    buckets: the number of buckets.
-    """
+    """Return the rows of each task and bucket, in order, in the columns of ``PACKED``; equal keys share a bucket."""
     schema = rows.schema
     bucket = f.pmod(f.hash(*keys), f.lit(buckets)).alias(BUCKET)
     # PySpark takes a dot in a name for a field of a struct, so the packed columns are named by numbers.
@@ -72,10 +68,7 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
-    """Return the columns of ``PACKED`` for rows with a column ``__bucket``, and a row for the witness.
-
-    task, number: the task of these rows, and their number in it; together they give the order of arrival.
-    """
+    """Return rows with a column ``__bucket`` as ``PACKED``, in the order of their task, and a row for the witness."""
     bucket = table.column(BUCKET).to_numpy()
     order = np.argsort(bucket, kind="stable")
     ordered = bucket[order]

@@ -67,10 +67,7 @@ class Pages:
         self._blocks: dict[int, _Ints] = {}
 
     def touched(self, keys: pa.Table | None, event_ms: int, processing_ms: int) -> pa.Table:
-        """Return the rows of all pages that may have a row of these keys, or a timer at or before one of these times.
-
-        keys: has the columns of the key; None: no keys.
-        """
+        """Return the rows of pages that may have a row of these keys, or a timer at or before one of these times."""
         numbers = {*self._due(event_ms, processing_ms)}
         if keys is not None and keys.num_rows:
             numbers.update(np.unique(self._numbers(keys)).tolist())

@@ -118,10 +118,7 @@ def used_columns(rows: DataFrame) -> set[str]:
 
 
 def _used_below(node: Any, above: set[str] | None) -> set[str]:
-    """Return the columns of sources that are used at a node or below it.
-
-    above: the columns that the steps above the node use; None: all.
-    """
+    """Return the columns of sources that are used at a node or below it, by those above; None: all."""
     if _kind(node) == _RELATION:
         return above or {_id(column) for column in _list(node.output())}
     read = {_id(column) for column in _list(node.references().toSeq())}
@@ -167,10 +164,7 @@ def _is_of_tidegate(source: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Request:
-    """The arguments of ``telling_watermark``.
-
-    carried: Catalyst's id of the column ``tasks.WINDOW_WATERMARK`` in all steps; None: they do not have the column.
-    """
+    """The arguments of ``telling_watermark``, and Catalyst's id of the watermark's column in all steps, if any."""
 
     ahead_ms: int
     used: Collection[str] | None

@@ -35,11 +35,7 @@ _MANY = 4  # if a batch reads one of so many pages or more, reading all of them 
 
 
 class KeyEntry(NamedTuple):
-    """The state of one key as the first two layouts have it.
-
-    event_timer, processing_timer: the times of its first timers, in ms.
-    value: the operator's state of the key, without chunks of rows.
-    """
+    """The state of one key as the first two layouts have it, without chunks of rows; times in ms."""
 
     event_timer: int | None
     processing_timer: int | None
@@ -78,10 +74,7 @@ class Bucket:
 
 
 class BucketState:
-    """The stored state of the bucket that Spark handles now.
-
-    description: the description of the windows, by names of their parts.  State with another description is refused.
-    """
+    """The stored state of the bucket that Spark handles now; state of other windows is refused."""
 
     def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str], layout: Layout) -> None:
         self._handle, self._description, self._layout = handle, dict(description), layout
@@ -113,11 +106,7 @@ class BucketState:
         return Bucket(self._pages(stored["pages"], stored["size"], stored["due"]), timer, stored["watermark"])
 
     def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
-        """Store the bucket, whose pages are stored, and have Spark call it.
-
-        timer: the time of Spark's timer; None: none.
-        is_witness: the bucket has no keys, but is stored for its description.
-        """
+        """Store the bucket, whose pages are stored, and have Spark call it.  A witness has no keys."""
         pages = bucket.pages
         if timer != bucket.timer:
             if bucket.timer is not None:
@@ -213,10 +202,7 @@ class BucketState:
 
 
 class StoredKey:
-    """The stored state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself.
-
-    value: the state without chunks; None: there is none.
-    """
+    """The stored state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
 
     def __init__(self, chunks: MapState, key: Key, value: bytes | None) -> None:
         self._chunks, self._key, self.value = chunks, key, value

@@ -26,11 +26,7 @@ _END = re.compile(r"\s*;\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A login module with its options.
-
-    name: the class, such as ``org.apache.kafka.common.security.plain.PlainLoginModule``.
-    options: by their names; they hold secrets, so ``repr`` does not show them.
-    """
+    """The class of a login module, and its options, which ``repr`` does not show because they hold secrets."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
