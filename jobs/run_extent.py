@@ -36,11 +36,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class RunExtent:
-    """The extent of a run that starts now.
-
-    stretches: the stretch of every split.
-    state: the enumerator's snapshot, such as the cluster's id.
-    """
+    """The stretch of every split that a run reads, and the enumerator's snapshot."""
 
     stretches: dict[SplitId, Stretch]
     state: Json | None = None

@@ -37,11 +37,7 @@ def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -
 
 
 class SourceOffset(NamedTuple):
-    """The offset of one source after a batch.
-
-    name: the source's name with its colon if the file has names; otherwise empty.
-    text: usually JSON; None: the source has no offset yet.
-    """
+    """The offset of one source after a batch, usually JSON, and its name with a colon if the file has names."""
 
     name: str
     text: str | None
@@ -57,11 +53,7 @@ class SourceOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoggedOffsets:
-    """A file of ``offsets/``.
-
-    header: the version and Spark's own notes, as lines.
-    sources: the offsets in the order of the query's sources.
-    """
+    """A file of ``offsets/``: the version and Spark's own notes, and offsets in the order of the query's sources."""
 
     header: tuple[str, ...]
     sources: tuple[SourceOffset, ...]
@@ -119,11 +111,7 @@ class BatchLogs:
 
 @dataclass(frozen=True, slots=True)
 class LoggedBatch:
-    """One batch of a source.
-
-    end: the source's offset after the batch.
-    is_committed: whether the batch is written; at most one batch is not, and Spark repeats it.
-    """
+    """One batch of a source, and whether it is written; at most one is not, and Spark repeats it."""
 
     number: int
     end: Offset

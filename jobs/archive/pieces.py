@@ -30,10 +30,7 @@ OBJECT_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A range that becomes one object.  Picklable: an executor copies it.
-
-    obj: the object, without what its records tell.
-    """
+    """A range that becomes one object.  Picklable: an executor copies it."""
 
     source: KafkaSource
     place: ArchivePlace
@@ -51,10 +48,7 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """What one run copies.
-
-    partitions: the number of partitions of the topics.
-    """
+    """What one run copies."""
 
     pieces: list[Piece]
     lost: list[Lost]
@@ -98,10 +92,7 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
 
 
 def pieces_of(whole: SplitRange, size: int) -> Collection[SplitRange]:
-    """Cut a range into even pieces of at most about OBJECT_BYTES.
-
-    size: its bytes, estimated.
-    """
+    """Cut a range into even pieces of at most about OBJECT_BYTES, by its estimated size in bytes."""
     offsets = whole.end - whole.start
     count = min(offsets, max(1, -(-size // OBJECT_BYTES)))
     cuts = [whole.start + offsets * number // count for number in range(count + 1)]

@@ -23,10 +23,7 @@ _LINE_EVERY_S = 5.0
 
 
 class RunDisplay:
-    """Shows the progress of one run; use it as a context manager.
-
-    batches, rows: what the run has written.
-    """
+    """Shows the progress of one run; use it as a context manager."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._clock = console, clock

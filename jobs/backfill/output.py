@@ -33,11 +33,7 @@ OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The notes of earlier runs; empty for the first run.
-
-    positions: the positions after the last written batch.
-    state: the enumerator's snapshot, such as the cluster of the positions.
-    """
+    """The positions after the last written batch, and the enumerator's snapshot; empty for the first run."""
 
     positions: Positions = field(default_factory=dict)
     state: Json | None = None

@@ -19,11 +19,7 @@ _BINDING = ("fileFormat", "pathGlobFilter", "recursiveFileLookup", "modifiedAfte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Arguments(BackfillArguments):
-    """The objects to read.
-
-    path: ``s3://bucket/prefix``.
-    kept: the default state location.
-    """
+    """The objects to read, and the default state location."""
 
     path: str
     kept: str

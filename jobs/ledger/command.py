@@ -33,11 +33,7 @@ def run_show(location: str, *, checkpoint: str | None, options: Sequence[str]) -
 
 
 def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequence[str]) -> None:
-    """Print why objects were read or not.
-
-    wanted: a key, or a glob of keys.
-    options: the options of the source; with the path, the bucket is also examined.
-    """
+    """Print why objects, by a key or a glob, were read or not; with the path among the options, ask the bucket, too."""
     source, has_path = _source(location, options)
     ledger = open_query_ledger(source, checkpoint)
     show_why(why(ledger, source if has_path else None, Wanted(wanted)))

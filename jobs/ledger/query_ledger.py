@@ -39,10 +39,7 @@ class LeaseNote:
 
 @dataclass(frozen=True, slots=True)
 class KeptQuery:
-    """A query with files in a state location.
-
-    lease: its lease, if it was the last query to use the location; None: another query was.
-    """
+    """A query with files in a state location, and its lease if it was the last to use the location."""
 
     owner: str
     lease: LeaseNote | None

@@ -55,10 +55,7 @@ class Why:
 
 
 def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Why]:
-    """Return the findings about the wanted objects, in the order of their keys.
-
-    source: has the path and the options of the query, to examine the bucket; None: do not examine it.
-    """
+    """Return the findings about the wanted objects, in the order of their keys; with a source, ask the bucket, too."""
     chunks: dict[str, list[tuple[SplitId, int, Chunk]]] = {}
     for split in ledger.manifests:
         for position, chunk in find_chunks(ledger, split, wanted):

@@ -21,10 +21,7 @@ _HOUR_STEPS = (1, 2, 3, 4, 6, 8, 12, 24, 48, 96, 168, 336, 720, 2160, 8760)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis over [begin_ms, end_ms], which is never empty.
-
-    ticks: the event time in ms and the label of each tick.
-    """
+    """An axis over [begin_ms, end_ms], which is never empty, and the label of each tick."""
 
     title: str
     begin_ms: int

@@ -50,10 +50,7 @@ class Canvas:
         return round(self.bottom - min(max(share, 0), 1) * (self.bottom - _TOP), 1)
 
     def frame(self, title: str, ticks: Iterable[tuple[float, str]]) -> Iterator[str]:
-        """Yield the marks of both axes.
-
-        title, ticks: the title and the ticks of the vertical axis; a tick is a share of the axis, and a label.
-        """
+        """Yield the marks of both axes; a tick of the vertical one is a share of it, and a label."""
         left, right, bottom = self.x(0), self.x(len(self.batches)), self.bottom
         for share, label in ticks:
             y = self.y(share)

@@ -13,10 +13,7 @@ __all__ = ["PlannedBatch", "SourceRun", "source_runs"]
 
 
 class PlannedBatch(NamedTuple):
-    """One batch of a query, as one of its sources planned it.
-
-    rows: the planned rows of this source.
-    """
+    """One batch of a query, as one of its sources planned it."""
 
     query: QueryProgress
     progress: SourceProgress
@@ -38,10 +35,7 @@ class SourceRun:
 
 
 def source_runs(progresses: Sequence[QueryProgress]) -> list[SourceRun]:
-    """Return a run for each tidegate source, in Spark's order.
-
-    progresses: the progresses of one run of a query, the oldest first.
-    """
+    """Return a run for each tidegate source, in Spark's order, from one run's progresses, the oldest first."""
     batches: dict[int, list[PlannedBatch]] = {}
     last: dict[int, SourceProgress] = {}
     for entry in progresses:

@@ -29,10 +29,7 @@ _PARTITION = re.compile(r"-\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The range of the splits' event times, if there are too many splits to draw each.
-
-    slowest, median, fastest: n + 1 times, before the first batch and after each batch.
-    """
+    """The range of the splits' event times, n + 1 times for n batches, if there are too many splits to draw each."""
 
     slowest: Sequence[int | None]
     median: Sequence[int | None]
