@@ -16,10 +16,7 @@ ARGUMENTS = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
 def check_takes(function: Any, count: int, must: str) -> None:
-    """Raise OptionError unless a function takes ``count`` arguments by position.
-
-    must: the beginning of the error's sentence, such as "gap of Sessions must be a function of a row,".
-    """
+    """Raise OptionError, which begins with ``must``, unless a function takes ``count`` arguments by position."""
     if not callable(function):
         raise OptionError(f"{must} not {function!r}.")
     try:
@@ -34,10 +31,7 @@ def check_takes(function: Any, count: int, must: str) -> None:
 
 
 def check_delta(threshold: Any, delta_function: Any, part: str) -> None:
-    """Raise OptionError unless the results of a function of two rows can be compared with a threshold.
-
-    part: the class that takes both, such as "DeltaTrigger".
-    """
+    """Raise OptionError unless a function of two rows gives what can be compared with a threshold."""
     if not isinstance(threshold, Real | Decimal | timedelta) or threshold != threshold:  # noqa: PLR0124 - NaN
         raise OptionError(f"threshold={threshold!r} of {part} must be a number, or a timedelta.")
     check_takes(delta_function, 2, f"delta_function of {part} must be a function of two rows,")

@@ -38,11 +38,7 @@ class KeyClock:
 
 
 class PaneContext:
-    """One window as a trigger sees it.
-
-    values: the trigger's states in this window.
-    merged: the trigger's states in the windows that became this one.
-    """
+    """One window as a trigger sees it, with its states there and in the windows that became this one."""
 
     def __init__(self, clock: KeyClock, window: Window, values: dict[str, Any], merged: list[dict[str, Any]]) -> None:
         self._clock, self._state = clock, clock.state

@@ -66,10 +66,7 @@ class _OneSided(Evictor):
 
     @abstractmethod
     def kept(self, elements: Sequence[TimestampedValue]) -> Sequence[TimestampedValue]:
-        """Return the rows that stay.
-
-        elements: the rows in order of arrival, at least one.
-        """
+        """Return the rows that stay, of at least one, in order of arrival."""
 
     def evict_before(
         self, elements: Sequence[TimestampedValue], size: int, window: Window, ctx: EvictorContext

@@ -111,10 +111,7 @@ class KeyRun:
         rows: pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]],
         timestamps: npt.NDArray[np.int64] | Sequence[int],
     ) -> None:
-        """Take rows in order of arrival, all at once where that makes no difference.
-
-        timestamps: the rows' event times in ms.
-        """
+        """Take rows in order of arrival, with times in ms, all at once where that makes no difference."""
         if not len(timestamps):
             return
         times = np.asarray(timestamps, np.int64)
@@ -124,10 +121,7 @@ class KeyRun:
             self._blame(error)
 
     def process_element(self, row: Mapping[str, Any], timestamp: int) -> None:
-        """Take one row.
-
-        timestamp: the row's event time in ms.
-        """
+        """Take one row, with its event time in ms."""
         try:
             self._windows.take(row, timestamp)
         except Exception as error:  # noqa: BLE001

@@ -57,10 +57,7 @@ class WindowHarness:
         self._watermark_ms, self._processing_time_ms = MIN_TIME, 0
 
     def element(self, key: Hashable, row: Mapping[str, Any], timestamp_ms: int) -> None:
-        """Take one row.
-
-        timestamp_ms: the row's event time.
-        """
+        """Take one row."""
         run = self._runs.get(key)
         if run is None:
             run = self._runs[key] = KeyRun(self._operator, key, MemoryKeyStore(), self._processing_time_ms)

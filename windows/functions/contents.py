@@ -13,10 +13,7 @@ __all__ = ["Aggregate", "FoldingFunction", "Process", "Reduce", "WindowFunction"
 
 
 class WindowFunction(ABC):
-    """Makes the results of a window.
-
-    process: the process function that is called when the window fires.
-    """
+    """Makes the results of a window, perhaps by a process function."""
 
     def __init__(self, process: ProcessWindowFunction | None) -> None:
         self.process = process

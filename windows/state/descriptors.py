@@ -185,10 +185,7 @@ class ListStateDescriptor(MergingStateDescriptor):
 
 
 class ReducingStateDescriptor(MergingStateDescriptor):
-    """A ``ReducingState``.
-
-    function: takes two values and returns one.
-    """
+    """A ``ReducingState``, by a function of two values."""
 
     def __init__(self, name: str, function: Callable[[Any, Any], Any]) -> None:
         super().__init__(name)
