@@ -32,10 +32,7 @@ _start, _end = itemgetter(0), itemgetter(1)
 
 
 class KnownHeads:
-    """Remembers the first record to align by at or after a position, for each split.
-
-    So a long stretch of ignored records is searched once, and not by every plan.
-    """
+    """Remembers first records to align by, so a long stretch of ignored records is searched once."""
 
     def __init__(self) -> None:
         self._splits: dict[SplitId, list[_Stretch]] = {}  # at least one each, in order

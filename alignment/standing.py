@@ -98,10 +98,7 @@ class Standing:
     def latest(
         self, index: TimeIndex, splits: Collection[SplitId], ends: Positions | None = None
     ) -> dict[SplitId, int]:
-        """Return the greatest event time before the end of each split that holds a record.
-
-        ends: other ends than those of this standing.
-        """
+        """Return the greatest event time before the end, or another end, of each split that holds a record."""
         ends = self.ends if ends is None else ends
         extents = {
             s: extent if extent.end == ends[s] else replace(extent, end=ends[s])

@@ -12,10 +12,7 @@ __all__ = ["advanced", "combine", "multiplexed", "split_watermark"]
 
 
 def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
-    """Return the watermark of a split.
-
-    reached_ms: the split has no unread record in order before this event time.
-    """
+    """Return the watermark of a split without an unread record in order before this event time."""
     return reached_ms - out_of_orderness_ms - 1
 
 

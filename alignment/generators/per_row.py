@@ -21,10 +21,7 @@ class RowWatermarkGenerator(WatermarkGenerator):
 
     @abstractmethod
     def on_row(self, row: Mapping[str, Any], event_time_ms: int, output: WatermarkOutput) -> None:
-        """Look at one row (Flink: onEvent).
-
-        row: the values by column name.
-        """
+        """Look at one row, with its values by column name (Flink: onEvent)."""
 
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
         """Call ``on_row`` for each row."""

@@ -24,12 +24,7 @@ _MOST_STATE = 4096  # characters: every offset holds it, once for each split
 
 @dataclass(frozen=True, slots=True)
 class SplitWatermark:
-    """The watermark and the state of a split's generator, up to a position.
-
-    watermark_ms: None before the first watermark.
-    is_idle: the generator has marked the split as idle.
-    state: the generator's snapshot.
-    """
+    """The watermark and the state of a split's generator, up to a position; None before the first one."""
 
     watermark_ms: int | None = None
     is_idle: bool = False
@@ -64,10 +59,7 @@ def name_of(generator: WatermarkGenerator) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SeenRows:
-    """How many rows generators have seen.
-
-    late: how many of them were behind the source's watermark before their batch.
-    """
+    """How many rows generators have seen, and how many of them were late before their batch."""
 
     rows: int = 0
     late: int = 0
@@ -95,10 +87,7 @@ class GeneratorRun(WatermarkOutput):
                 generator.restore(before.state)
 
     def add(self, batch: pa.RecordBatch, event_times: pa.Int64Array) -> None:
-        """Show rows to the generator.
-
-        event_times: null for a row without a usable one.
-        """
+        """Show rows to the generator; the event time is null for a row without a usable one."""
         self.seen += SeenRows(batch.num_rows)
         if event_times.null_count and self._generator.wants_untimed_rows:
             event_times = event_times.fill_null(NO_EVENT_TIME)
