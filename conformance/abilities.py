@@ -49,10 +49,7 @@ _IMPLIES: Mapping[Ability, frozenset[Ability]] = {
 
 @dataclass(frozen=True, slots=True)
 class OptOut:
-    """Why a connector goes without an ability.
-
-    for_ever: the connector cannot have it; otherwise it is not built yet.
-    """
+    """Why a connector goes without an ability, for ever or until it is built."""
 
     reason: str
     for_ever: bool

@@ -63,10 +63,7 @@ def _checked(config: pytest.Config, tiers: list[str], files: list[str]) -> list[
 
 
 class _Conformance:
-    """The verdicts of this run.
-
-    _verdicts: by the suite and the connector, and by their test, whose last run counts.
-    """
+    """The verdicts of this run, by connector and test, whose last run counts."""
 
     def __init__(self, config: pytest.Config, tiers: list[str], files: list[Path]) -> None:
         self._config, self._tiers, self._files = config, tiers, files

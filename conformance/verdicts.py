@@ -102,10 +102,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """The report on a connector.
-
-    connector: the harness's name.
-    """
+    """The verdicts about a connector."""
 
     connector: str
     verdicts: tuple[Verdict, ...]

@@ -102,10 +102,7 @@ def row_difference(what: str, keys: Sequence[str], first: pa.Table, second: pa.T
 
 
 def told(error: BaseException, *callers: str) -> str:
-    """Return the text of an error, with the end of its stack if it is not the kit's complaint.
-
-    callers: the files of callers, which are not shown.
-    """
+    """Return the text of an error, with the end of its stack, without callers, if it is not the kit's complaint."""
     if isinstance(error, ConformanceError):
         return str(error)
     # An unexpected error comes from the connector, so its own stack helps.

@@ -52,10 +52,7 @@ def said(time_ms: int | None) -> str:
 
 
 class Split:
-    """A split that the kit fills, and all rows that were ever appended to it.
-
-    appends: the rows of each call of the writer's ``append``.
-    """
+    """A split that the kit fills, and all rows that were ever appended to it."""
 
     def __init__(self, number: int, writer: Writer, tell: Callable[[str], None]) -> None:
         self.number, self._writer, self._tell = number, writer, tell
@@ -223,10 +220,7 @@ class Lab:
     def enumerator(
         self, source: Source, state: Json | None = None, positions: Positions | None = None
     ) -> SplitEnumerator:
-        """Return a new enumerator of a source, as a stream has it.
-
-        state, positions: from the offset that it continues from.
-        """
+        """Return a new enumerator of a source, as a stream that continues from an offset has it."""
         enumerator = source.as_stream().enumerator(state)
         self.at_close(enumerator.close)
         if positions is not None and isinstance(enumerator, SupportsCommit):
@@ -268,10 +262,7 @@ class Lab:
         return self.enumerator(source, state, positions)
 
     def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
-        """Return all splits, once the written rows can be seen in them.
-
-        rows: the number of rows that must be visible, if rows have positions; None: all that were written.
-        """
+        """Return all splits, once that many rows, or all written ones, can be seen in them."""
         wanted = sum(len(split.rows) - split.trimmed for split in self.splits) if rows is None else rows
 
         def seen() -> list[SplitId] | None:
@@ -315,10 +306,7 @@ class Lab:
     def read(
         self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None
     ) -> list[pa.RecordBatch]:
-        """Read ranges as one task, by a reader of its own.
-
-        enumerator: of the snapshot and the details of the task.
-        """
+        """Read ranges as one task, by a reader of its own, with the enumerator's snapshot and details."""
         state = None if enumerator is None else enumerator.snapshot()
         return list(source.reader(state).read(self.task(ranges, enumerator)))
 

@@ -55,10 +55,7 @@ class Batch:
 
 @dataclass
 class Query:
-    """One query with its checkpoint, started and ended again and again.
-
-    lab: with the harness and the planner.
-    """
+    """One query with its checkpoint, started and ended again and again."""
 
     lab: Lab
     source: Source
@@ -157,10 +154,7 @@ class Query:
         self.rest()
 
     def run_until(self, condition: Callable[[], object], complaint: str, *budgets: Budget) -> None:
-        """Make batches until a condition holds; raises ConformanceError if no more rows come before.
-
-        budgets: of the batches, in turn; none: unlimited.
-        """
+        """Make batches of these budgets in turn until a condition holds; raise ConformanceError if rows end before."""
         limits = cycle(budgets or [UNLIMITED])
         deadline = time.monotonic() + self.lab.patience_s
         while not condition():

@@ -47,11 +47,7 @@ class SparkBatch:
 
 
 class SparkStream:
-    """One stream.  The last reading of every batch counts, as in a sink that knows batch ids.
-
-    checkpoint: None: a new folder, which is removed with the lab.
-    twice: with two actions on every batch.
-    """
+    """One stream, read once or twice a batch.  The last reading counts, as in a sink that knows batch ids."""
 
     def __init__(self, lab: Lab, source: Source, checkpoint: Path | None = None, *, twice: bool = False) -> None:
         self.lab, self.source, self._twice = lab, source, twice
