@@ -23,11 +23,7 @@ KILL_SECONDS = 10.0
 
 
 def main(parent: str, prefix: str) -> None:
-    """Guard until the end of the standard input.
-
-    parent: the folder in which the temporary folder is made.
-    prefix: the start of its name.
-    """
+    """Guard a temporary folder, which is made here, until the end of the standard input."""
     folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
     groups: set[int] = set()
     with suppress(BrokenPipeError):

@@ -37,10 +37,7 @@ def find_java() -> str:
 
 
 def java_command(temporary: Path) -> list[str]:
-    """Return the start of a command line for a Java program that may be killed at any time.
-
-    temporary: the folder for its temporary files, which are mostly unpacked native libraries.
-    """
+    """Return the start of a command line for a Java program that may be killed at any time."""
     return [find_java(), "-XX:-UsePerfData", f"-Djava.io.tmpdir={temporary}"]
 
 

@@ -128,10 +128,7 @@ class KafkaServer(Server):
         self.restart(node)
 
     def reassign(self, topic: str, replicas: Sequence[int]) -> None:
-        """Move all partitions of a topic to these nodes, and return when they lead them.
-
-        replicas: the node ids; the first one is the preferred leader.
-        """
+        """Move all partitions of a topic to these nodes, of which the first leads, and return when they lead."""
         from kafka import TopicPartition
 
         with self._admin() as admin:
@@ -179,10 +176,7 @@ class KafkaServer(Server):
             self._await(partial(_serves_topic, admin, name, total))
 
     def add_scram_user(self, name: str, password: str, *, iterations: int = 4096) -> None:
-        """Allow a user to log in by SCRAM, and return when the brokers know the user.
-
-        name: the name, which may have any characters.
-        """
+        """Allow a user to log in by SCRAM, and return when the brokers know the user."""
         from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
         mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)

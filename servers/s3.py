@@ -133,10 +133,7 @@ class S3Server(Server):
         }
 
     def client(self, **config: Any) -> Any:
-        """Return a new boto3 client of S3 with path-style addresses; the caller closes it.
-
-        config: further parameters of botocore's ``Config``, such as ``retries``.
-        """
+        """Return a new boto3 client with path-style addresses and further ``Config``; the caller closes it."""
         import boto3
         from botocore.config import Config
 
