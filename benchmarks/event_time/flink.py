@@ -45,10 +45,7 @@ def compiled(source: Path, jars: Sequence[str], folder: str) -> list[str]:
 
 
 class Flink:
-    """Runs the job when it is asked to.
-
-    asks, answers: the input and the output of the JVM.
-    """
+    """Runs the job when it is asked to."""
 
     def __init__(self, asks: IO[str], answers: IO[str]) -> None:
         self._asks, self._answers = asks, answers

@@ -55,10 +55,7 @@ def _jars(coordinates: Sequence[str], override: str) -> list[str]:
 
 
 def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Return a local session of tidegate's sources and Spark's.
-
-    settings: Spark's settings; by default those that add its built-in Kafka source.
-    """
+    """Return a local session of tidegate's sources and Spark's, by default with its built-in Kafka source."""
     builder = SparkSession.builder.master(f"local[{cores}]")
     for name, value in (settings or {"spark.jars": built_in_jars()}).items():
         builder = builder.config(name, value)
