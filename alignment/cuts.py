@@ -71,14 +71,15 @@ class Cutter:
         fit a budget still fit it when they are sharpened.
         """
         cuts: dict[SplitId, Cut] = {}
-        asked, probed = [], []
-        for split, ((_, head_ms), start, _) in self._spans.items():
+        asked: dict[SplitId, int] = {}
+        probed: list[SplitId] = []
+        for split, ((position, head_ms), start, _) in self._spans.items():
             if head_ms >= event_time_ms:
                 cuts[split] = Cut(start, head_ms)
             elif split in self._blind:
                 probed.append(split)
             else:
-                asked.append(split)
+                asked[split] = position
         for split, candidate in self._index.lookup(event_time_ms, asked).items():
             span = self._spans[split]
             if candidate is None or candidate.position >= span.end:

@@ -47,11 +47,13 @@ class SupportsPeek(Protocol):
 class SupportsTimeIndex(SupportsPeek, Protocol):
     """Knows the positions of event times without reading."""
 
-    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
-        """Return the first of all records of each split at or after an event time; None: there is none now.
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Return the first record of each split at or after an event time; None: there is none now.
 
-        Called by the planner a few times per batch.  The answer is a candidate: it may have been read already, and it
-        need not be a record.
+        positions: the next unread record of each split.
+
+        Called by the planner a few times per batch.  The answer is a candidate: an index of all records may answer with
+        one before the position, and it need not be a record.
         """
 
 
@@ -224,12 +226,12 @@ class TimeIndex:
             left = {s: head.position + 1 for s, head in inside.items() if s not in found}
         return found
 
-    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return the source's candidates for the first record at or after an event time."""
-        if self._lookup is None or not splits:
+        if self._lookup is None or not positions:
             return {}
         self.lookups += 1
-        return _complete("lookup", self._lookup(event_time_ms, splits), splits)
+        return _complete("lookup", self._lookup(event_time_ms, positions), positions)
 
 
 def _complete(method: str, answers: Mapping[SplitId, _Answer], asked: Collection[SplitId]) -> Mapping[SplitId, _Answer]:

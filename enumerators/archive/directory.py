@@ -41,6 +41,11 @@ class Directory:
         return self._starts[0] if self._starts else None
 
     @property
+    def end(self) -> int:
+        """The offset behind the last archived one; 0: there is none."""
+        return self._runs[-1][1] if self._runs else 0
+
+    @property
     def topic_ids(self) -> set[str]:
         """The known ids of the topics whose records are archived."""
         return {part.obj.topic_id for part in self.parts} - {""}
@@ -68,11 +73,13 @@ class Directory:
             if part.end > start:
                 yield ArchivedPart(max(part.start, start), min(part.end, end), part.obj)
 
-    def with_times_from(self, time_ms: int) -> Iterator[ArchivedPart]:
-        """Yield the parts that may hold a record at or after a time, in the order of their offsets."""
-        for number in range(bisect_right(self._latest_ms, time_ms - 1), len(self.parts)):
-            if self.parts[number].obj.max_ms >= time_ms:
-                yield self.parts[number]
+    def with_times_from(self, time_ms: int, start: int) -> Iterator[ArchivedPart]:
+        """Yield the parts from an offset on that may hold a record at or after a time, in order."""
+        begin = max(bisect_right(self._latest_ms, time_ms - 1), bisect_right(self._starts, start) - 1)
+        for number in range(begin, len(self.parts)):
+            part = self.parts[number]
+            if part.obj.max_ms >= time_ms and part.end > start:
+                yield part
 
     def bytes_within(self, start: int, end: int) -> int:
         """Return about how many bytes of objects a range has."""

@@ -48,19 +48,19 @@ class ArchivedRecords:
                         if first < stop:
                             yield batch.slice(first, stop - first)
 
-    def first_at(self, directory: Directory, time_ms: int, end: int) -> Head | None:
-        """Return the first record before an end whose timestamp is at or after a time; None: there is none.
+    def first_at(self, directory: Directory, time_ms: int, start: int, end: int) -> Head | None:
+        """Return the first record of a range whose timestamp is at or after a time; None: there is none.
 
         Only row groups with such a record are read.  Raises the errors of ``read_records``.
         """
-        for part in directory.with_times_from(time_ms):
-            stop = min(part.end, end)
+        for part in directory.with_times_from(time_ms, start):
+            begin, stop = max(part.start, start), min(part.end, end)
             for group in self._groups(part.obj):
-                if group.max_ms < time_ms or group.last < part.start or group.first >= stop:
+                if group.max_ms < time_ms or group.last < begin or group.first >= stop:
                     continue
                 for batch in self._rows(part.obj, group):
                     offsets, times = (int64_values(batch.column(name)) for name in ("offset", "timestamp"))
-                    found = (times >= time_ms * _MICROSECONDS) & (offsets >= part.start) & (offsets < stop)
+                    found = (times >= time_ms * _MICROSECONDS) & (offsets >= begin) & (offsets < stop)
                     if found.any():
                         row = int(np.argmax(found))
                         return Head(int(offsets[row]), int(times[row]) // _MICROSECONDS)

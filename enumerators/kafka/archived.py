@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from tidegate.enumerators.archive.listing import list_partition
 from tidegate.enumerators.archive.records import ArchivedRecords
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
-from tidegate.errors import DataLossError, OptionError
+from tidegate.errors import DataLossError, ObjectGoneError, OptionError
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
@@ -36,12 +36,14 @@ _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 8
 _FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
 _NOTHING = Directory()
+_Answer = TypeVar("_Answer")
 
 
 class _Archived(KafkaEnumerator):
     """Finds archived records first, and Kafka's behind them.
 
-    A partition is listed when it is discovered, and again when Kafka has deleted records that the listing lacks.
+    A partition is listed when it is discovered.  It is listed again when Kafka has deleted records that the listing
+    lacks, when the listing is read to its end, and when an object of it is gone.
     """
 
     def __init__(self, place: ArchivePlace, preferred: bool, *args: Any, **options: Any) -> None:
@@ -55,7 +57,7 @@ class _Archived(KafkaEnumerator):
         self._directories: dict[TopicPartition, Directory] = {}
         self._begins: dict[TopicPartition, int] = {}
         self._missing: set[tuple[SplitId, int, int]] = set()
-        self._older = self
+        self._older = self  # for starts and ends
 
     def discover(self) -> Collection[SplitId]:
         """Also list the archive of new partitions.
@@ -100,14 +102,23 @@ class _Archived(KafkaEnumerator):
 
     def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
         """Return the first record at or after a time that is read from the archive; None: there is none."""
-        return self._records.first_at(self._directory(partition), time_ms, self._seam(partition))
+        return self._first_at(partition, time_ms, 0)
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         extents, away = super()._reachable_extents(splits)
+        for split, high in self._logs.high.items():
+            self._check_end(TopicPartition.of(split), high)
         moved = {p: begin for p, begin in self._logs.begins.items() if self._begins.get(p) != begin}
         self._begins.update(moved)
         self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
         return {split: self._with_archive(split, extent) for split, extent in extents.items()}, away
+
+    def _check_end(self, partition: TopicPartition, high: int) -> None:
+        if (end := self._directory(partition).end) > high:
+            raise DataLossError(
+                f"the archive {self._place.location} holds {partition.split_id} up to offset {end - 1}, but Kafka ends "
+                f"at {high}: Kafka has lost archived records, and gives their offsets to others; use another place"
+            )
 
     def _lacks(self, partition: TopicPartition, begin: int) -> bool:
         directory = self._directory(partition)
@@ -127,10 +138,10 @@ class _Archived(KafkaEnumerator):
         seam = self._seam(partition)
         if self.earliest(partition) is None or wanted.start >= seam:
             return planned
-        end = min(wanted.end, seam)
-        if self._directory(partition).holes(wanted.start, end):
-            self._list([partition])  # they may have been archived meanwhile
-        directory = self._directory(partition)
+        if wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end):
+            self._list([partition])  # more may have been archived meanwhile
+            seam = self._seam(partition)
+        directory, end = self._directory(partition), min(wanted.end, seam)
         for first, stop in directory.holes(wanted.start, end):
             self._lose(wanted.split_id, first, stop)
         return planned._replace(archived=tuple(directory.within(wanted.start, end)), kafka_from=seam)
@@ -182,24 +193,36 @@ class _Archived(KafkaEnumerator):
     def _in_archive(
         self, positions: Positions, ends: Positions, find: Callable[..., tuple[int, int] | None]
     ) -> dict[SplitId, Head]:
+        def look(directory: Directory, at: int, end: int) -> tuple[int, int] | None:
+            return find(self._records.from_offset(directory, at, end))
+
         heads = {}
         for split, at in positions.items():
             if at < ends[split]:
-                directory = self._directory(TopicPartition.of(split))
-                head = find(self._records.from_offset(directory, at, ends[split]))
+                head = self._looked(look, TopicPartition.of(split), at, ends[split])
                 if head is not None:
                     heads[split] = Head(*head)
         return heads
+
+    def _first_at(self, partition: TopicPartition, time_ms: int, start: int) -> Head | None:
+        return self._looked(self._records.first_at, partition, time_ms, start, self._seam(partition))
+
+    def _looked(self, look: Callable[..., _Answer], partition: TopicPartition, *where: int) -> _Answer:
+        try:
+            return look(self._directory(partition), *where)
+        except ObjectGoneError:  # such as by a lifecycle rule
+            self._list([partition])
+            return look(self._directory(partition), *where)
 
 
 class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
     """Knows the positions of timestamps: those of objects and of their row groups, and Kafka's own index."""
 
-    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
-        """Find the first entry at or after a time, in the archive and then in Kafka."""
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Find the first entry at or after a time, in the archive from the positions on, and then in Kafka."""
         time_ms = max(event_time_ms, 0)
-        found = {split: self.first_at(TopicPartition.of(split), time_ms) for split in splits}
-        left = [split for split, head in found.items() if head is None]
+        found = {split: self._first_at(TopicPartition.of(split), time_ms, at) for split, at in positions.items()}
+        left = {split: at for split, at in positions.items() if found[split] is None}
         return {**found, **(super().lookup(event_time_ms, left) if left else {})}
 
 

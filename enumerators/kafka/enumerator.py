@@ -311,15 +311,15 @@ class KafkaEnumerator(SplitEnumerator):
 class KafkaTimestampEnumerator(KafkaEnumerator):
     """Knows the positions of event times without reading: Kafka indexes record timestamps."""
 
-    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
-        """Find the first entry at or after a time; it may be a transaction marker."""
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Find the first entry of a log at or after a time; it may be a transaction marker."""
         # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
         time_ms = min(max(event_time_ms, 0), _LAST_MS)
-        partitions = _partitions(splits)
+        partitions = _partitions(positions)
         answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(partitions, time_ms)))
         return {
             s: Head(*listed) if (listed := answers[p])[0] >= 0 else None
-            for s, p in zip(splits, partitions, strict=True)
+            for s, p in zip(positions, partitions, strict=True)
         }
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:

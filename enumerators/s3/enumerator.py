@@ -125,9 +125,9 @@ class S3Enumerator(SplitEnumerator):
         """Return the length of each manifest."""
         return {s: Extent(0, len(self.live[s]), complete=True) for s in splits if s in self.live}
 
-    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Bisect."""
-        return {s: self.live[s].lookup(event_time_ms) for s in splits}
+        return {s: self.live[s].lookup(event_time_ms) for s in positions}
 
     def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return the next chunk with an event time, and its earliest time; discovery has left out others for good."""

@@ -137,11 +137,11 @@ class OutboxEnumerator(SplitEnumerator):
         heads = {shard: next(self._heads(query, shard, end, horizon), None) for shard, end in ends.items()}
         return {shard: None if head is None else head.event_time_ms for shard, head in heads.items()}
 
-    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return the first row, by its id, at or after an event time."""
         query = "SELECT min(id), at_ms FROM outbox WHERE shard = ? AND at_ms >= ? HAVING min(id) IS NOT NULL"
-        rows = {shard: next(self._database.rows(query, shard, event_time_ms), None) for shard in splits}
-        return {shard: None if row is None else Head(*row) for shard, row in rows.items()}
+        rows = {s: next(self._database.rows(query, s, event_time_ms), None) for s in positions}
+        return {s: None if row is None else Head(*row) for s, row in rows.items()}
 
     def snapshot(self) -> Json:
         """Return the database that was read."""

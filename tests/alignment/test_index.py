@@ -74,7 +74,7 @@ class TestTimeIndex:
         with pytest.raises(ContractError, match=r"peek\(\).*'a'"):
             index.heads({"a": 0})
         with pytest.raises(ContractError, match=r"lookup\(\).*'a'"):
-            index.lookup(0, ["a"])
+            index.lookup(0, {"a": 0})
 
 
 class Silent(PeekOnly):

@@ -69,7 +69,7 @@ def lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
         lab.split(*_at(2_499, 2_501))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
-        answers = enumerator.lookup(time_ms, list(heads))
+        answers = enumerator.lookup(time_ms, {split: there[0].position for split, there in heads.items()})
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
             lab.expect(split in answers, f"lookup() was asked for split {split!r} and answered only for others")
@@ -88,7 +88,7 @@ def lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
     lab.split(*_at(5_000, 30_000, 1_000, 8_000, 2_000, 40_000, 10_000))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
-        answers = enumerator.lookup(time_ms, list(heads))
+        answers = enumerator.lookup(time_ms, {split: there[0].position for split, there in heads.items()})
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
             answer = answers[split]

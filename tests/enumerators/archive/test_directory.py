@@ -42,11 +42,12 @@ def test_from_the_seam_on_kafka_has_all_records(objects, begin, preferred):
     assert preferred or seam == begin
 
 
-@given(archives(), st.integers(0, 9))
-def test_no_object_with_records_of_a_time_is_left_out(objects, time_ms):
+@given(archives(), st.integers(0, 9), st.integers(0, MOST))
+def test_no_object_with_records_of_a_time_is_left_out(objects, time_ms, start):
     directory = Directory(objects)
-    found = list(directory.with_times_from(time_ms))
-    assert found == [part for part in directory.parts if part.obj.max_ms >= time_ms]
+    found = list(directory.with_times_from(time_ms, start))
+    assert found == [part for part in directory.parts if part.obj.max_ms >= time_ms and part.end > start]
+    assert directory.end == max(held(objects), default=-1) + 1
 
 
 def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):

@@ -3,14 +3,16 @@
 import shutil
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
+from kafka import KafkaProducer
 
 from tests.support.archives import archive_topic, committed_source, delete_before
-from tests.support.streams import append, new_topic
+from tests.support.streams import append, kafka_source, new_topic
 from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Head, SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import copy, plan_archive
@@ -19,14 +21,16 @@ from tidegate.readers.contract import ReadTask
 
 DAY = 86_400_000
 FIRST_MS = 1_700_000_000_000
+FAR_MS = 4_080_000_000_000
 COUNT = 240
 ARCHIVED, KEPT_FROM = 160, 120  # Kafka still has some of the archived records
 
 
 def times_of(seed):
-    """Return times that are out of order, one without a time and one of the far future."""
+    """Return times that are out of order, two without a time, and in the first topic one of the year 2099."""
     times = FIRST_MS + np.arange(COUNT) * 1000 + np.random.default_rng(seed).integers(0, 5000, COUNT)
     times[[30, 130]] = -1
+    times[10] = FAR_MS if seed == 1 else times[10]
     return times
 
 
@@ -87,14 +91,17 @@ def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
         for position in range(0, COUNT, 7):
             heads = archived.peek(dict.fromkeys(of_cut, position), horizon)
             assert named(heads) == named(expected.peek(dict.fromkeys(of_whole, position), horizon))
-        for time_ms in range(FIRST_MS - 1000, FIRST_MS + 250_000, 7000):
-            # Only a bound of Kafka's index for the log's own segments may differ: both are candidates.
-            assert named(archived.lookup(time_ms, of_cut)) == named(expected.lookup(time_ms, of_whole))
+        for start, time_ms in product((0, 9, 11, 117), range(FIRST_MS - 1000, FIRST_MS + 250_000, 7000)):
+            found = archived.lookup(time_ms, dict.fromkeys(of_cut, start))
+            for split, times in zip(of_cut, map(times_of, (1, 2)), strict=True):  # the record of 2099 blinds nothing
+                first = next((at for at in range(start, COUNT) if times[at] >= time_ms), None)
+                assert found[split] == (None if first is None else Head(first, times[first]))
         ends = dict.fromkeys(of_cut, COUNT)
-        assert named(archived.latest(ends, horizon)) == named(expected.latest(dict.fromkeys(of_whole, COUNT), horizon))
-        ranges = [SplitRange(split, 10, 200) for split in of_cut]
+        latest = named(expected.latest(dict.fromkeys(of_whole, COUNT), horizon))
+        assert named(archived.latest(ends, horizon)) == {"1": latest["1"]}  # Kafka still names the record of 2099
+        ranges = [SplitRange(split, 11, 200) for split in of_cut]
         early = Horizon(FIRST_MS + 100_000)
-        held = expected.held([SplitRange(split, 10, 200) for split in of_whole], early)
+        held = expected.held([SplitRange(split, 11, 200) for split in of_whole], early)
         assert named(archived.held(ranges, early)) == named(held)
         assert archived.metrics() == {"archiveMissingOffsets": 0}
 
@@ -124,6 +131,21 @@ def test_any_range_gives_the_rows_of_kafka(kafka, twins, preferred, start, end):
     expected = read(source(kafka, whole), start, end)
     assert len(expected) == end - start
     assert read(source(kafka, cut, archive=place, archive_preferred=preferred), start, end) == expected
+
+
+def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
+    topic = new_topic(kafka, [FIRST_MS])
+    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)) as producer:
+        producer.init_transactions()
+        for round_ in range(2):
+            producer.begin_transaction()
+            producer.send(topic, value=b"aborted", partition=0).get(60)
+            producer.abort_transaction()
+            if round_ == 0:
+                archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+            append(kafka, topic, {0: [FIRST_MS]})
+    rows = read(kafka_source(kafka, topic, archive=str(tmp_path)), 0, 7)
+    assert [row["offset"] for row in rows] == [0, 3, 6]
 
 
 def test_event_times_of_fields_are_found_in_both_places(kafka, twins):
@@ -169,7 +191,18 @@ def test_what_neither_place_has_ends_the_batch_before_a_row_is_read(kafka, twins
     with planning(of) as (enumerator, splits):  # an object that comes late is found
         for file, content in gone.items():
             file.write_bytes(content)
-        assert enumerator.details(SplitRange(splits[0], 0, COUNT)).archived[-1].end == KEPT_FROM
+        assert enumerator.details(SplitRange(splits[0], 0, COUNT)).archived[-1].end == ARCHIVED
+
+
+def test_a_planner_goes_on_behind_objects_that_a_lifecycle_rule_has_deleted(kafka, twins, tmp_path):
+    _, cut, whole_archive = twins
+    shutil.copytree(whole_archive, tmp_path / "archive")
+    for look in ("peek", "lookup"):
+        with planning(source(kafka, cut, archive=str(tmp_path / "archive"))) as (enumerator, (split, _)):
+            oldest = min((tmp_path / "archive" / cut / "0").iterdir())
+            oldest.unlink()
+            asked = {"peek": ({split: 0}, Horizon()), "lookup": (0, {split: 0})}
+            assert getattr(enumerator, look)(*asked[look])[split].position == int(oldest.name.split(".")[1])
 
 
 def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
@@ -201,8 +234,12 @@ def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path):
         pass
     (piece,) = plan_archive(source(kafka, other), ArchivePlace(str(tmp_path))).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
-    with (
-        pytest.raises(OptionError, match="the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated since"),
-        planning(source(kafka, other, archive=str(tmp_path))),
-    ):
+    of = source(kafka, other, archive=str(tmp_path))
+    with pytest.raises(OptionError, match="the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated since"), planning(of):
+        pass
+    with planning(of.model_copy(update={"fail_on_data_loss": False})) as (enumerator, (split,)):
+        assert enumerator.details(SplitRange(split, 0, 1)).archived == ()
+    copy(replace(piece, place=ArchivePlace(str(tmp_path / "longer")), obj=piece.obj._replace(next=3)))
+    of = source(kafka, other, archive=str(tmp_path / "longer"))
+    with pytest.raises(DataLossError, match=f"holds {other}-0 up to offset 2, but Kafka ends at 1: "), planning(of):
         pass

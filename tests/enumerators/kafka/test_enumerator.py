@@ -344,7 +344,7 @@ class TestTimeIndex:
         enumerator = enumerate_(Subscribe((topic,)), config={"isolation_level": "read_committed"})
         splits = enumerator.discover()
         await_that(lambda: enumerator.extents(splits) == {split: Extent(0, 3)})
-        assert enumerator.lookup(150, [split]) == {split: Head(1, 200)}
-        assert enumerator.lookup(250, [split])[split].position == 2  # the marker, which carries the wall clock
+        assert enumerator.lookup(150, {split: 0}) == {split: Head(1, 200)}
+        assert enumerator.lookup(250, {split: 0})[split].position == 2  # the marker, which carries the wall clock
         assert enumerator.peek({split: 2}, Horizon()) == {split: None}
         assert latest(enumerator, {split: 3}) == {split: 200}
