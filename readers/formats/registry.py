@@ -21,7 +21,6 @@ from tidegate.readers.s3.store import ObjectStore
 __all__ = [
     "FORMATS",
     "INFERRED",
-    "ColumnsBy",
     "FormatFactory",
     "FormatName",
     "FormatOptions",
@@ -30,9 +29,6 @@ __all__ = [
 ]
 
 FormatName: TypeAlias = Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"]
-
-ColumnsBy: TypeAlias = Literal["name", "position", "format"]
-"""How columns are found: by the names in an object, by the position of a value, or by the format, which fixes them."""
 
 
 class Reading(NamedTuple):
@@ -62,7 +58,6 @@ class FormatFactory:
     aliases: Spark's other names for options, in lower case, and the option of each; if both are set, the option wins.
     time_columns: the only columns that may hold event times; None: any column may.
     parsed_units: the units of values that the format itself reads into a column of timestamps; see RowTimes.
-    columns_by: returns how columns are found in an object.
     """
 
     create: Callable[[Any, ObjectStore, Reading], ObjectFormat]
@@ -71,7 +66,6 @@ class FormatFactory:
     aliases: Mapping[str, str] = field(default_factory=dict)
     time_columns: Sequence[str] | None = None
     parsed_units: tuple[TimeUnit, ...] = ("iso8601",)
-    columns_by: Callable[[Any], ColumnsBy] = lambda _: "name"
 
 
 def _of_records(options: RecordOptions, reading: Reading) -> dict[str, Any]:
@@ -147,12 +141,9 @@ FORMATS: Mapping[str, FormatFactory] = {
         CsvOptions,
         split_options=("multi_line",),
         aliases={"delimiter": "sep"},
-        columns_by=lambda options: "name" if options.header and not options.enforce_schema else "position",
     ),
-    "text": FormatFactory(_text, BaseModel, time_columns=(), columns_by=lambda _: "format"),
-    "binaryFile": FormatFactory(
-        _binary_file, BaseModel, time_columns=("modificationTime",), columns_by=lambda _: "format"
-    ),
+    "text": FormatFactory(_text, BaseModel, time_columns=()),
+    "binaryFile": FormatFactory(_binary_file, BaseModel, time_columns=("modificationTime",)),
 }
 """The factory of each format, by its name: the value of the option ``fileFormat``."""
 

@@ -1,4 +1,4 @@
-"""The first objects of a query: infers columns from them, and checks options against them."""
+"""The first objects of a query: infers columns from them, and finds the event time there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from tidegate.enumerators.s3.discovery.samples import Samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
-from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError, did_you_mean
+from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.event_time.range import RowTimes
-from tidegate.readers.formats.registry import ColumnsBy
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 
@@ -34,7 +33,6 @@ class FirstObjects:
     path: the path as the user gave it, for sentences.
     rules: the rules by which the samples were found.
     object_format: the format without given columns.
-    columns_by: how the format finds columns.
     has_to_be_timed: raise an error if no object has an event time.
     """
 
@@ -42,7 +40,6 @@ class FirstObjects:
     path: str
     rules: ListingRules
     object_format: ObjectFormat
-    columns_by: ColumnsBy
     times: ObjectTimes
     has_to_be_timed: bool
 
@@ -65,26 +62,8 @@ class FirstObjects:
         replaced = {position_of(field.name, data.names): field for field in of_folders}
         new = [field for field in of_folders if position_of(field.name, data.names) is None]
         columns = spark_schema(pa.schema([*(replaced.get(index, field) for index, field in enumerate(data)), *new]))
-        self._check_event_time([columns])
+        self._check_event_time(columns)
         return columns
-
-    def check(self, given: pa.Schema, added: Sequence[str]) -> None:
-        """Compare given columns with the objects; warn of columns that no object has.
-
-        added: the columns that options add; objects need not have them.
-
-        Raises OptionError if no object has the event time.
-        """
-        if not self.samples.objects:
-            _LOG.warning("%s", self._nothing_found())
-            return
-        schemas: list[pa.Schema] = []
-        if self.columns_by == "position":
-            schemas = [given]
-        elif self.columns_by == "name" and not self.times.wanted.is_bounded:
-            # With a range of times, RowTimes.check has already checked the column.
-            schemas = self._with_columns(self._names_of_data(given, added))
-        self._check_event_time(schemas)
 
     def _nothing_found(self) -> str:
         """Return a sentence which says that the path has no object with bytes, and why that may be."""
@@ -110,52 +89,18 @@ class FirstObjects:
             return False
         return True
 
-    def _with_columns(self, wanted: Sequence[str]) -> list[pa.Schema]:
-        """Return the columns of samples until these have the wanted ones; warn of those that no sample has.
-
-        A sample that cannot be read has no columns here; the reader raises its error later.
-        """
-        schemas: list[pa.Schema] = []
-        missing = wanted
-        for sample in self.samples.objects:
-            try:
-                schemas.append(self.object_format.infer([sample]))
-            except (BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError, OptionError):
-                continue
-            missing = [name for name in missing if position_of(name, schemas[-1].names) is None]
-            if not missing and self._has_time(schemas):
-                break
-        if missing and schemas:
-            _LOG.warning(
-                "the schema has columns that none of the first %d objects under %s has, so they are null: %s",
-                len(schemas),
-                self.path,
-                _listed(missing),
-            )
-        return schemas
-
     @property
     def _keys(self) -> list[str]:
         return [*self.samples.folders, *(obj.key for obj in self.samples.objects)]
 
-    def _names_of_data(self, given: pa.Schema, added: Sequence[str]) -> list[str]:
-        """Return the columns that objects should have: those that neither options nor folders add."""
-        others = {name.lower() for key in self._keys for name in partition_texts(key, self.rules.prefix)}
-        others.update(map(str.lower, added))
-        return [name for name in given.names if name.lower() not in others]
-
-    def _has_time(self, schemas: Sequence[pa.Schema]) -> bool:
-        times = self.times.by_column
-        return times is None or any(times.column_of(schema) is not None for schema in schemas)
-
-    def _check_event_time(self, schemas: Sequence[pa.Schema]) -> None:
-        """Raise OptionError if none of the schemas of the objects, or none of the keys, has an event time."""
+    def _check_event_time(self, columns: pa.Schema) -> None:
+        """Raise OptionError if neither the columns nor the keys have the event time."""
         if not self.has_to_be_timed:
             return
         times, partition, origin = self.times.by_column, self.times.by_partition, self.times.origin
         is_in_folders = partition is not None and any(map(partition.names, self._keys))
-        if times is not None and schemas and not is_in_folders and not self._has_time(schemas):
-            raise _without_column(times, schemas)
+        if times is not None and not is_in_folders and times.column_of(columns) is None:
+            raise _without_column(times, columns)
         objects = self.samples.objects
         if isinstance(origin, PathTimes) and all(origin.range_of(sample.key) is None for sample in objects):
             raise OptionError(
@@ -164,8 +109,8 @@ class FirstObjects:
             )
 
 
-def _without_column(times: RowTimes, schemas: Sequence[pa.Schema]) -> OptionError:
-    names = list(dict.fromkeys(name for schema in schemas for name in _dotted(schema)))
+def _without_column(times: RowTimes, columns: pa.Schema) -> OptionError:
+    names = list(_dotted(columns))
     return OptionError(
         f"eventTime is 'column:{times.column}', but there is no column {times.column!r} among {_listed(names)}"
         f"{did_you_mean(times.column, names)}"

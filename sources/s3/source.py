@@ -31,7 +31,6 @@ from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.formats.bad_records import CORRUPT_COLUMN
 from tidegate.readers.formats.registry import FORMATS, Reading
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -174,7 +173,6 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 f"cleanSource is {self.clean_source!r}, but a batch query commits nothing after which it could clean"
             )
         self._check()
-        self._check_samples()
         return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
@@ -185,7 +183,6 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         ledger = self._require_state_location()
         self._check()
         if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
-            self._check_samples()
             added = {field.name for field in self.own_columns()}
             fixed = pa.schema([field for field in self.columns if field.name not in added])
             ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
@@ -275,12 +272,6 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         if self.bad_records_path is not None:
             self._bad_record_folder.check()
 
-    def _check_samples(self) -> None:
-        """Compare the given columns with the first objects.  Raises OptionError if none has the event time."""
-        if isinstance(self.columns, pa.Schema):
-            added = [*(field.name for field in self.own_columns()), CORRUPT_COLUMN]
-            self._first_objects().check(self.columns, added)
-
     def _first_objects(self) -> FirstObjects:
         rules = self.listing_rules
         return FirstObjects(
@@ -288,7 +279,6 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             self.path,
             rules,
             self.object_format(self._store()),
-            self.format_factory.columns_by(self),
             self._times,
             has_to_be_timed=self.bad_event_time == "fail" and self.include_existing_files,
         )

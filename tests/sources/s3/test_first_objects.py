@@ -1,6 +1,6 @@
 """Checks of a source's options against the first objects, before any is read."""
 
-import logging
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -21,12 +21,6 @@ def source(bucket, tmp_path):
         return S3Source(**{"path": bucket.path, "state_location": str(tmp_path), **bucket.connection, **fields})
 
     return make
-
-
-@pytest.fixture
-def warnings(caplog):
-    caplog.set_level(logging.WARNING, "tidegate.planner")
-    return lambda: [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 CSV = {"file_format": "csv", "event_time_unit": "ms"}
@@ -67,21 +61,14 @@ def test_an_event_time_that_no_object_has_is_refused_when_columns_are_inferred(
     assert source(**fields, bad_event_time="ignore").arrow_schema.names
 
 
-@pytest.mark.parametrize("begin", [S3Source.as_batch, S3Source.as_stream])
 @pytest.mark.parametrize("mistaken", [MISTAKEN[0], MISTAKEN[1], MISTAKEN[-1]])
-def test_an_event_time_that_no_object_has_is_refused_with_a_given_schema(bucket, source, begin, mistaken):
-    key, body, fields, sentence = mistaken
+def test_an_event_time_that_no_object_has_ends_the_query_with_a_given_schema(bucket, source, mistaken):
+    key, body, fields, _ = mistaken
     bucket.put(key, body)
-    with pytest.raises(OptionError, match=sentence):
-        begin(source(**fields, columns=GIVEN))
-
-
-def test_columns_of_csv_without_a_header_are_those_of_the_given_schema(bucket, source):
-    bucket.put("x.csv", b"1,5\n")
-    given = {**CSV, "columns": pa.schema([("id", pa.int64()), ("at", pa.int64())])}
-    source(**given, event_time="column:at").as_batch()
-    with pytest.raises(OptionError, match=r"no column 'att' among 'id', 'at'; did you mean 'at'\?"):
-        source(**given, event_time="column:att").as_batch()
+    batch = source(**fields, columns=GIVEN).as_batch()
+    refused = pytest.raises(CorruptDataError, match=f"object 'in/{key}' has no usable event time in (the column|its p)")
+    with closing(batch.enumerator(None)) as enumerator, refused:
+        enumerator.discover()
 
 
 @pytest.mark.parametrize(
@@ -94,11 +81,9 @@ def test_columns_of_csv_without_a_header_are_those_of_the_given_schema(bucket, s
         ("dt=2026-01-31/x.parquet", parquet(ROWS), {"event_time": "path:dt={yyyy-MM-dd}"}),
     ],
 )
-def test_event_times_within_columns_and_of_folders_are_found(bucket, source, warnings, key, body, fields):
+def test_event_times_within_columns_and_of_folders_are_found(bucket, source, key, body, fields):
     bucket.put(key, body)
-    made = source(**fields)
-    made.model_copy(update={"columns": made.arrow_schema}).as_batch()
-    assert warnings() == []
+    assert source(**fields).arrow_schema.names
 
 
 def test_an_object_that_cannot_be_read_in_the_default_format_names_that_format(bucket, source):
@@ -118,18 +103,6 @@ def test_a_refused_login_is_told_without_advice_about_other_options(source, fiel
         _ = source(**wrong).arrow_schema
 
 
-@pytest.mark.parametrize("key", ["x.parquet", "x.json"])
-@pytest.mark.parametrize("begin", [S3Source.as_batch, S3Source.as_stream])
-def test_columns_that_none_of_the_first_objects_has_are_warned_of_once(bucket, source, warnings, key, begin):
-    for number in range(3):
-        bucket.put_rows(f"day=2026-01-31/{number}{key}", ROWS)
-    file_format = key.rpartition(".")[2]
-    given = pa.schema([("ID", pa.int64()), ("day", pa.string()), ("name", pa.string()), ("sum", pa.int64())])
-    begin(source(file_format=file_format, columns=given))
-    [warning] = warnings()
-    assert warning.endswith(f"first 3 objects under {bucket.path} has, so they are null: 'name', 'sum'")
-
-
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -147,12 +120,9 @@ def test_columns_that_none_of_the_first_objects_has_are_warned_of_once(bucket, s
         ),
     ],
 )
-def test_what_left_out_all_objects_is_named(bucket, source, warnings, fields, sentence):
+def test_what_left_out_all_objects_is_named(bucket, source, fields, sentence):
     bucket.put_rows("x.parquet", ROWS)
     if "path" in fields:
         fields = {**fields, "path": fields["path"].format(bucket.path, name=bucket.name)}
     with pytest.raises(OptionError, match=rf"^there is no object with bytes under s3://.*{sentence}"):
         _ = source(**fields).arrow_schema
-    source(**fields, columns=GIVEN).as_batch()
-    [warning] = warnings()
-    assert warning.startswith("there is no object with bytes under s3://")
