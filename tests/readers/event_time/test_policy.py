@@ -165,11 +165,3 @@ def test_the_horizon_notes_when_the_first_row_that_is_left_out_will_count(given_
     policy.judge(own, others, horizon)
     held = replace(policy, future="hold").judge(own, others, horizon).times
     assert horizon.next_ms == min(held[held >= HORIZON.at_ms].tolist(), default=NEVER_MS)
-
-
-@pytest.mark.parametrize(
-    ("bad", "future", "refuses"),
-    [("ignore", "ignore", False), ("ignore", "fail", True), ("fail", "hold", True), ("record-timestamp", "hold", True)],
-)
-def test_rows_need_not_be_looked_at_where_none_can_be_refused(bad, future, refuses):
-    assert EventTimePolicy(bad, future).refuses_rows == refuses

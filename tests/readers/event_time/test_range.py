@@ -104,11 +104,6 @@ def test_a_column_that_cannot_hold_the_times_of_now_is_refused(kind, unit, neede
         times.check(pa.schema([("outer", pa.struct([("at", kind)]))]))
 
 
-@pytest.mark.parametrize(("kind", "unit"), [(pa.int32(), "s"), (pa.int64(), "us"), (pa.float64(), "ms")])
-def test_one_that_can_is_not(kind, unit):
-    RowTimes(EventTimeRange(0, None), "at", unit).check(pa.schema([("at", kind)]))
-
-
 def test_the_times_of_rows_leave_out_what_is_in_the_future_by_when_the_object_was_modified() -> None:
     rows = pa.record_batch({"at": pa.array([NOON, NOON + 400 * 24 * HOUR, None], pa.int64())})
     policy = EventTimePolicy("ignore", "ignore", 24 * HOUR)

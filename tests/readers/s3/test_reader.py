@@ -131,13 +131,6 @@ def test_after_an_object_that_cannot_be_read_together_each_of_the_task_is_read_b
         read_together(objects)
 
 
-def test_a_batch_with_enough_bytes_is_not_copied():
-    whole = batch(0, 300, 6_000)
-    assert [part.column(1).buffers()[2].address for part in read({"a": [whole]})] == [
-        whole.column(1).buffers()[2].address
-    ]
-
-
 def test_rows_without_columns_keep_their_number():
     rows = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
     assert sum(part.num_rows for part in read({"a": [rows], "b": [rows]}, EMPTY)) == 6

@@ -66,12 +66,6 @@ def test_no_key_is_taken_for_another(config, key):
         assert through(echo, config).fetch(S3Object(key, 40, "", 0), 0, 40) == f"/data/{key}".encode().ljust(40)
 
 
-def test_any_range_is_given_whole(store):
-    obj = put(store, "ranges")
-    for start, end in [(0, 1), (5, 5), (17, 4_000), (len(BODY) - 1, len(BODY)), (0, len(BODY))]:
-        assert store.fetch(obj, start, end) == BODY[start:end]
-
-
 def test_an_object_without_an_etag_is_known_by_its_size(server, store):
     lay_down(server.folder / "data", "laid", BODY)
     obj = S3Object("laid", len(BODY), "", 0)

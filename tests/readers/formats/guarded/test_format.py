@@ -16,16 +16,13 @@ from tests.readers.formats.parquet.files import parquet
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.stored import put
-from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers.contract import ReadTask
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.guarded import format as guarded_format
 from tidegate.readers.formats.guarded import process as decoder_process
 from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.objects.values import ChunkSurvey
-from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES, ObjectStore
 
 pytestmark = pytest.mark.slow  # the tests start decoder processes, and wait for their end
@@ -56,11 +53,6 @@ def test_the_error_says_how_the_process_ended(line, cause, monkeypatch):
     store = objects(x=line)
     with pytest.raises(CorruptDataError, match=rf"ends Arrow's reader \({cause}\)$"):
         guarded(store).survey(store.listed("x"), "at")
-
-
-def test_one_process_serves_call_after_call_and_is_not_this_one():
-    store = objects(a="1\n2", b="3")
-    assert len({*processes_of(store, "a", "b", "a")} | {os.getpid()}) == 2
 
 
 def test_what_an_earlier_object_did_to_a_process_is_not_blamed_on_a_later_one():
@@ -130,14 +122,6 @@ def test_a_large_object_of_a_bucket_is_fetched_by_the_process_that_decodes_it(se
         assert proxy.requests > 3
 
 
-def test_what_a_format_raises_is_raised_as_it_is():
-    store = objects(x="1\ncorrupt")
-    batches = guarded(store).read(chunk(store.listed("x")), SCHEMA)
-    assert lines_of([next(batches)]) == ["1"]
-    with pytest.raises(CorruptDataError, match=r"^s3://data/x is corrupt$"):
-        next(batches)
-
-
 def test_small_objects_that_are_read_together_have_the_rows_of_each():
     store = objects(a="1\n2", b="3", c="4")
     [batch] = guarded(store).read_together([chunk(store.listed(key)) for key in "abc"], SCHEMA)
@@ -151,17 +135,6 @@ def test_small_objects_that_are_read_together_have_the_rows_of_each():
         guarded(store).read_together([chunk(store.listed(key)) for key in "abc"], SCHEMA)
 
 
-def test_bad_records_are_written_by_the_caller():
-    store = InMemory(parquet(pa.table({"a": ["1", "x"]})))
-    made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
-    schema, written = pa.schema([("a", pa.int64())]), []
-    rows = [*made.read(chunk(store.listed("x")), schema, lambda *file: written.append(file))]
-    assert [row for batch in rows for row in batch.to_pylist()] == [{"a": 1}]
-    [(_, data, records)] = written
-    assert (data.count(b"\n"), records) == (1, 1)
-    assert [*made.read(chunk(store.listed("x")), schema)] == rows
-
-
 @pytest.mark.parametrize(
     ("line", "error", "sentence"),
     [
@@ -170,17 +143,13 @@ def test_bad_records_are_written_by_the_caller():
     ],
 )
 def test_errors_that_nobody_expects_name_the_object(line, error, sentence):
-    store = objects(x=line, a="1")
+    store = objects(x=line)
     for look in (
         lambda: guarded(store).survey(store.listed("x"), "at"),
         lambda: list(guarded(store).read(chunk(store.listed("x")), SCHEMA)),
     ):
         with pytest.raises(error, match=sentence):
             look()
-    task = ReadTask((SplitRange("m", 0, 2),), ([chunk(store.listed("a")), chunk(store.listed("x"))],))
-    remedy = "; set ignoreCorruptFiles to true to go on without it" if error is CorruptDataError else ""
-    with pytest.raises(error, match=sentence.removesuffix("$") + remedy + "$"):
-        list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
 
 
 def nested(levels: int) -> pa.Table:

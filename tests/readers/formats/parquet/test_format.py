@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tests.readers.formats.contract import CASES
 from tests.readers.formats.parquet.files import parquet
 from tests.support.objects.lab import laid, read
 from tidegate.errors import CorruptDataError
@@ -77,18 +76,6 @@ def test_what_is_no_parquet_is_reported(store, folder, content, sentence) -> Non
         ParquetFormat(store).survey(laid(folder, content, "no parquet"), "at")
     assert str(error.value).startswith("s3://data/no parquet ")
     assert sentence in str(error.value)
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_broken_pages_are_corrupt(store, folder, streamed) -> None:
-    content = bytearray(parquet(pa.table({"s": [f"text {number}" for number in range(500)]}), compression="zstd"))
-    content[60:900] = bytes(840)
-    case = CASES["parquet"]
-    with (
-        case.on(case.ways[-1] if streamed else {}),
-        pytest.raises(CorruptDataError, match=r"^s3://data/broken is no Parquet that can be"),
-    ):
-        read(ParquetFormat(store), laid(folder, bytes(content), "broken"), pa.schema([("s", pa.string())]))
 
 
 def test_int96_is_an_instant_and_is_read_for_its_times(store, folder) -> None:
