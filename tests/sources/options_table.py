@@ -26,6 +26,14 @@ def table(*lines):
     )
 
 
+def options_table(head, lines):
+    """Return a table of options: those of which all is said alike share a line."""
+    alike = {}
+    for option, *said in lines:
+        alike.setdefault(tuple(said), []).append(option)
+    return table(head, *((", ".join(options), *said) for said, options in alike.items()))
+
+
 def placed(made, subject=None):
     """Return a table with the comments around it, which name its subject if a page has several."""
     return f"{_begin(subject)}\n{made}\n{END}"

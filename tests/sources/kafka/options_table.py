@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
+from tests.sources.options_table import in_options, kind, meanings, options_table, shown, strategy_options, write
 from tidegate import KafkaSource
 from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import SourceContract
@@ -69,9 +69,16 @@ def options_tables():
     """Return the table of each subject."""
     described = (*_of_source(), *_of_strategy(), *_of_client())
     lines = {name.strip("`"): (name, _type(of_kind, unit), *others) for name, of_kind, unit, *others in described}
-    made = {subject: table(HEAD, *(lines.pop(option) for option in options)) for subject, options in SUBJECTS.items()}
+    made = {subject: _table(lines.pop(option) for option in options) for subject, options in SUBJECTS.items()}
     assert not lines, f"in no table: {', '.join(lines)}"
     return made
+
+
+def _table(lines):
+    """Return a table; the last column is left out where all options are tidegate's own."""
+    lines = list(lines)
+    width = len(HEAD) - all(line[-1] == "tidegate" for line in lines)
+    return options_table(HEAD[:width], (line[:width] for line in lines))
 
 
 def _type(of_kind, unit):

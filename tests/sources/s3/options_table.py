@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, shown, table, write
+from tests.sources.options_table import in_options, kind, meanings, options_table, shown, write
 from tidegate import S3Source
 from tidegate.readers.formats.registry import formats_with
 from tidegate.sources.options import option_names
@@ -15,11 +15,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "options-s3.md"
 HEAD = ("option", "type", "default", "meaning", "formats")
 
 
-def options_table():
-    alike = {}
-    for option, *said in sorted(_options(), key=lambda line: line[0].lower()):
-        alike.setdefault(tuple(said), []).append(option)
-    return table(HEAD, *((", ".join(options), *said) for said, options in alike.items()))
+def made_table():
+    return options_table(HEAD, sorted(_options(), key=lambda line: line[0].lower()))
 
 
 def _options():
@@ -41,4 +38,4 @@ def _with_unit(of_kind, unit):
 
 
 if __name__ == "__main__":
-    write(PAGE, options_table())
+    write(PAGE, made_table())
