@@ -22,11 +22,14 @@ class Promise:
     backlog: it has had unread records since the query began.
     holding: it has held back the others since then.
     greatest_ms: of the rows that were delivered of it.
+    timed: a row was planned that has a time.  A split whose rows were all read in the future may hold the others at
+        them once their time has come, or not: a run remembers what was left out, and the next run asks anew.
     """
 
     backlog: bool = True
     holding: bool = True
     greatest_ms: int = NEVER
+    timed: bool = False
 
 
 @dataclass
@@ -100,6 +103,8 @@ class Judge:
             is_new = self.began
             self.promises[split, log.incarnation] = Promise(backlog=not is_new, holding=not is_new)
         self.began = True
+        for split, v in views.items():
+            self.promises[split, v.log.incarnation].timed |= bool(v.between(v.position, end["positions"][split]))
         self.judge_positions(start, end, views)
         self.judge_size(start, end, views)
         self.judge_idle(start, end, views, enumerator)
@@ -201,7 +206,8 @@ class Judge:
     def limit(self, start: dict, end: dict, views: dict[str, View], now_ms: int, *, least: bool = False) -> int | None:
         """Return the event time that no row of the batch may reach; None: there is none.
 
-        least: split that are read hold at what was delivered of them, even if they have records whose time came since.
+        least: splits that are read hold at what was delivered and is left.  Records whose time came since do
+            not count, nor do those that retention has deleted: a plan asks the log, and a split is idle after a while.
         """
         options = self.present.options
         if not options.aligned:
@@ -228,8 +234,9 @@ class Judge:
                 elif not is_held:
                     holds.append(max(head_ms, watermark_ms + 1))
             elif v.known and split not in end.get("idle", []) and not v.is_finished:
-                greatest_ms = self.promises[split, v.log.incarnation].greatest_ms
-                holds.append(max(greatest_ms if least else max(v.known), watermark_ms + 1))
+                left_ms, promise = max(v.known), self.promises[split, v.log.incarnation]
+                if least or promise.timed:
+                    holds.append(max(min(left_ms, promise.greatest_ms) if least else left_ms, watermark_ms + 1))
         bound_ms = start.get("bound", NEVER)
         if self.away(start, end, views) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
             holds.append(watermark_ms + 1 if watermark_ms > NEVER else bound_ms - options.drift_ms)
@@ -348,7 +355,7 @@ class Judge:
                 is_holding = split in away and options.drift_ms is not None
                 promise.holding &= is_holding and max(start.get("watermark", NEVER), start.get("bound", NEVER)) > NEVER
                 continue
-            keeps = options.drift_ms is not None and bool(v.known)
+            keeps = options.drift_ms is not None and bool(v.known) and promise.timed
             promise.backlog &= bool(v.unread)
             promise.holding &= bool(v.unread) or keeps
             self.promised[split] = promise.backlog, promise.holding
