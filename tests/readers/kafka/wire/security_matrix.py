@@ -27,6 +27,7 @@ from tidegate.sources.kafka.java.properties import connection_config
 
 PAGE = Path(__file__).parents[4] / "docs" / "kafka-security.md"
 BEGIN, END = "<!-- made by tests/readers/kafka/wire/security_matrix.py -->\n", "<!-- end -->\n"
+REFUSED = "the Kafka broker broker:9093 refused the connection: "
 MODULES = "org.apache.kafka.common.security"
 USER, ODD_USER, PASSWORD, WRONG = "me", "me,you=us", "hunter2", "swordfish"
 READABLE, SEEN, HIDDEN = "orders", "payments", "salaries"
@@ -240,11 +241,11 @@ def outcome(at: Place, case: Case) -> Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Return a table of the errors in Markdown; cases with the same error share a line."""
+    """Return a table of the errors in Markdown, without what the page says once; cases with one error share a line."""
     refused: dict[str, list[str]] = {}
     for one in outcomes:
         if one.sentence:
-            refused.setdefault(one.sentence, []).append(one.case.title)
+            refused.setdefault(one.sentence.removeprefix(REFUSED), []).append(one.case.title)
     lines = [("case", "error"), ("---", "---"), *(("; ".join(titles), error) for error, titles in refused.items())]
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
