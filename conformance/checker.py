@@ -19,7 +19,6 @@ from tidegate.conformance.lab import trial as trials
 from tidegate.conformance.lab.explain import told
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
-from tidegate.conformance.lab.query import STARTED
 from tidegate.conformance.lab.trial import Trial
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
@@ -130,12 +129,10 @@ def _tested(checked: Rule, trial: Trial, deadline_s: float) -> Verdict:
     verdict = Verdict(checked, status, text, (), seconds, "", raised, waited, undiscovered, here_only=here_only)
     if lab is None:
         return verdict
-    queried = any(step.startswith(STARTED) for step in lab.story)
     return replace(
         verdict,
         story=tuple(lab.story),
         connector=name_of(lab.harness),
-        through_query=queried,
         opted_out=lab.harness.abilities.opted_out,
     )
 

@@ -42,7 +42,6 @@ class Verdict:
     raised: whether it failed by an unexpected error, not by a complaint of the kit.
     waited: whether an event that must come did not come in time.
     undiscovered: whether that event was that the enumerator finds the written rows.
-    through_query: whether its test started a query, and did not only call the connector itself.
     here_only: whether it is skipped for a reason of this machine, such as a package that is missing.
     opted_out: the abilities that the connector opts out of.
     """
@@ -56,7 +55,6 @@ class Verdict:
     raised: bool = False
     waited: bool = False
     undiscovered: bool = False
-    through_query: bool = False
     here_only: bool = False
     opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
 
@@ -141,8 +139,7 @@ class Report:
     def causes(self) -> list[list[Verdict]]:
         """The failures, those by one unexpected error together; first those that lead to the fault soonest.
 
-        Their tests call the connector itself.  Of them, rows that are not found come first, and then those about
-        reading: all else builds on it.
+        Rows that are not found come first, and then those about reading: all else builds on it.
         """
         causes: dict[str, list[Verdict]] = {}
         for verdict in sorted(self.failures, key=_distance_from_the_fault):
@@ -180,7 +177,7 @@ class Report:
 
 def _distance_from_the_fault(verdict: Verdict) -> tuple[bool, ...]:
     nearest = "SPLIT" if verdict.undiscovered else "READ"
-    return verdict.through_query, not verdict.undiscovered, verdict.rule.area != nearest
+    return not verdict.undiscovered, verdict.rule.area != nearest
 
 
 def _explained(first: Verdict, others: list[Verdict]) -> str:

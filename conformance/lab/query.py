@@ -24,10 +24,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
 
-__all__ = ["STARTED", "Batch", "Query"]
-
-STARTED = "start the query"
-"""The step of a test that starts a query."""
+__all__ = ["Batch", "Query"]
 
 _PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
 
@@ -69,7 +66,7 @@ class Query:
         """Begin a run, and repeat a batch that the last run did not commit."""
         if source is not None:
             self.source = source
-        self.lab.tell(STARTED + (" with Trigger.AvailableNow" if bounded else ""))
+        self.lab.tell("start the query" + (" with Trigger.AvailableNow" if bounded else ""))
         opened = self.lab.open_run(self.source.as_stream(), self.clock.clocks, self.cores)
         self.lab.at_close(opened.close)
         self.run = opened

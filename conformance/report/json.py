@@ -45,7 +45,6 @@ def verdict_told(verdict: Verdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
         "connector": verdict.connector,
         "raised": verdict.raised,
-        "throughQuery": verdict.through_query,
         "hereOnly": verdict.here_only,
     }
 
@@ -65,7 +64,6 @@ def verdict_from(data: dict[str, Any]) -> Verdict:
         data["seconds"],
         data["connector"],
         data["raised"],
-        through_query=data["throughQuery"],
         here_only=data["hereOnly"],
         opted_out={Ability[a["ability"]]: OptOut(a["reason"], a["why"] == "cannot") for a in data["optedOut"]},
     )

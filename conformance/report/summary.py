@@ -7,7 +7,7 @@ from collections import Counter
 from tidegate.conformance.rules import AREAS
 from tidegate.conformance.verdicts import Report, Status, Verdict
 
-__all__ = ["area_lines", "begin_with", "ends", "notes"]
+__all__ = ["area_lines", "ends", "notes"]
 
 
 def ends(verdicts: list[Verdict]) -> str:
@@ -21,14 +21,6 @@ def area_lines(report: Report) -> list[str]:
     width = max(map(len, AREAS))
     wide = max(map(len, AREAS.values()))
     return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {ends(verdicts)}" for area, verdicts in report.by_area.items()]
-
-
-def begin_with(report: Report) -> str | None:
-    """Return a line about the failure that leads to the fault soonest; None: all failures are alike in this."""
-    if len({verdict.through_query for verdict in report.failures}) < 2:
-        return None
-    first = report.causes[0][0].rule
-    return f"Begin with {first.id} {first.title}: its test calls the connector itself, without a query."
 
 
 def notes(report: Report) -> list[str]:

@@ -10,14 +10,14 @@ from rich.text import Text
 
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.report.files import report_file, write_reports
-from tidegate.conformance.report.summary import area_lines, begin_with, notes
-from tidegate.conformance.rules import AREAS, Rule, Tier, rule_named, rules_of, tier_named
+from tidegate.conformance.report.summary import area_lines, notes
+from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_named
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.arguments import parse_options
 from tidegate.jobs.conformance.harness_named import harness_named
 
-__all__ = ["check_conformance", "list_rules"]
+__all__ = ["check_conformance"]
 
 _EXEMPTION = "RULE=REASON, such as READ-3='ranges are whole files'"
 
@@ -66,18 +66,6 @@ def check_conformance(
     return report.conforms
 
 
-def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
-    """Print the rules of some tiers, or some rules, by area and number, each with its level and tier."""
-    wanted = sorted(_wanted(tiers, rules), key=lambda rule: rule.order)
-    output = _output()
-    for area in AREAS:
-        of_area = [rule for rule in wanted if rule.area == area]
-        if of_area:
-            output.print(f"{area}: {AREAS[area]}", style="bold")
-        for rule in of_area:
-            output.print(f"  {rule.id:<9} {rule.level.name:<7} {rule.tier.name.lower():<9} {rule.title}")
-
-
 class _Live:
     """Shows the current rule and its verdict on stderr."""
 
@@ -102,9 +90,6 @@ def _show(report: Report) -> None:
         output.print(explanation, end="\n\n\n")
     for line in [*area_lines(report), *notes(report)]:
         output.print(line)
-    first = begin_with(report)
-    if first is not None:
-        output.print(first)
     output.print(report.headline, style="bold green" if report.conforms else "bold red")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 from tidegate.cli_ledger import SourceOptions, ledger
-from tidegate.errors import OptionError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.version import __version__
 
 __all__ = ["app", "main"]
@@ -195,11 +195,8 @@ def archive(
 @app.command()
 def conformance(
     harness: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODULE:HARNESS", show_default="none", help="The harness, such as mypkg.testing:Harness."
-        ),
-    ] = None,
+        str, typer.Argument(metavar="MODULE:HARNESS", help="The harness, such as mypkg.testing:Harness.")
+    ],
     *,
     tier: Annotated[
         list[str] | None,
@@ -222,19 +219,13 @@ def conformance(
         list[str] | None,
         typer.Option(metavar="FILE", help="Write a report to FILE.html or FILE.json; may be repeated."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Print the rules, and check nothing.")] = False,
 ) -> None:
     """Check a connector by the rules of the conformance kit.
 
     The exit code is 1 if the connector breaks a rule that must or should hold.
     """
-    from tidegate.jobs.conformance.command import check_conformance, list_rules
+    from tidegate.jobs.conformance.command import check_conformance
 
-    if listed:
-        list_rules(tier or [], rule or [])
-        return
-    if harness is None:
-        raise OptionError("MODULE:HARNESS is missing: give the class of the harness, or --list for the rules")
     try:
         conforms = check_conformance(
             harness, tiers=tier or [], rules=rule or [], exempt=exempt or [], reports=report or []

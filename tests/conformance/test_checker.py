@@ -71,12 +71,6 @@ def test_an_error_that_no_rule_expects_does_not_send_people_to_what_the_rule_is_
     assert not judged(breaks).raised
 
 
-def test_a_verdict_knows_whether_its_test_started_a_query():
-    rules = {rule.id: rule for rule in rules_of([Tier.CONTRACT])}
-    assert judge(rules["STATE-1"], MemoryHarness).through_query
-    assert not judge(rules["READ-1"], MemoryHarness).through_query
-
-
 def test_rows_that_are_never_found_come_first_and_are_waited_for_once(monkeypatch):
     class LooksOnce(MemoryEnumerator):
         known = None

@@ -42,19 +42,6 @@ def a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
     lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
 
 
-@rule("ALIGN-5", witness=("a batch that leaves rows",))
-def peek_alone_is_enough_to_align(lab: Lab) -> None:
-    lab.split(*after(*range(0, 45, 3)))
-    if lab.can(Ability.MANY_SPLITS):
-        lab.split(*after(*range(25, 50, 5)))
-    query = Query(lab, cast("Source", Blind(lab.source(**_DRIFT))))
-    query.run_until_read(lab.rows)
-    if len(query.batches) > 1:
-        lab.saw("a batch that leaves rows")
-    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
-    lab.compare(query.delivered)
-
-
 @rule("ALIGN-7", witness=("a batch that leaves rows",))
 def limits_of_batches_are_held(lab: Lab) -> None:
     lab.split().append(*after(0, 1, 2, 3, *[10] * 9, 11))

@@ -22,14 +22,6 @@ class LooksFromBehind(MemoryEnumerator):
         return firsts
 
 
-class PeeksAtPages(MemoryEnumerator):
-    """Sees the first row of every page, and the last row."""
-
-    def peek(self, positions, horizon):
-        ends = {s: extent.end for s, extent in self.extents(positions).items()}
-        return super().peek({s: min(-(-at // 8) * 8, max(at, ends[s] - 1)) for s, at in positions.items()}, horizon)
-
-
 class CountsHalfOfTheRows(MemoryEnumerator):
     positions_are_rows = False
 
@@ -71,7 +63,6 @@ def planning(sin, killer, words, open_run):
 
 MUTANTS = [
     enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
-    enumerating("peek sees the first rows of pages", "ALIGN-5", PAST, PeeksAtPages),
     enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),

@@ -15,7 +15,7 @@ from tidegate.conformance.report.json import (
     verdict_sent,
 )
 from tidegate.conformance.report.page import report_page
-from tidegate.conformance.report.summary import area_lines, begin_with, notes
+from tidegate.conformance.report.summary import area_lines, notes
 from tidegate.conformance.verdicts import Report, Status, Verdict
 from tidegate.errors import OptionError
 
@@ -86,13 +86,12 @@ def test_json_has_these_keys(report):
         "story": ["split 0: create"],
         "connector": "small",
         "raised": False,
-        "throughQuery": False,
         "hereOnly": False,
     }
 
 
 def test_verdicts_travel_as_json(report):
-    for verdict in (*report, failed("READ-2", here_only=True), failed("READ-2", through_query=True, raised=True)):
+    for verdict in (*report, failed("READ-2", here_only=True), failed("READ-2", raised=True)):
         again = verdict_from(json.loads(json.dumps(verdict_sent(verdict))))
         assert replace(again, seconds=verdict.seconds, rule=verdict.rule) == verdict
 
@@ -135,16 +134,6 @@ def test_failures_by_the_same_error_at_the_same_place_are_explained_once():
     with pytest.raises(ConformanceError, match="breaks 2 more: SPLIT-2, TIME-1") as raised:
         report.raise_for_failures()
     assert str(raised.value).count("in peek") == 2
-
-
-def test_the_summary_begins_with_a_failure_without_a_query_and_prefers_one_about_reading():
-    queried, direct = failed("SPLIT-1", through_query=True), failed("READ-1")
-    report = Report("small", (queried, failed("SPLIT-2"), direct))
-    assert [cause[0].rule.id for cause in report.causes] == ["READ-1", "SPLIT-2", "SPLIT-1"]
-    sentence = "Begin with READ-1 the title of READ-1: its test calls the connector itself, without a query."
-    assert begin_with(report) == sentence
-    assert begin_with(Report("small", (queried,))) is None
-    assert begin_with(Report("small", (direct,))) is None
 
 
 def test_the_summary_tells_what_this_machine_cannot_check():

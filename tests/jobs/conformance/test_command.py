@@ -89,17 +89,9 @@ def test_an_exemption_is_given_with_its_reason(tidegate, here):
     assert "remove the exemption" in output
 
 
-def test_the_rules_are_listed(tidegate):
-    code, output, _ = tidegate("conformance", "--list", "--tier", "contract")
-    assert code == 0
-    assert "READ: rows of ranges" in output
-    assert "  READ-1    MUST    contract  rows come once and in order" in output
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "MODULE:HARNESS is missing: give the class of the harness, or --list for the rules"),
         (("{here}",), "'{here}' names no harness; expected MODULE:HARNESS, such as mypkg.testing:OutboxHarness"),
         (("{here}z:Sound",), "there is no module '{here}z' here or where Python looks; did you mean '{here}'?"),
         (
