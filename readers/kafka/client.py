@@ -263,10 +263,12 @@ class KafkaClient:
         comes.  The answer is None if the position is out of range.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        topic_ids = {partition.topic: topic_id}
-        max_wait_ms = self.config.fetch_max_wait_ms
-        return self._fetch(
-            {partition: position}, lambda _, fetched: fetched, topic_ids, partition_bytes, max_wait_ms, self.config
+        return self.fetch_parts(
+            {partition: position},
+            lambda _, fetched: fetched,
+            {partition.topic: topic_id},
+            partition_bytes,
+            max_wait_ms=self.config.fetch_max_wait_ms,
         )
 
     def fetch_jointly(
@@ -277,8 +279,7 @@ class KafkaClient:
         Returns only partitions with at least one whole batch, because a response may be too small for all.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        call = self._fetch(positions, lambda _, part: part, topic_ids, partition_bytes, config=self.config)
-        fetched, _ = call.reached()
+        fetched, _ = self.fetch_parts(positions, lambda _, part: part, topic_ids, partition_bytes).reached()
         return {p: part for p, part in fetched.items() if part is not None and holds_a_batch(part.records)}
 
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
@@ -296,7 +297,7 @@ class KafkaClient:
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
         # This comes last: if the leader has changed after the empty answer, this is the position of the new leader.
         config = replace(self._at_leaders, isolation_level="read_uncommitted")
-        call = self._fetch({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
+        call = self.fetch_parts({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
         first = call.result()[partition]
         if first is not None:
             return first >= end
@@ -331,37 +332,26 @@ class KafkaClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _fetch(
-        self,
-        positions: Mapping[TopicPartition, int],
-        use: Callable[[TopicPartition, FetchedPartition | None], Answer],
-        topic_ids: Mapping[str, UUID | None],
-        partition_bytes: int = FEW_BYTES,
-        max_wait_ms: int = 0,
-        config: KafkaConnectionConfig | None = None,
-    ) -> LeaderCall[Answer]:
-        call_config = config or self._at_leaders
-        return fetch_call(
-            self._cluster, call_config, positions, use, topic_ids, partition_bytes, max_wait_ms=max_wait_ms
-        )
-
     def fetch_parts(
         self,
         positions: Mapping[TopicPartition, int],
         use: Callable[[TopicPartition, FetchedPartition | None], Answer],
         topic_ids: Mapping[str, UUID | None],
-        partition_bytes: int,
-        most_together: int,
+        partition_bytes: int = FEW_BYTES,
+        most_together: int | None = None,
+        *,
+        config: KafkaConnectionConfig | None = None,
+        max_wait_ms: int = 0,
     ) -> LeaderCall[Answer]:
         """Send a fetch for many partitions, in requests for a few of them each; see ``fetch_call``."""
         return fetch_call(
             self._cluster,
-            self.config,
+            config or self.config,
             positions,
             use,
             topic_ids,
             partition_bytes,
-            max_wait_ms=0,
+            max_wait_ms=max_wait_ms,
             most_together=most_together,
         )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as Partition
 from kafka.errors import NotLeaderForPartitionError
 
+from tests.support.archives import delete_before
 from tests.support.kafka.lab import Lab, Record, encode, rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
@@ -28,13 +26,13 @@ if TYPE_CHECKING:
 def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that receives the number of partitions of each fetch."""
     sizes: list[int] = []
-    fetch: Callable[..., Any] = KafkaClient._fetch
+    fetch: Callable[..., Any] = KafkaClient.fetch_parts
 
     def counted(client: KafkaClient, positions: dict[Any, int], *rest: Any, **more: Any) -> Any:
         sizes.append(len(positions))
         return fetch(client, positions, *rest, **more)
 
-    monkeypatch.setattr(KafkaClient, "_fetch", counted)
+    monkeypatch.setattr(KafkaClient, "fetch_parts", counted)
     return sizes
 
 
@@ -112,8 +110,7 @@ def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
 
 def test_one_that_is_gone_is_reported_by_itself_and_the_others_are_read(lab: Lab) -> None:
     ranges = fill(lab, [10, 10, 10])
-    with closing(KafkaAdminClient(bootstrap_servers=lab.kafka.bootstrap_servers)) as admin:
-        admin.delete_records({Partition(*TopicPartition.of(ranges[1].split_id)): 10})
+    delete_before(lab.kafka, TopicPartition.of(ranges[1].split_id).topic, 10, partition=1)
     with pytest.raises(DataLossError, match=f"records 0 to 10 of {ranges[1].split_id} are wanted"):
         read(lab, ranges)
     records = read(lab, ranges, fail_on_data_loss=False)
