@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.support.archives import delete_before
 from tests.support.kafka.lab import HEADER, Lab, Record, encode, limit_reading, rows
 from tests.support.waiting import await_that
 from tidegate.alignment.horizon import Horizon
@@ -47,14 +48,6 @@ def offsets(records: list[dict[str, Any]]) -> list[int]:
     return [row["offset"] for row in records]
 
 
-def delete_before(lab: Lab, topic: str, offset: int) -> None:
-    from kafka import KafkaAdminClient, TopicPartition
-
-    admin = KafkaAdminClient(bootstrap_servers=lab.kafka.bootstrap_servers)
-    admin.delete_records({TopicPartition(topic, 0): offset})
-    admin.close()
-
-
 def test_the_broker_may_die_in_mid_range(lab: Lab) -> None:
     topic = small_batches(lab, 1000)
     config = lab.config(fetch_max_bytes=5000, max_partition_fetch_bytes=5000)
@@ -71,7 +64,7 @@ def test_the_broker_may_die_in_mid_range(lab: Lab) -> None:
 
 def test_deleted_records_fail_the_read_unless_that_is_allowed(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     topic = small_batches(lab, 300)
-    delete_before(lab, topic, 120)
+    delete_before(lab.kafka, topic, 120)
     with pytest.raises(DataLossError, match=f"records 0 to 200 of {topic}-0 are wanted, .* from 120 to 300"):
         lab.read(topic, 0, 200)
     with caplog.at_level(logging.WARNING):

@@ -3,8 +3,6 @@
 import re
 
 import pytest
-from kafka import KafkaAdminClient
-from kafka.structs import TopicPartition
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
 from tests.support.streams import NOON, finish, new_topic
@@ -84,9 +82,3 @@ def test_a_secret_never_shows_in_an_error_or_in_the_plan(spark, kafka, topic):
     assert "refused the connection" in refused
     assert "hunter2" not in refused
     assert "hunter2" not in message_of_stream(spark, {**options, "kafka.check.crcs": "hunter2"})
-
-
-def delete_records(kafka, topic, before):
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-    admin.delete_records({TopicPartition(topic, 0): before})
-    admin.close()
