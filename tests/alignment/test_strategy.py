@@ -8,21 +8,6 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
 
 
-def test_the_three_ways_to_begin() -> None:
-    assert WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)).out_of_orderness_ms == 5000
-    assert WatermarkStrategy.for_monotonous_timestamps().out_of_orderness_ms == 0
-    assert WatermarkStrategy.no_watermarks().out_of_orderness_ms is None
-
-
-def test_refinements_leave_the_original_alone_and_keep_each_other() -> None:
-    plain = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
-    refined = plain.with_idleness(timedelta(seconds=30)).with_watermark_alignment(max_drift=timedelta(hours=1))
-    assert (plain.idle_timeout, plain.max_drift_ms) == (timedelta(minutes=1), None)
-    assert refined.out_of_orderness_ms == 5000
-    assert refined.idle_timeout == timedelta(seconds=30)
-    assert refined.max_drift_ms == 3_600_000
-
-
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

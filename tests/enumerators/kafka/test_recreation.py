@@ -320,15 +320,3 @@ def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(c
     fill(cluster, lonely, 5, OLD + 5000)
     records, _ = again.drain(last)
     assert len(records) == 5
-
-
-def test_brokers_without_topic_ids_tell_by_leader_epochs(cluster, run, monkeypatch):
-    """Here an id is hidden, and the topic that is recreated has an epoch of its own."""
-    monkeypatch.setattr("tidegate.readers.kafka.cluster._has_id", lambda _: False)
-    topic = new_topic(cluster, 5, replicas=(2,))
-    cluster.restart(2)  # the leader's epoch goes up
-    _, last = run(topic, server=cluster).drain()
-    create_anew(cluster, topic, 8)
-    assert last["enumerator"]["topics"][topic]["id"] == ""
-    with pytest.raises(DataLossError, match="recreated: its leader epoch was"):
-        run(topic, server=cluster).drain(last)
