@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, text_times
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, refused
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords
 from tidegate.readers.formats.csv.batches import CsvBatches
-from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names, odd_width
+from tidegate.readers.formats.csv.columns import GivenColumns, column_name, header_names
 from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
-from tidegate.readers.formats.csv.quotes import ODD_QUOTES
-from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts, multi_line_blocks, single_line_block
-from tidegate.readers.formats.csv.values import converter_of, inferred_type
+from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
+from tidegate.readers.formats.csv.values import inferred_type
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
@@ -120,7 +119,7 @@ class CsvFormat(ObjectFormat):
                 headers.append(self._header(item))
             for header, csv_records in self._records(item, start, end, BLOCK_BYTES, *headers):
                 if len(csv_records):
-                    yield self._seen(item.name, csv_records, str(column), self._names(obj.key, header))
+                    yield self._seen(obj, csv_records, str(column), self._names(obj.key, header))
 
         item = LineObject(self.store, obj)
         splits = not self.dialect.multi_line
@@ -139,13 +138,12 @@ class CsvFormat(ObjectFormat):
         CorruptDataError for a header with none of the columns, and OptionError for a type that CSV cannot be read as.
         """
         item = LineObject(self.store, chunk.source)
-        noun = "record" if self.dialect.multi_line else "line"
         header = self._header(item) if chunk.start else None
         blocks = self._records(item, chunk.start, chunk.end, BLOCK_BYTES, header)
         if chunk.end - chunk.start > BLOCK_BYTES:
             blocks = fetched_ahead(blocks)
         batches: CsvBatches | None = None
-        with self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write, record=noun) as records:
+        with self._of_chunk(self.bad_records, chunk, schema, write) as records:
             for header, csv_records in blocks:
                 if batches is None:
                     batches = CsvBatches(records, self._names(chunk.key, header))
@@ -185,41 +183,21 @@ class CsvFormat(ObjectFormat):
         names = None if self.columns is None else self.columns.of(key)
         return names if header is None or (self.enforce_schema and names is not None) else header.names
 
-    def _seen(self, name: str, csv_records: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
-        size = len(csv_records.block.data)
-        position = column_position(column, names)
-        if position is None:
-            return SeenLines(size, pa.nulls(len(csv_records), pa.int64()))
-        seen = csv_records.texts([position], 0, len(csv_records))
-        texts = seen.columns[0]
-        odd = seen.odd if names is None else seen.odd | (seen.widths != len(names))
-        bad = odd
-        if self.read_times is None:
-            times = self._times(name, texts, column)
-        else:
-            values, misfits = converter_of(column, self.read_times.type)(texts)
-            times = self.read_times.times(values)
-            bad = odd if misfits is None else odd | misfits
-        if self.bad_records.keeps_misfits or not bad.any():
-            return SeenLines(size, times)
-        if self.bad_records.fails:
-            raise self._refused(csv_records, seen, int(bad.argmax()), column, names)
-        return SeenLines(size, times.filter(pa.array(~bad)), int(bad.sum()))
+    def _seen(self, obj: S3Object, csv_records: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
+        read = self.read_times
+        kind = pa.string() if read is None else read.type
+        chunk, schema = Chunk(*obj, 0, obj.size, 0, None, None), pa.schema([(column, kind)])
+        with self._of_chunk(self.bad_records.of_survey, chunk, schema) as records:
+            batches = [*CsvBatches(records, names).of(csv_records)]
+        values = pa.chunked_array([batch.column(0) for batch in batches], kind).combine_chunks()
+        times = self._times(csv_records.name, values, column) if read is None else read.times(values)
+        return SeenLines(len(csv_records.block.data), times, len(csv_records) - len(values))
 
-    def _refused(
-        self, csv_records: CsvRecords, seen: CsvTexts, row: int, column: str, names: Sequence[str] | None
-    ) -> BadRecordError:
+    def _of_chunk(
+        self, policy: BadRecordPolicy, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None
+    ) -> ChunkRecords:
         noun = "record" if self.dialect.multi_line else "line"
-        what = self._badness(seen, row, column, names)
-        return refused(f"{csv_records.name}: the {noun} at byte {csv_records.place(row)} {what}")
-
-    def _badness(self, seen: CsvTexts, row: int, column: str, names: Sequence[str] | None) -> str:
-        """Return what is wrong with a bad record, as a clause after "the line"."""
-        if seen.odd[row]:
-            return ODD_QUOTES
-        if names is not None and seen.widths[row] != len(names):
-            return odd_width(len(names), seen.widths[row])
-        return f"has no {self.read_times and self.read_times.type} in {column!r}"
+        return policy.of_chunk(self.store.address(chunk.key), chunk, schema, write, record=noun)
 
     def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
         if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():

@@ -180,7 +180,7 @@ class _Probe:
 
     def _value(self, line: bytes) -> object:
         if self._read is not None:
-            return _inner(self._convert(self._record(line)), self._path)
+            return _inner(self._convert(json_object(line)), self._path)
         node = _node(line, self._path)
         return None if isinstance(node, bool) else plain_value(node)
 
@@ -193,17 +193,6 @@ class _Probe:
                 "what they count: s, ms or us"
             )
         return value_times(values, self._unit or "iso8601")
-
-    def _record(self, line: bytes) -> dict[str, object]:
-        """Return the result of json_object; for a column that is not nested only this column, which is faster."""
-        if len(self._path) > 1:  # other values in the same struct may be misfits
-            return json_object(line)
-        node = _node(line, self._path)
-        if type(node) is int:
-            node = Whole(node)
-        elif type(node) is float:
-            node = Real(node)
-        return {self._path[0]: node}
 
 
 def _node(line: bytes, path: Sequence[str]) -> object:
