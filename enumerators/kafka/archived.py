@@ -62,13 +62,11 @@ class _Archived(KafkaEnumerator):
     def discover(self) -> Collection[SplitId]:
         """Also list the archive of new partitions.
 
-        Raises OptionError if it holds nothing of any partition, or records of another topic of the same name.
+        Raises OptionError if it holds records of another topic of the same name.
         """
         splits = super().discover()
         first = not self._directories
         self._list([partition for partition in self._found if partition not in self._directories])
-        if first and splits and not any(directory.parts for directory in self._directories.values()):
-            raise OptionError(f"archive is {self._place.location!r}, which holds no records of {min(splits)}")
         if first and self._fail_on_data_loss:
             for partition, directory in self._directories.items():
                 if directory.parts and not self._directory(partition).parts:
@@ -111,6 +109,12 @@ class _Archived(KafkaEnumerator):
         moved = {p: begin for p, begin in self._logs.begins.items() if self._begins.get(p) != begin}
         self._begins.update(moved)
         self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
+        if moved and not any(directory.parts for directory in self._directories.values()):
+            for partition in [p for p, begin in moved.items() if begin]:
+                raise OptionError(
+                    f"archive is {self._place.location!r}, which holds no records of {partition.split_id}, but Kafka "
+                    f"has deleted those before {moved[partition]}"
+                )
         return {split: self._with_archive(split, extent) for split, extent in extents.items()}, away
 
     def _check_end(self, partition: TopicPartition, high: int) -> None:
@@ -122,7 +126,7 @@ class _Archived(KafkaEnumerator):
 
     def _lacks(self, partition: TopicPartition, begin: int) -> bool:
         directory = self._directory(partition)
-        return directory.first is not None and bool(directory.holes(directory.first, begin))
+        return bool(directory.holes(directory.first or 0, begin))
 
     def _with_archive(self, split: SplitId, extent: Extent) -> Extent:
         first = self._directory(TopicPartition.of(split)).first
@@ -224,6 +228,19 @@ class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
         found = {split: self._first_at(TopicPartition.of(split), time_ms, at) for split, at in positions.items()}
         left = {split: at for split, at in positions.items() if found[split] is None}
         return {**found, **(super().lookup(event_time_ms, left) if left else {})}
+
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
+        """Compare Kafka's greatest timestamp with those that the names of archived objects tell."""
+        latest, accepts = dict(super().latest(ends, horizon)), self._find_head.event_times.policy.accepts
+        for split, end in ends.items():
+            partition = TopicPartition.of(split)
+            if split in latest or self._seam(partition) >= end:  # otherwise, peeks look in Kafka first
+                known_ms = latest.get(split)
+                later = self._directory(partition).with_times_from(-1 if known_ms is None else known_ms + 1, 0)
+                times = [p.obj.max_ms for p in later if p.end <= end and accepts(p.obj.max_ms, horizon)]
+                if times:
+                    latest[split] = max(times)
+        return latest
 
 
 def archived_enumerator(place: ArchivePlace, *, preferred: bool, by_timestamp: bool) -> Callable[..., KafkaEnumerator]:

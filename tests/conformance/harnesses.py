@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
@@ -14,12 +15,14 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.sql.types import StructType
 
 from tests.sources.s3.test_faults import Impatient, faulty
+from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
 from tests.support.kafka.lab import Lab as Topics
 from tests.support.kafka.lab import Record, encode
 from tests.support.waiting import await_that, meanwhile
 from tidegate import KafkaSource
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
+from tidegate.readers.archive.place import ArchivePlace
 
 _TOPICS = (f"conformance-{number}" for number in itertools.count())
 _NO_TIMESTAMP = -1
@@ -92,6 +95,21 @@ class KafkaWriter(Writer):
             admin.delete_records({at: before})
 
 
+class ArchivedWriter(KafkaWriter):
+    """Archives the partition behind the reader's back; then Kafka deletes all but what was appended last."""
+
+    def __init__(self, place, *partition):
+        super().__init__(*partition)
+        self.place = place
+
+    def append(self, rows):
+        before = self.end
+        super().append(rows)
+        archive_topic(self.server, self.topic, self.place)
+        if before:
+            delete_before(self.server, self.topic, before, self.partition)
+
+
 class KafkaHarness(Harness):
     """A topic of its own; each split is a partition.
 
@@ -106,6 +124,7 @@ class KafkaHarness(Harness):
         .cannot({Ability.FAULT_DISCONNECT, Ability.FAULT_CORRUPT}, "no proxy stands at the address that a broker names")
     )
     start_at_end: ClassVar = {"startingOffsets": "latest"}
+    writer = KafkaWriter
 
     def __init__(self, server, *, fails=True):
         self.server, self.topic, self.partitions = server, next(_TOPICS), 0
@@ -131,7 +150,7 @@ class KafkaHarness(Harness):
             self.server.create_topic(self.topic, configs={"max.message.bytes": str(_MOST_BYTES)})
         else:
             self.server.add_partitions(self.topic, self.partitions)
-        return KafkaWriter(self.server, self.topic, self.partitions - 1)
+        return self.writer(self.server, self.topic, self.partitions - 1)
 
     @contextmanager
     def fault(self, kind):
@@ -147,6 +166,20 @@ class KafkaHarness(Harness):
 
     def close(self):
         self._folder.cleanup()
+
+
+class ArchivedHarness(KafkaHarness):
+    """A topic whose history moves to an archive while it is read."""
+
+    abilities = KafkaHarness.abilities.cannot(Ability.RETENTION, "what Kafka deletes is in the archive")
+
+    def __init__(self, server, *, fails=True):
+        super().__init__(server, fails=fails)
+        self.archive = f"{self._folder.name}/archive"
+        self.writer = partial(ArchivedWriter, ArchivePlace(self.archive))
+
+    def source(self, options):
+        return super().source({"archive": self.archive, **options})
 
 
 @contextmanager

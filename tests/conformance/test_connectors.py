@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 from harness import OutboxHarness
 
-from tests.conformance.harnesses import KafkaHarness, S3Harness
+from tests.conformance.harnesses import ArchivedHarness, KafkaHarness, S3Harness
 from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.checks import whole
@@ -59,6 +59,14 @@ class TestKafka(ConnectorSuite):
     @pytest.fixture
     def harness(self, kafka, fails):
         return partial(KafkaHarness, kafka, fails=fails)
+
+
+class TestArchive(ConnectorSuite):
+    tiers = IN_PROCESS
+
+    @pytest.fixture
+    def harness(self, kafka, fails):
+        return partial(ArchivedHarness, kafka, fails=fails)
 
 
 class TestS3(ConnectorSuite):
