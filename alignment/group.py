@@ -40,9 +40,9 @@ class Member:
 class GroupBound:
     """The bound that the others set for a member.
 
-    low_ms: the lowest event time that another member still has to read; None: no other member holds back this one.
-    bound_ms: nothing at or past this event time may be read; None: there is no bound.
-    held_by: the member that sets the bound; None: none does.
+    low_ms: the lowest event time that another member still has to read.
+    bound_ms: nothing at or past this event time may be read.
+    held_by: the member that sets the bound.
     """
 
     low_ms: int | None = None
@@ -57,7 +57,7 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, unt
     """Return the bound that ``others`` set for ``me``.
 
     missing: an expected member that has not reported yet; None: all have.
-    until_ms: while a member is missing, nothing at or past this event time is read; None: there is nothing to read.
+    until_ms: while a member is missing, nothing at or past this event time is read.
 
     Free of deadlocks: among the members with the lowest low, nothing holds back those with the highest priority.  Their
     head is before the low plus a drift of at least 1 ms.

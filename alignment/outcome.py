@@ -36,7 +36,7 @@ def find_outcome(
 
     cuts: the cuts of all splits with unread positions.
     cut_ms: the event time of the cuts; None: the splits were cut by position.
-    group_bound: that of the source's group, which wants the low after the batch; None: the source has no group.
+    group_bound: that of the source's group, which wants the low after the batch.
     """
     before, in_group = standing.before, group_bound is not None
     ranges = standing.ranges(cuts)

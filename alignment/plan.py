@@ -42,7 +42,7 @@ class Progress:
 
     @property
     def in_time_ms(self) -> int | None:
-        """The first event time that is not late; waiting cannot save earlier records.  None: no time is late."""
+        """The first event time that is not late; waiting cannot save earlier records."""
         return None if self.watermark_ms is None else self.watermark_ms + 1
 
 
@@ -51,7 +51,7 @@ class Limits:
     """The limits of a batch.
 
     aligned: cut all splits at one event time; False: share the budget by backlog.
-    max_drift_ms: how far past the lowest head any split may be read; None: no bound.
+    max_drift_ms: how far past the lowest head any split may be read.
     drift_by_watermark: the drift is measured between the watermarks of generators.
     out_of_orderness_ms: None: no watermark is planned.
     generated: the watermark comes from generators.
@@ -82,7 +82,7 @@ class Limits:
 
     @property
     def held_from_ms(self) -> int | None:
-        """The event time from which on records wait for the clock; None: none waits."""
+        """The event time from which on records wait for the clock."""
         return self.horizon_ms if self.holds_future and self.horizon_ms < NEVER_MS else None
 
     def holds(self, event_time_ms: int) -> bool:

@@ -29,7 +29,7 @@ _MOST_FOR_FOLLOWING = 1 / 2  # of the budget, while others have records to align
 def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, limits: Limits) -> Plan:
     """Decide one micro-batch.
 
-    group_bound: the bound that the other members of the group set for this source; None: it has no group.  Without
+    group_bound: the bound that the other members of the group set for this source.  Without
         alignment there is no bound.
     index, limits: the same as for ``find_standing``.
 

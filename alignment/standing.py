@@ -42,7 +42,7 @@ class Standing:
     generated_ms: the source's watermark by its generators, from the rows that were read.
     open_ms: the first event time that the generator of each split leaves open; empty: the drift is measured between
         heads.
-    complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
+    complete_ms: no record at or before it is still to be discovered.
     """
 
     before: Progress

@@ -20,7 +20,7 @@ class Stretch:
     """The part of one split that a run reads.
 
     start, end: positions, the end exclusive.
-    begin_ms, end_ms: the event time of its first record, and the greatest event time; None: nothing to read.
+    begin_ms, end_ms: the event time of its first record, and the greatest event time.
     """
 
     start: int

@@ -22,7 +22,7 @@ class TimedBatch(NamedTuple):
     number: the index of the range in its task.
     rows: the rows, in the source's schema.
     event_times: the event time of each row, in ms since the epoch; null for a row without a usable one.
-    set_aside: marks the rows that are no rows of the query, so only watermark generators see them; None: no row is.
+    set_aside: marks the rows that are no rows of the query, so only watermark generators see them.
     """
 
     number: int

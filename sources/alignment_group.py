@@ -19,7 +19,7 @@ _LOG = logging.getLogger("tidegate.planner")
 
 
 def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
-    """Return the group that a run of a source takes part in; None: it has none.  Called in the planner process.
+    """Return the group that a run of a source takes part in.  Called in the planner process.
 
     Logs a warning if another application on this machine has a group of the same name, and no location joins the two.
     """

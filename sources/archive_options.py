@@ -53,7 +53,7 @@ class ArchiveOptions(BaseModel):
 
     @property
     def archive_place(self) -> ArchivePlace | None:
-        """The archive; None: there is none."""
+        """The archive."""
         return None if self.archive is None else ArchivePlace(self.archive, self._bucket)
 
     def of_archived(self, config: KafkaConnectionConfig, given: Mapping[str, Any]) -> KafkaConnectionConfig:

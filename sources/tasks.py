@@ -76,7 +76,7 @@ class TaskPartition(InputPartition):
     watermarks_ms: the source's watermarks, by the columns of rows that may have them.
     watermark_row_ms: the same for a row with only the watermark, with which the task begins.
     watching: the needs of the source's watermark generators.
-    channel: the channel to the coordinator for events of generators and numbers of bad records; None: none are sent.
+    channel: the channel to the coordinator for events of generators and numbers of bad records.
     """
 
     def __init__(

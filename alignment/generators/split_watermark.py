@@ -71,7 +71,7 @@ class SeenRows:
 class GeneratorRun(WatermarkOutput):
     """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter).
 
-    promised_ms: the source's watermark in the offset of the batch; rows behind it are late.  None: no row is late.
+    promised_ms: the source's watermark in the offset of the batch; rows behind it are late.
 
     The attribute ``seen`` counts the rows that were shown.
 

@@ -37,7 +37,7 @@ class Directory:
 
     @property
     def first(self) -> int | None:
-        """The first archived offset; None: there is none."""
+        """The first archived offset."""
         return self._starts[0] if self._starts else None
 
     @property

@@ -49,7 +49,7 @@ class ArchivedRecords:
                             yield batch.slice(first, stop - first)
 
     def first_at(self, directory: Directory, time_ms: int, start: int, end: int) -> Head | None:
-        """Return the first record of a range whose timestamp is at or after a time; None: there is none.
+        """Return the first record of a range whose timestamp is at or after a time.
 
         Only row groups with such a record are read.  Raises the errors of ``read_records``.
         """

@@ -95,11 +95,11 @@ class _Archived(KafkaEnumerator):
         return self._directory(partition).seam(begin, preferred=self._preferred)
 
     def earliest(self, partition: TopicPartition) -> int | None:
-        """Return the first archived offset; None: there is none."""
+        """Return the first archived offset."""
         return self._directory(partition).first
 
     def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
-        """Return the first record at or after a time that is read from the archive; None: there is none."""
+        """Return the first record at or after a time that is read from the archive."""
         return self._first_at(partition, time_ms, 0)
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:

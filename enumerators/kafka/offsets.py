@@ -81,10 +81,10 @@ class OlderRecords(Protocol):
     """Records that are also kept elsewhere, such as in an archive."""
 
     def earliest(self, partition: TopicPartition) -> int | None:
-        """Return the first offset there; None: there is none."""
+        """Return the first offset there."""
 
     def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
-        """Return the first record at or after a time that is read from there; None: there is none."""
+        """Return the first record at or after a time that is read from there."""
 
 
 def resolve(

@@ -47,7 +47,7 @@ class KafkaSnapshot:
         return checked(state or {}, cls)
 
     def to_json(self) -> Json | None:
-        """Return the JSON; None: nothing is known yet."""
+        """Return the JSON."""
         return noted(self) or None
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:

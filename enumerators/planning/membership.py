@@ -49,7 +49,7 @@ class Membership:
         return self._group is not None and (stored is None or self._group.grew())
 
     def holder(self, planned: Plan) -> str | None:
-        """Return the member that holds back one of our splits; None: none does."""
+        """Return the member that holds back one of our splits."""
         paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
         return planned.held_by if paused and planned.held_by not in planned.splits else None
 

@@ -25,7 +25,7 @@ class ListingRules:
         ``?``, ``[a-z]``, ``[^a]`` and ``{this,that}``; None: any name.
     recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value``, which
         Spark always enters.
-    modified_after_ms, modified_before_ms: limits of LastModified, both exclusive; None: no limit.
+    modified_after_ms, modified_before_ms: limits of LastModified, both exclusive.
     markers: objects that are not data, but say that a folder is complete.
 
     As in Spark, a name hides its object or folder if it begins with ``.``, or ends in ``._COPYING_``.  It also does if

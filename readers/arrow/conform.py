@@ -350,7 +350,7 @@ def offsets_of(values: pa.Array) -> pa.Array:
 
 
 def mask_of(values: pa.Array) -> pa.BooleanArray | None:
-    """Return the mask of nulls for Arrow's constructors; None: there are no nulls."""
+    """Return the mask of nulls for Arrow's constructors."""
     return values.is_null() if values.null_count else None
 
 

@@ -18,7 +18,7 @@ class RegistryConfig:
     user_info: ``user:password`` for basic authentication; None: without authentication.
     token: a bearer token; None: without it.
     ca_file: PEM file with the certificates of the trusted CAs; None: the system's.
-    certificate_file, key_file: PEM files with the client's certificate and its key; None: no certificate.
+    certificate_file, key_file: PEM files with the client's certificate and its key.
     deadline_s: seconds for a schema and all that it refers to, retries included.
 
     The user, the password and the token are in neither ``repr`` nor any error.

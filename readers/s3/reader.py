@@ -39,7 +39,7 @@ class S3SplitReader(SplitReader):
     ignore_missing: skip objects that were deleted after discovery.
     ignore_overwritten: skip versions that were overwritten after discovery.
     ignore_corrupt: skip the rest of an object that cannot be decoded.
-    write_bad_records: writes a file of bad records, by name; None: they are not kept.
+    write_bad_records: writes a file of bad records, by name.
     """
 
     object_format: ObjectFormat

@@ -64,7 +64,7 @@ class Bucket:
     """The state of some keys.
 
     pages: the states of the keys.
-    timer: the time of Spark's timer, which calls the bucket while no rows come; None: there is none.
+    timer: the time of Spark's timer, which calls the bucket while no rows come.
     watermark_ms: the watermark of the bucket's last call; None: these windows do not keep it.
     """
 
@@ -208,7 +208,7 @@ class StoredKey:
         self._chunks, self._key, self.value = chunks, key, value
 
     def read(self) -> bytes | None:
-        """Return the state of the key; None: it has none."""
+        """Return the state of the key."""
         return self.value
 
     def write(self, value: bytes | None) -> None:

@@ -36,7 +36,7 @@ class ValueState(_State):
     """A single value."""
 
     def value(self) -> Any:
-        """Return the value; None: there is none."""
+        """Return the value."""
         return self._values.get(self._name)
 
     def update(self, value: Any) -> None:
@@ -128,7 +128,7 @@ class ReducingState(_State):
         self._function = function
 
     def get(self) -> Any:
-        """Return the reduced value; None: nothing was added."""
+        """Return the reduced value."""
         return self._values.get(self._name)
 
     def add(self, value: Any) -> None:

@@ -128,7 +128,7 @@ class KeyState:
             self._read = blob
 
     def _to_bytes(self, panes: dict[tuple[Any, Any], tuple[Any, ...]]) -> bytes | None:
-        """Return the state in bytes; None: there is none."""
+        """Return the state in bytes."""
         event, processing = self.event_timers.entries, self.processing_timers.entries
         if not (event or processing or panes or self.merged or self.function or self._live_chunks):
             return None

@@ -36,7 +36,7 @@ class CompleteFolders:
     """The knowledge about folders; immutable.
 
     template: the template of the markers.
-    complete_ms: no folder up to this event time has objects without a marker; None: there was no marker yet.
+    complete_ms: no folder up to this event time has objects without a marker.
     stretches: the later folders that have objects or a marker, by root, in order and without overlap.
     """
 
@@ -46,7 +46,7 @@ class CompleteFolders:
 
     @property
     def holding_ms(self) -> int | None:
-        """The first event time of the folder that holds back the watermark for want of a marker; None: none does."""
+        """The first event time of the folder that holds back the watermark for want of a marker."""
         stretches = (stretch for of_root in self.stretches.values() for stretch in of_root)
         return min((s.first_ms for s in stretches if not s.is_complete), default=None)
 

@@ -43,7 +43,7 @@ class ObjectDiscovery:
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
     left_out: an attribute: the objects that were left out, with the reasons.
     notifications: tell of new objects between full listings; None: every round is a full listing.
-    folders: an attribute: the folders that markers call complete; None: there are no markers.
+    folders: an attribute: the folders that markers call complete.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class SeenSnapshot(TypedDict):
 
     runs: the names of its runs, in order.
     horizon: in ms; objects older than that are not new.
-    newest: the greatest LastModified that was seen, in ms; None: no object was.
+    newest: the greatest LastModified that was seen, in ms.
     """
 
     runs: list[str]
@@ -54,7 +54,7 @@ class S3Snapshot:
     clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
     rereads: for ``RereadRequests``.
     listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
-    folders: of CompleteFolders; None: there are no markers.
+    folders: of CompleteFolders.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

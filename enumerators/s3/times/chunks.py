@@ -32,7 +32,7 @@ class ObjectTimes:
         They never end the query, because their own policy lets them through.
     wanted: the range of times to read.  Chunks without a time in it are left out; other chunks are planned by their
         times in it.
-    unit: the unit of a column of numbers or texts; None: none is declared.
+    unit: the unit of a column of numbers or texts.
     parsed: the units of values that the format itself reads into a column of timestamps or dates.
     columns: the given columns; None: they are inferred.
     prefix: below this prefix, the folders of a key name columns, which override the data.
@@ -47,7 +47,7 @@ class ObjectTimes:
     columns: pa.Schema | None = None
     prefix: str = ""
     by_partition: PartitionTimes | None = field(init=False)
-    """The event times that folders name, as values of the column; None: they are not in a column."""
+    """The event times that folders name, as values of the column."""
 
     def __post_init__(self) -> None:
         times, partition = self.by_column, None
@@ -60,7 +60,7 @@ class ObjectTimes:
 
     @property
     def by_column(self) -> RowTimes | None:
-        """The event times of rows, from a column; None: they are not in a column."""
+        """The event times of rows, from a column."""
         if not isinstance(self.origin, ColumnTimes):
             return None
         return RowTimes(self.wanted, self.origin.name, self.unit, self.policy, self.parsed)
@@ -131,7 +131,7 @@ class ObjectTimes:
         return survey.times, lacks_some, f" in the column {self.origin.name!r}{unit}"
 
     def _counted(self, obj: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
-        """Return the range of the times that count; None: none do.  Raises CorruptDataError for a refused time."""
+        """Return the range of the times that count.  Raises CorruptDataError for a refused time."""
         if judged.refused is not None:
             name = f"the object {obj.key!r}" if self.column_in(obj) is None else f"a row of the object {obj.key!r}"
             raise judged.refused.error(name, origin)

@@ -50,7 +50,7 @@ class PartitionTimes:
         return self._name(key) is not None
 
     def range_of(self, key: str) -> TimeRange | None:
-        """Return the time that a key names; None: it names none.
+        """Return the time that a key names.
 
         Raises CorruptDataError if the value is not of the column's type, OptionError if the type holds no times.
         """

@@ -172,7 +172,7 @@ def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
 def _authenticate(
     ask: _Asking, versions: BrokerVersionData, address: str, properties: Mapping[str, Any], soon: float, deadline: float
 ) -> float | None:
-    """Log in, and return the seconds that it lasts; None: no limit."""
+    """Log in, and return the seconds that it lasts."""
     name = properties["sasl_mechanism"]
     offered = ask(_greeting(name, versions), soon)
     if offered.error_code not in _LOGIN_OFFERED:

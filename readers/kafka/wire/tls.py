@@ -90,7 +90,7 @@ def _trust(context: ssl.SSLContext, properties: Mapping[str, Any]) -> None:
 
 
 def _own_key(properties: Mapping[str, Any]) -> KeyMaterial | None:
-    """Return our private key and its certificates; None: there is no key store."""
+    """Return our private key and its certificates."""
     chain = properties.get("ssl_keystore_certificate_chain")
     if chain is not None:
         key, line = (_inline(f"ssl.keystore.{name}", properties) for name in ("key", "certificate.chain"))
