@@ -6,8 +6,6 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from tidegate import errors
 
 ROOT = Path(__file__).parents[1]
@@ -197,49 +195,8 @@ def test_no_modules_import_each_other_in_a_circle():
     assert circle(ROOT) is None
 
 
-@pytest.mark.parametrize(
-    ("back", "is_one"),
-    [
-        ("from tidegate.readers.a import A", True),
-        ("from tidegate.readers import a", True),
-        ("import tidegate.readers.a", True),
-        ("def f():\n    from tidegate.readers.a import A", True),
-        ("if TYPE_CHECKING:\n    from tidegate.readers.a import A\nelse:\n    from math import pi", False),
-        ("from tidegate.readers.d import A", False),
-    ],
-)
-def test_a_circle_is_found_wherever_it_closes(tmp_path, back, is_one):
-    (tmp_path / "readers").mkdir()
-    for name, line in {"a": "from tidegate.readers import b", "b": "import tidegate.readers.c", "c": back}.items():
-        (tmp_path / "readers" / f"{name}.py").write_text(f"{line}\n")
-    assert bool(circle(tmp_path)) == is_one
-
-
 def test_no_folders_import_each_other_in_a_circle():
     assert circle_of_folders(ROOT) is None
-
-
-@pytest.mark.parametrize(
-    ("back", "is_one"),
-    [
-        ("from tidegate.readers.a.one import A", True),
-        ("if TYPE_CHECKING:\n    from tidegate.readers.a import one", True),
-        ("from tidegate.readers.shared import A", False),
-    ],
-)
-def test_a_circle_of_folders_is_found_though_no_modules_make_one(tmp_path, back, is_one):
-    lines = {
-        "a/one": "",
-        "a/two": "import tidegate.readers.b.one",
-        "b/one": back,
-        "shared": "import tidegate.readers.c",
-    }
-    for name, line in lines.items():
-        path = (tmp_path / "readers" / name).with_suffix(".py")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{line}\n")
-    assert circle(tmp_path) is None
-    assert bool(circle_of_folders(tmp_path)) == is_one
 
 
 def test_connectors_and_formats_know_nothing_of_each_other():

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -326,18 +325,6 @@ def test_the_first_verdict_on_a_connector_that_finds_nothing_does_not_wait_for_r
             return []
 
     assert judge(rules_of(Tier)[0], sinful(enumerator=FindsNothing)).seconds < PATIENCE_S
-
-
-FIRST_VERDICT = """
-import sys
-from tidegate.conformance import check_connector
-from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
-check_connector(MemoryHarness, on_verdict=lambda verdict: sys.exit("pandas" in sys.modules))
-"""
-
-
-def test_the_first_verdict_does_not_wait_for_pandas():
-    assert subprocess.run([sys.executable, "-c", FIRST_VERDICT], check=False).returncode == 0
 
 
 def test_a_report_is_sorted_by_area_though_quick_rules_are_checked_first():

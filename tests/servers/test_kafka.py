@@ -10,7 +10,6 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from tidegate.errors import ServerError
 from tidegate.servers import KafkaServer
-from tidegate.servers.maven import find_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,15 +88,6 @@ def test_a_reassigned_topic_has_left_its_brokers_when_the_call_returns(pair: Kaf
             pair.reassign("moved", [node])
             partitions = admin.describe_topics(["moved"])[0]["partitions"]
             assert [(each["leader_id"], each["replica_nodes"]) for each in partitions] == [(node, [node])] * 4
-
-
-def test_given_jars_are_used_and_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = tmp_path / "given"
-    given.symlink_to(find_jars("org.apache.kafka:kafka_2.13:4.1.1", override="KAFKA_LIBS"))
-    monkeypatch.setenv("KAFKA_LIBS", str(given))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert find_jars("org.apache.kafka:kafka_2.13:4.1.1", override="KAFKA_LIBS") == given
-    assert not (tmp_path / "cache").exists()
 
 
 def test_given_jars_that_are_not_kafkas_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

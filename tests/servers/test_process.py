@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +13,6 @@ from tidegate.servers.process import Sandbox
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORGET = """
-from pathlib import Path
-from tidegate.servers.process import Sandbox
-sandbox = Sandbox()
-print(sandbox.spawn(["sleep", "60"], sandbox.folder / "log").pid)
-"""
-
 
 def is_gone(pid: int) -> bool:
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S607
@@ -32,13 +23,6 @@ def is_free(address: str) -> bool:
     host, port = address.split(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) != 0
-
-
-def test_nothing_is_left_when_the_interpreter_exits_without_closing(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    pid = subprocess.run([sys.executable, "-c", FORGET], capture_output=True, check=True, env=environment).stdout
-    await_that(lambda: is_gone(int(pid)))
-    await_that(lambda: not list(tmp_path.iterdir()))
 
 
 def test_children_of_children_end_too(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from pyarrow.fs import FileSelector
 
 from tests.servers.test_process import is_free
 from tests.support.command import finish, started
-from tidegate.errors import OptionError, ServerError
+from tidegate.errors import OptionError
 from tidegate.jobs.serve import serve_s3
 from tidegate.servers import S3Server
 from tidegate.servers.maven import find_jars
@@ -147,17 +146,6 @@ def test_given_jars_are_used_and_a_given_folder_keeps_the_buckets_whatever_its_n
         assert content(client, folder / "kept", "ü") == b"still here"
         client.close()
     assert not (tmp_path / "cache").exists()
-
-
-def test_a_server_whose_port_was_taken_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    server = S3Server()
-    with (
-        socket.create_server(("127.0.0.1", server._ports[1])),
-        pytest.raises(ServerError, match="cannot be used: Address"),
-    ):
-        server.start()
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_serves_until_it_is_ended(tmp_path):

@@ -18,17 +18,6 @@ def picture(run):
     return chart(traced(DEMO, run), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
 
 
-def test_every_split_is_a_line():
-    lines = elements(picture(aligned()), "split")
-    assert len([line for line in lines if "shared" not in line.get("class")]) == 2
-
-
-def test_pauses_are_marked_with_their_batches():
-    svg = picture(aligned())
-    assert len(elements(svg, "pause")) == 1
-    assert "orders-1 paused, batches 0 to 1" in svg
-
-
 def test_what_ran_below_the_watermark_is_filled_and_told():
     svg = picture(unaligned())
     assert len(elements(svg, "late")) == 1
