@@ -22,7 +22,6 @@ class Bisection:
     evenly.
 
     head: the first unread record; before the time.
-    end: exclusive.
     known: earlier peeks, each as the position that was asked for and its answer.
     exact: continue until the record itself is found, however few positions are left.
     """

@@ -42,7 +42,6 @@ class GroupBound:
 
     low_ms: the lowest event time that another member still has to read.
     bound_ms: nothing at or past this event time may be read.
-    held_by: the member that sets the bound.
     """
 
     low_ms: int | None = None

@@ -50,8 +50,6 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return the first record of each split at or after an event time; None: there is none now.
 
-        positions: the next unread record of each split.
-
         Called by the planner a few times per batch.  The answer is a candidate: an index of all records may answer with
         one before the position, and it need not be a record.
         """

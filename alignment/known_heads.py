@@ -18,7 +18,6 @@ class _Stretch(NamedTuple):
 
     start: inclusive.
     end: exclusive; the position of the record, if there is one.
-    time_ms: the event time of this record.
     due_ms: the least event time among records that are left out because they are in the future.
     """
 

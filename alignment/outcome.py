@@ -34,7 +34,6 @@ def find_outcome(
 ) -> Plan:
     """Return the plan of a batch.
 
-    cuts: the cuts of all splits with unread positions.
     cut_ms: the event time of the cuts; None: the splits were cut by position.
     group_bound: that of the source's group, which wants the low after the batch.
     """

@@ -24,7 +24,6 @@ class Progress:
     bound_ms: the greatest event time at which batches have been cut.  Everything delivered is before it, up to the
         disorder of splits that are cut by probing.  None: no batch was cut yet, or the last one read everything.
     watermark_ms: the source's watermark; None: minus infinity.
-    idle: the splits that were idle.
     late: splits that came, or woke from idle, with records older than the watermark, and have not
         caught up with it yet.
     removed: the splits that have positions but no longer exist.
@@ -54,9 +53,7 @@ class Limits:
     max_drift_ms: how far past the lowest head any split may be read.
     drift_by_watermark: the drift is measured between the watermarks of generators.
     out_of_orderness_ms: None: no watermark is planned.
-    generated: the watermark comes from generators.
     by_completeness: the watermark is how far the source is complete, and read.
-    budget: the maximum cost of a batch.
     stops: configured ends, exclusive; a split without an entry, or with None, has none.
     fail_on_data_loss: raise an error if records are gone; False: skip them.
     late_splits: the policy for a split that comes, or wakes, with records older than the watermark.  It is read at once
@@ -102,7 +99,6 @@ class SplitPlan(NamedTuple):
     late: it came, or woke, with records older than the source's watermark, and had not caught up.
     late_rows: the number of positions in the batch before the first record that is not older than the source's
         watermark.
-    exact: False when the cut was found by probing.
     """
 
     state: SplitState

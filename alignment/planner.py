@@ -31,7 +31,6 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
 
     group_bound: the bound that the other members of the group set for this source.  Without
         alignment there is no bound.
-    index, limits: the same as for ``find_standing``.
 
     Called at every trigger.
     """

@@ -25,8 +25,6 @@ _BEFORE_ALL_MS = 0  # event times are not negative
 class Standing:
     """The state of a source before a batch.
 
-    before: the progress after the last plan.
-    extents: of all splits that exist now.
     starts: the position from which each split is read.
     ends: the position up to which each split may be read; exclusive.
     spans: the unread part of every split that holds a record to align by.
@@ -166,8 +164,6 @@ def with_generated(
 ) -> Standing:
     """Return the standing with what its generators say about the rows that were read before.
 
-    generated_ms: the source's watermark.
-    watermarks: of the splits.
     holding: the splits that the source's watermark is the minimum of.
     """
     standing = replace(standing, generated_ms=generated_ms)
