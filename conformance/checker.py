@@ -86,7 +86,6 @@ def judge(
     """Test one rule in a thread of its own, and return the verdict.
 
     exempt: why it is known to fail; None: it is not exempt.
-    open_run, patience_s: see Lab.
     deadline_s: after it the thread is abandoned, and the rule is HUNG; None: the deadline of its tier.
     """
     trial = Trial(checked.id, lambda: Lab(harness, open_run, patience_s), partial(_test, checked))

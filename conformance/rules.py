@@ -73,12 +73,7 @@ class Rule:
     """A rule that a connector keeps.
 
     id: stable: area and number; the number of a dropped rule stays unused.
-    title: a few words.
-    purpose: the failure without it.
-    tested: how it is tested.
-    passes: the condition for passing.
     look_at: hints for a failure, most likely first.
-    source: of the rule.
     test: looks at one connector in a lab; raises ConformanceError.
     needs: abilities; without one it is skipped.
     witness: events that must have been seen, or nothing was tested (Beam: "completed vacuously").

@@ -36,14 +36,10 @@ class Verdict:
     """The verdict on one rule.
 
     text: why it is not PASSED; empty if it is.
-    story: the steps of the test.
-    seconds: of the test.
-    connector: the harness's name.
     raised: whether it failed by an unexpected error, not by a complaint of the kit.
     waited: whether an event that must come did not come in time.
     undiscovered: whether that event was that the enumerator finds the written rows.
     here_only: whether it is skipped for a reason of this machine, such as a package that is missing.
-    opted_out: the abilities that the connector opts out of.
     """
 
     rule: Rule

@@ -38,7 +38,6 @@ class Attempt(Generic[_Result]):
 
     what: its name in a few words, such as "planning".
     result: of the operation; None: an error, or none yet.
-    error: of the operation; None: it did not fail.
     """
 
     lab: Lab

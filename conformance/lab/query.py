@@ -33,8 +33,6 @@ _PAUSE_S = 0.01  # of real time, for background work of a connector; the query h
 class Batch:
     """A batch that was read.
 
-    number: from 0.
-    start, end: its offsets.
     keys: of its rows, in the order of its tasks.
     """
 

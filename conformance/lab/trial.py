@@ -19,7 +19,6 @@ _CLOSING_S = 10.0
 class Trial(threading.Thread):
     """An action that runs once, in a lab of its own, which is closed afterwards.
 
-    lab: None before its harness is made.
     error: of the action, or of the closing of the lab if the action went well or was skipped.
     """
 

@@ -34,12 +34,7 @@ _WANTED = "TIDEGATE_CONFORMANCE_DRIVERS"
 
 @dataclass(frozen=True)
 class Delivered:
-    """The result of a stream.
-
-    keys: of all rows.
-    executors: the number of executors that read them.
-    retries: the most retries of a task.
-    """
+    """The result of a stream."""
 
     keys: list[str]
     executors: int

@@ -35,7 +35,6 @@ class SparkBatch:
     """The rows of one call of foreachBatch.
 
     number: the batch's id; a repeated batch has the same.
-    keys: of its rows.
     again: the same, by a second action on the batch.
     watermarks_ms: the values of the column ``source_watermark``; empty without one.
     """
