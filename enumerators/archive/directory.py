@@ -16,8 +16,6 @@ class Directory:
 
     Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
     is read from the object that begins first; of those with one beginning, from the longest.
-
-    objects: as a listing shows them, in any order.
     """
 
     def __init__(self, objects: Iterable[ArchivedObject] = ()) -> None:

@@ -13,8 +13,6 @@ __all__ = ["list_partition"]
 def list_partition(place: ArchivePlace, topic: str, partition: int, *, option: str = "archive") -> Directory:
     """Return the archived objects of a partition; other files are left out.
 
-    option: the option that names the place, for errors.
-
     Raises ConnectorError if the place cannot be listed, DeadlineError if it does not answer, and OptionError if it has
     no bucket, or is malformed.
     """

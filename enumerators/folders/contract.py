@@ -29,7 +29,6 @@ class FileInfo(NamedTuple):
 class Folder(ABC):
     """A folder of files; names contain no ``/`` and do not begin with a dot.
 
-    address: the location, for display.
     noun: what errors call the folder, such as ``state location``.
 
     All methods raise ConnectorError if the folder cannot be reached or used, and DeadlineError if it does not answer in

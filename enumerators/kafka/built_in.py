@@ -37,7 +37,6 @@ def offset_by_topic(positions: Positions) -> BuiltInOffset:
 def progress_by_topic(positions: Positions, ends: Positions) -> Json:
     """Return what the built-in source tells as ``latestOffset`` and ``metrics``.
 
-    positions: after the plan.
     ends: the ends up to which the run can read now.
 
     The ends are left out if there are more than 500.

@@ -30,7 +30,6 @@ class GroupCommits:
     """Commits the newest positions each time that a commit is done.
 
     A failed commit is logged as a warning, and tried again with the next batch, or after a minute.
-    clock: returns monotonic seconds.
     """
 
     def __init__(

@@ -21,8 +21,6 @@ class LogEnds:
     """One look at the logs.
 
     answers: the beginnings, the high watermarks and the ends, as brokers listed them.
-    begins: the first offset of each partition.
-    high: the high watermark of each split.
     leader_epochs: the epoch of the last record before each end.
     watched: the ends about whose change the brokers tell.
     extents: settled if no transaction is open.

@@ -50,7 +50,6 @@ _EXAMPLES = {
 class OffsetsSpec:
     """A point in every partition.
 
-    option: the name of the option, for errors.
     default: the point for all partitions if ``by_partition`` is empty.
     by_partition: a point for every partition, as in Spark's JSON options.
     without_record: the point for a time past the last record.

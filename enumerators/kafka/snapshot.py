@@ -31,7 +31,6 @@ class KafkaSnapshot:
 
     cluster: the id of the cluster to which the offsets belong.
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
-    topics: the snapshot of ``KnownTopics``.
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
         not, or the topics were compared with that time.
     """

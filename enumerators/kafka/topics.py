@@ -33,7 +33,6 @@ EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPar
 class KnownTopics:
     """The ids of topics, and the leader epochs of positions.
 
-    stored: the value in the last run's snapshot.
     is_settled: the last observation is stored, so no position can diverge.
     """
 

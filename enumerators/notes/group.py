@@ -33,8 +33,6 @@ _MOST_PATIENCE_S = 10.0
 class GroupFolder:
     """A source's part in a group; one for each run.
 
-    notes: the notes of the group.
-    max_drift_ms, priority, reads: see Member.
     expected: how many members, including this one, must have joined before any reads; None: any number.
     lease_s: how long a silent member holds back the others, and how long members wait for expected ones.
     renewed_by_thread: whether a thread renews the note; False: the caller calls ``renew``.

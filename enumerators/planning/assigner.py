@@ -44,7 +44,6 @@ def assign(
     cores: how many tasks run at once.  A small batch is one task, a larger one a task for each core,
         a large one several.
     min_tasks: the minimum number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
-    divisible: whether a range may be cut.
     max_positions: the maximum number of positions in a task, if ranges may be cut (Spark: ``maxRecordsPerPartition``).
     """
 

@@ -63,7 +63,6 @@ class SourceCoordinator:
     source: the connector's name, written into every offset.
     open_enumerator: called once, with the snapshot from the start offset.
     cores: how many tasks the cluster runs at once.
-    group: the source's alignment group.
     pace: sizes the batches; None: batches do not size themselves.
     feed: the events of watermark generators and about bad records.
     """

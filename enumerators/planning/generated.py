@@ -190,9 +190,6 @@ def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
 def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSupplier) -> tuple[SplitWatermark, ...]:
     """Return for each range of a task the watermark and the state of its split's generator before the range.
 
-    snapshot: the value in the offset of the batch.
-    supplier: creates the generators that will see the ranges.
-
     Later parts of a range begin without a state: their generator is divisible.
     """
     said, name = snapshot or {}, name_of(new_generator(supplier))

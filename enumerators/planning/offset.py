@@ -82,10 +82,7 @@ class Offset:
     source: the connector that wrote it; empty: none yet.
     progress: the progress after the plan whose batch ends here.
     starts: the starts of splits that are new in this offset, or hold other records than before.
-    enumerator: the enumerator's snapshot.
-    group: the membership's snapshot.
     waits: how often in a row a bounded run has waited for its group.
-    generators: the snapshot of the generated watermarks.
     bad_records: how many records were set aside in all batches before this offset's batch, as far as executors have
         reported them.
     windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;

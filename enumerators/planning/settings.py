@@ -19,7 +19,6 @@ class CoordinatorSettings:
 
     watermarks: the strategy, which users may also give as one object.
     limits: those limits of a batch that the source decides; the strategy and each batch decide the others.
-    tasks: how large tasks are.
     event_times: the policy that says where the future begins, and whether records wait there.
     counts_bad_records: readers set bad records aside, and report how many.
     options_digest: changes with any option: records that were left out may count now.

@@ -33,7 +33,6 @@ class FoundSplits:
     idle: the splits that have had nothing to read for the idle timeout.
     added: the splits with a start, except those that the query begins with.
     diverged: the splits that hold other records than before.
-    has_forgotten: a split is gone for good.
     has_new_timers: in a bounded run, a split stands at its end, and the next run does not know since when.
     """
 
@@ -87,7 +86,6 @@ class Splits:
     ) -> FoundSplits:
         """Return the splits that exist now.  Called before every plan.
 
-        before: the last offset.
         bounded: the run ends at the extents of its first call (rule 4).
         look: ask the enumerator; False: nothing has changed since the last call.
 

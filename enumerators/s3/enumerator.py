@@ -39,9 +39,7 @@ _LOG = logging.getLogger("tidegate.planner")
 class S3Enumerator(SplitEnumerator):
     """Enumerates manifests of objects; answers about them need no request.
 
-    discovery: finds new objects.
     ledger: keeps manifests for a restart; None: a batch query, which needs no ledger.
-    state: the last run's snapshot.
     include_existing: read the objects that exist when the query begins.
     clean: cleans an object once it is read and committed, see SourceCleaning; None: objects stay.
     options: the options that may not change from run to run; see QueryFolder.

@@ -36,7 +36,6 @@ class SourceCleaning:
 
     clean: cleans one object; returns False for another version, which it leaves alone.  Called in any thread.
     read: returns a manifest by its name.  Called in any thread.
-    state: the last run's snapshot.
 
     An object that cannot be cleaned stays.  It is counted and named in the log, and does not end the query.
     """

@@ -35,7 +35,6 @@ _FIRST_MS, _LAST_MS = attrgetter("first_ms"), attrgetter("last_ms")
 class CompleteFolders:
     """The knowledge about folders; immutable.
 
-    template: the template of the markers.
     complete_ms: no folder up to this event time has objects without a marker.
     stretches: the later folders that have objects or a marker, by root, in order and without overlap.
     """

@@ -32,7 +32,6 @@ DEEPEST_LEVEL = 4
 class _Stretch:
     """Keys that are listed in order, from one page to the next.
 
-    prefix: of the keys.
     level: the level of the folder, from 0, to list only the objects and folders directly in it; None: list everything
         below it.
     first, last: the first and the last of the wanted folders in ``prefix``, without the objects directly in it.  Both

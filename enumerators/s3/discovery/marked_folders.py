@@ -21,7 +21,6 @@ _SETTLED_MS = 900_000  # S3 refuses requests whose clock is further from its own
 class MarkedFolders:
     """The folders of a query that are complete, from round to round.
 
-    markers: which objects are markers.
     pages: lists what lies below a folder, whose key ends in ``/``.
 
     known: an attribute: up to where they are complete.  Only ``end_round`` changes it, so a round that fails changes

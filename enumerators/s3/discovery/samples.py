@@ -20,7 +20,6 @@ __all__ = ["Samples", "find_samples"]
 class Samples(NamedTuple):
     """The samples of a path.
 
-    objects: objects with bytes.
     folders: the folders on the way; each ends in ``/``.
     left_out: why the first object or folder on the way was left out, or why there is none; None: nothing explains it.
     """

@@ -69,7 +69,6 @@ class ObjectNotifications:
     def end_round(self, begun_ms: int) -> int:
         """Note that a round ended well, and return the time in ms up to which all objects are known.
 
-        begun_ms: when the round began.
         A message is at most as old as the queue's retention.  The next listing shows objects since the last listing.
         """
         if self._lists:

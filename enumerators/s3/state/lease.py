@@ -39,7 +39,6 @@ class _Note:
     """The content of the lease.
 
     owner: the id of the query; the same after restarts.
-    holder: the id of the run.
     process: the run's process; empty: unknown whether it still runs.
     renewal: a counter, so that each renewal is visible.
     """
@@ -71,7 +70,6 @@ class _Note:
 class Lease:
     """A lease on a folder; one for each run of a query.
 
-    lease_s: how long the lease lasts without a renewal.
     renewed_by_thread: whether a thread renews the lease; False: the caller calls ``renew``.
     """
 

@@ -23,9 +23,7 @@ _PATH = "path"
 class QueryFolder:
     """The files that a query writes before an offset names them.
 
-    ledger: an attribute: the files.
     location: the state location; each query has a part of it.
-    owner: names the query.
     options: JSON values that may not change from run to run, by name; no value is secret.  ``path`` may become a
         parent, because the objects that were found are also below it.
     """

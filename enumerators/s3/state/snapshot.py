@@ -21,7 +21,6 @@ __all__ = ["FoldersSnapshot", "S3Snapshot", "SeenSnapshot"]
 class SeenSnapshot(TypedDict):
     """A snapshot of ``SeenObjects``.
 
-    runs: the names of its runs, in order.
     horizon: in ms; objects older than that are not new.
     newest: the greatest LastModified that was seen, in ms.
     """
@@ -52,9 +51,7 @@ class S3Snapshot:
     number: of the last manifest; 0: there is none yet.
     seen: None: no round has ended yet.
     clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
-    rereads: for ``RereadRequests``.
     listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
-    folders: of CompleteFolders.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -26,7 +26,6 @@ __all__ = ["ObjectTimes"]
 class ObjectTimes:
     """Takes the event times of chunks and of rows from their origin.
 
-    origin: the origin of the event times.
     policy: decides about times that are bad or in the future; with ``record-timestamp`` LastModified replaces them.
     keeps_malformed: whether malformed rows are delivered; with ``record-timestamp`` LastModified is also their time.
         They never end the query, because their own policy lets them through.

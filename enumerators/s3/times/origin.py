@@ -38,7 +38,6 @@ class ColumnTimes:
 class PartitionTimes:
     """Takes the event time of all rows of an object from the folder that names the event-time column.
 
-    column: the event-time column, as it is read.
     prefix: below this prefix, folders name columns.
     """
 
