@@ -61,7 +61,6 @@ def run_extent(source: Source, positions: Positions | None = None, state: Json |
     """Return the extent of a run that starts now.
 
     positions: where an earlier run of the same query ended.
-    state: the enumerator's snapshot at that time.
 
     Raises ConnectorError if the other side cannot be reached, or something named does not exist.  Raises
     CheckpointError if the state belongs to another system.  Raises DataLossError if a position is no longer within its

@@ -71,7 +71,6 @@ def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, me
 
     Prints the master's address to stdout, alone on the first line, when applications may be submitted.
     port: the port of the master.  None: any free port.
-    cores, memory: the resources of each worker.
 
     Raises ServerError if it cannot start or a process ends by itself.
     """

@@ -35,7 +35,6 @@ def spark_session(
     """Start Spark, and stop it at the end.
 
     log: the file to which the stderr of Spark and its workers is appended.
-    settings: further settings of Spark, which override ours.
 
     Raises ServerError without Java 17, or for an invalid master.  An error inside the block that comes from a
     TidegateError in one of Spark's processes becomes that error.  An error because Spark's Java process has died

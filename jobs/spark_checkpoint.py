@@ -29,8 +29,6 @@ _NO_OFFSET = "-"
 def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -> Folder:
     """Return the folder of a checkpoint, a path or ``s3://bucket/prefix``; it need not exist.
 
-    option: names the location in errors.
-
     Raises OptionError for any other location.
     """
     return open_folder(location, config, option=option, noun="checkpoint")

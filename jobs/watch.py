@@ -41,8 +41,6 @@ class LiveSource:
     """A source of a running query.
 
     query: the query's name, which is known after its first batch.
-    reads: what the source reads, for display.
-    application: the id of the Spark application.
     planned_at: when its last plan was written; a plan waits for the previous batch.
     """
 

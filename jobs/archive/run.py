@@ -37,8 +37,6 @@ def run_archive(
 ) -> None:
     """Copy what Kafka holds now and the archive lacks, and print what was done.
 
-    kafka: properties of the client.
-
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """

@@ -32,8 +32,6 @@ def backfill_arguments(
 ) -> BackfillArguments:
     """Return the arguments of a back-fill.
 
-    out: the output folder.
-    path: the path of objects.
     of_kafka: the options for Kafka; None or False: not given.
 
     Raises OptionError, one sentence, if no source is named, or both are, or for a malformed option.

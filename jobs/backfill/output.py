@@ -99,8 +99,6 @@ class Output:
     def claim(self, binding: Mapping[str, Any], state: Json | None = None) -> None:
         """Claim the folder for this back-fill; called within ``alone``.
 
-        state: for the notes of later runs.
-
         Raises OptionError if it cannot be created, or another run was faster.
         """
         try:

@@ -31,7 +31,6 @@ __all__ = ["Summary", "backfill", "write_batches"]
 class Summary:
     """The summary of a run.
 
-    rows: how many rows this run wrote.
     rows_in_all: how many rows all runs wrote into this output.
     begin_ms, end_ms: the event times of the first and the last record that this run had to read; None: unknown before
         reading.
@@ -77,7 +76,6 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     """Write the source of the arguments to ``out``, or continue where an earlier run ended.
 
     Every row is written once, even if earlier runs were killed.
-    errors: the stream that shows the progress.
 
     Raises a TidegateError for wrong arguments, for a source that cannot be read, for another source than before, and
     for a folder with other content.  Raises KeyboardInterrupt at SIGINT and SIGTERM.

@@ -38,7 +38,6 @@ def check_conformance(
     name: the name of its harness, as MODULE:NAME.
     tiers, rules: check only these, by name and id; none: all.
     exempt: rules that are known to fail, as ID=REASON.
-    reports: files in which to write a report.
 
     Raises OptionError, one sentence, for names that do not exist and for contradictory arguments.  Ctrl-C shows what
     was found so far.

@@ -23,12 +23,9 @@ _WINDOW = "5 minutes"
 class CountRun:
     """The account of every row of one run.
 
-    name: the name in tables and pictures.
-    rows_in: how many rows the topic has.
     counted: rows in windows that were emitted.
     open: rows in windows that still wait in Spark's state for the watermark to pass.
     batches: all batches of Spark, including those that read nothing.
-    seconds: the wall-clock time from start to end.
     """
 
     name: str

@@ -22,7 +22,6 @@ _NO_PATH = "s3://not-given"
 def run_show(location: str, *, checkpoint: str | None, options: Sequence[str]) -> None:
     """Print the ledger of the query in a state location.
 
-    location: the query's option ``stateLocation``.
     checkpoint: Spark's checkpoint folder of the query; None: it is unknown which chunks were read.
     options: the options of the source, as NAME=VALUE.
 

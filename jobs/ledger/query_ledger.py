@@ -49,8 +49,6 @@ class KeptQuery:
 class QueryLedger:
     """The manifests of one query, and the objects that it remembers.
 
-    location: the name of the location, for display.
-    ledger: the query's part of the ledger.
     batches: the batches in Spark's checkpoint, in order.
     """
 

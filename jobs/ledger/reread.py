@@ -26,8 +26,6 @@ __all__ = ["Asked", "reread_objects"]
 class Asked:
     """A request to read chunks again.
 
-    request: the name of the request.
-    chunks: the chunks, as one manifest.
     waiting: the number of chunks that were left out because the query has not read them yet.
     """
 

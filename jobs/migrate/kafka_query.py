@@ -30,7 +30,6 @@ class SourceStanding:
     """The progress of one source.
 
     source: its place among the sources of the query, from 0.
-    batch: the last written batch.
     offset: the offset after that batch, or the one with which the query began.
     """
 
@@ -42,7 +41,6 @@ class SourceStanding:
 class KafkaQuery:
     """The checkpoint of a query with at least one Kafka source of a kind.
 
-    folder: the ``checkpointLocation``.
     goes_back: the sources are tidegate's; otherwise Spark's built-in ones.
     sources: the places of these sources, in order.
     batches: the numbers of the batches that Spark needs to go on: all written ones, and the one after them.

@@ -29,7 +29,6 @@ _LOGS = {"offsets", "commits"}
 def make_checkpoint(query: KafkaQuery, places: Collection[int], new: Folder) -> None:
     """Write the checkpoint from which the other source goes on.
 
-    places: the places of the migrated sources.
     new: a folder that is empty, or does not exist.  Its offsets are written last, the newest first: if the command is
         killed, no written batch is repeated.
 

@@ -22,8 +22,6 @@ _LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 6.7
 class Canvas:
     """A picture with a width of 560 units, which scales to its container; batches go from left to right.
 
-    batches: the numbers of the batches.
-    height: the height with the frame.
     labels: the labels of the vertical axis, which need space.
     """
 

@@ -23,7 +23,6 @@ def columns(
 ) -> str:
     """Return an SVG element of 560 by 210 units, which scales to its container.
 
-    batches: the numbers of the batches.
     heights: one for each batch, at least 0.  If all are ints, no tick is between whole numbers.
     description: a text for people who cannot see the picture.
     marked: the batches, counted from 0, with the class ``marked`` instead of ``column``.

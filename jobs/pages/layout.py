@@ -34,7 +34,10 @@ def layout(
     rows: Iterable[str],
     footer: str,
 ) -> str:
-    """Return a page that needs no other file and no network; it is light or dark like the reader's system."""
+    """Return a page that needs no other file and no network; it is light or dark like the reader's system.
+
+    figures, legend_html, rows, footer: HTML; all else is text.
+    """
     folder = files(__package__)
     body = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         figures="\n".join(figures),

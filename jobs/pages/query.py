@@ -38,7 +38,6 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
 
     progresses: the progresses of one run of the query that Spark has kept, the oldest first.
     kept: the value of Spark's setting KEPT.
-    ended: whether the query has ended.
     """
     runs = source_runs(progresses)
     if not runs:

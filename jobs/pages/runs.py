@@ -24,9 +24,7 @@ class PlannedBatch(NamedTuple):
 class SourceRun:
     """The progress that Spark kept of one source of a query.
 
-    name: the topics or the path that it reads.
     batches: the batches in which the query read something, from this source or another.
-    last: the last progress of the source.
     """
 
     name: str

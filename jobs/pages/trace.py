@@ -40,7 +40,6 @@ class Band:
 class Trace:
     """Event times in ms over the n batches that read something.
 
-    batches: the numbers of the batches.
     reached: for each split n + 1 times: before the first batch and after each batch.
     bound: n times: the bound in the plan of each batch.
     watermark: n times: the watermark by which Spark filtered each batch.
