@@ -55,7 +55,6 @@ def ask(
 
     deadline: a time of ``time.monotonic()`` for TLS, headers and body.  Connecting may take as long for each address
         of a name.
-    most_bytes: the greatest body that is taken.
     form: what is posted; None: the request is a GET.
 
     Raises NoAnswerError.

@@ -24,8 +24,6 @@ class Deadline:
     seconds: the number of seconds from now on that the operation may take, or a function that returns it.  The function
         is called whenever the time is checked.
     pauses_s: seconds before the second attempt, and the maximum before a later one.
-    clock: returns monotonic seconds.
-    sleep: waits for a number of seconds.
 
     Use it only for errors that a retry may heal.  The error at the end names the first cause, and the last one that
     differs from it.  An attempt that the deadline cut short adds no cause.

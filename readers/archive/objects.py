@@ -22,7 +22,6 @@ class ArchivedObject(NamedTuple):
     """An object of an archive: all records of a partition from ``first`` to ``next``, exclusive.
 
     folder: the topic and the partition, such as ``orders/0``.
-    size: in bytes.
     min_ms, max_ms: the least and the greatest timestamp of its records in ms; -1: it has none.
     topic_id: as Kafka's tools show it; empty: unknown.
     """

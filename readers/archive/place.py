@@ -33,8 +33,6 @@ class ArchivePlace:
     def fetch(self, path: str, size: int, start: int, end: int) -> bytes:
         """Return the bytes of an object from ``start`` to ``end``, exclusive.
 
-        size: the object's size in the listing.
-
         Raises ObjectGoneError if there is no such object of this size, and the errors of ``ObjectStore.fetch``.
         """
         place = self._in_bucket(path)

@@ -27,7 +27,6 @@ _OFFSET, _TIMESTAMP = "offset", "timestamp"
 class Group(NamedTuple):
     """A row group of an object.
 
-    number: its index.
     first, last: the offsets of its first and its last record.
     max_ms: the greatest timestamp of its records in ms.
     """

@@ -58,7 +58,6 @@ class AvroHeader(NamedTuple):
     """The header of a file.
 
     schema: the schema of its records, as the writer's JSON value.
-    sync: the sync marker.
     end: the first byte after the header.
     """
 
@@ -114,8 +113,6 @@ def blocks_of(
 
     Asks for ``request_bytes`` at once, while a thread asks for the next ones.  Holds as much, or the longest block if
     it is longer.
-
-    bound: the bound for a decompressed block.
 
     Raises CorruptDataError for a block that is cut off, has no marker after it, cannot be decompressed or becomes too
     large.  The error names the byte.  Errors of ``fetch`` pass.

@@ -36,9 +36,7 @@ _Stream: TypeAlias = io.BytesIO | CountedBytes
 class _Decoder(NamedTuple):
     """The decoder of rows with some of their fields.
 
-    read: reads a row.
     kind, raw_kind: the type of a row, and its type before texts are distinguished from bytes.
-    cost: the cost of a row.
     """
 
     read: Callable[[_Stream], Any]

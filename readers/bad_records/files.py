@@ -43,9 +43,6 @@ class BadRecordFiles:
 
     There is one file, or several of about 16 MiB.  The same name and the same records give the same files, so a
     repeated task replaces its own.
-
-    name: the start of the files' names.
-    write: writes a file.
     """
 
     def __init__(self, name: str, write: WriteFile) -> None:

@@ -167,7 +167,6 @@ def assigner_of(
 
     option: "timestamp", "header:NAME", or "json:", "avro:" or "protobuf:" and a JSON pointer into the value.
     unit: the declared unit; None: the driver detects it.  "timestamp" takes no unit.
-    registry: has the schemas of Avro and Protobuf.
 
     Raises ValueError, one sentence, for any other text.
     """

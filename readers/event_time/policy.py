@@ -84,7 +84,6 @@ class RefusedRow(NamedTuple):
 
     row: its index in the arrays that were judged.
     finding: a predicate about its time, such as "has no usable event time".
-    fault: the fault of the time.
     remedy: the option that would accept the row.
     """
 

@@ -56,7 +56,6 @@ def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) ->
 
     marks: the place of the watermark: ``header:NAME``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  Or a
         function, see Marks.
-    registry: has the schemas of Avro and Protobuf.
 
     Raises ValueError for any other text.
     """

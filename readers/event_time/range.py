@@ -64,7 +64,6 @@ class TimeColumn(NamedTuple):
 
     field: the column among those that are read.
     names: the names of the column, and of the fields that lead to the times.
-    type: the type of the values.
     unit: the unit of the values; None: the type has one.
     """
 
@@ -82,7 +81,6 @@ class TimeColumn(NamedTuple):
 class RowTimes:
     """Keeps the rows whose event times are in a range.
 
-    wanted: the range.
     column: the column of the times, a dotted path for a nested one.
     unit: the unit of a column of numbers or texts; texts without a unit are ISO 8601.
     policy: decides whether rows without a usable time have LastModified instead.  If not, they are in no range.

@@ -31,7 +31,6 @@ class RegistryTimestamp(UnitAssigner):
 
     form: the form of the values; values in another form have no time.
     pointer: the pointer to the field, such as "/order/created" or "/events/0/at" (RFC 6901).
-    registry: has the schemas.
     unit: the unit of numbers, or "iso8601" for texts; None: not known yet.  A field with a type of times, such as
         Avro's timestamp-millis and date, or google.protobuf.Timestamp, needs none.
 

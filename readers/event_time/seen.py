@@ -67,7 +67,6 @@ class SeenTimes(TimeTally):
     """The event times of a column in the rows that a survey has read so far.
 
     column: a dotted path.
-    unit: the unit of numbers and texts.
     fit: converts a batch at an offset to the rows that a read gives; None: rows stay as they are.
     """
 

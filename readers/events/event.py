@@ -46,10 +46,8 @@ Receive: TypeAlias = Callable[[int], bytes]
 class SourceEvent:
     """A reader's report of a range of a split.
 
-    split_id, start, end: the range.
     said: the report as JSON.  A watermark generator reports its state after the range, and the numbers of all ``rows``
         and of ``late`` ones.  A report of bad records has their ``number``.
-    about: WATERMARK or BAD_RECORDS.
     batch: the coordinator's number of the batch, in one run.
     """
 

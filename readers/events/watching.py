@@ -20,7 +20,6 @@ __all__ = ["Watching", "timed_reader", "watched"]
 class Watching:
     """The input of a task's generators, besides rows.
 
-    supplier: makes the generators.
     before: for each range, the last report of the split's generator before the range.
     batch: the coordinator's number of the batch.
     promised_ms: the source's watermark before the batch.

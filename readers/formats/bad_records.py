@@ -88,9 +88,7 @@ class BadRecordPolicy:
     ) -> ChunkRecords:
         """Return the context manager through which a format reads a chunk as batches of ``schema``.
 
-        address: the address of the object.
         write: writes the records for ``path``; None: they are only left out.
-        record: the name of a record in errors.
         """
         return ChunkRecords(self, address, chunk, schema, write, record)
 

@@ -72,7 +72,6 @@ class LineObject:
 class SeenLines(NamedTuple):
     """Lines that a survey has read.
 
-    bytes: the size of the lines.
     times: the event times of their rows, in ms since the epoch; null for a row without one.
     malformed: the number of malformed lines that become rows; ``times`` has no value for them.
     """

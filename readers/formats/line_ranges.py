@@ -51,9 +51,6 @@ class LineBlock(NamedTuple):
 def range_blocks(name: str, fetch: Fetch, size: int, start: int, end: int, *, block_bytes: int) -> Iterator[LineBlock]:
     """Yield the lines that begin in ``[start, end)``, in order, about ``block_bytes`` at a time.
 
-    name: the address of the object, for errors.
-    size: the size of the object in bytes.
-
     A block is longer only if a single line is.  A request is for ``block_bytes`` and a little more, so a range up to
     that size usually takes one request.
 

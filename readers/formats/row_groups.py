@@ -38,8 +38,6 @@ class RowGroup(NamedTuple):
     """A group that has rows.
 
     number: its index among all groups of the object.
-    start: the offset of its first byte.
-    rows: the number of its rows.
     """
 
     number: int
@@ -62,7 +60,6 @@ def surveys_of(
     """Merge successive groups of an object into chunks of at most ``chunk_bytes``; a larger group is a chunk.
 
     times: the range of event times of each group, and the number of its rows without a time.
-    size: the size of the object in bytes.
     """
     ends = [*(group.start for group in groups), size][1:]
     surveys: list[ChunkSurvey] = []

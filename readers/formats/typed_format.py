@@ -29,7 +29,6 @@ __all__ = ["TypedFormat", "inferred_schema"]
 class TypedFormat(ObjectFormat):
     """Objects that declare the types of their columns; the schema of a query may name other types.
 
-    store: has the objects.
     unit: the unit of an event-time column of numbers or texts.
     chunk_bytes: the maximum size of a chunk, at least 1.
     bad_records: the policy for rows with values that are not of their columns' types.

@@ -128,8 +128,6 @@ def fetched_partitions(
 ) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
     """Yield each partition of kafka-python's response, with its error code.
 
-    topic_ids: the ids in the request.
-
     Raises CorruptDataError for another id.
     """
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}

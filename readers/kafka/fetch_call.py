@@ -41,9 +41,7 @@ def fetch_call(
     """Send a fetch from ``positions`` on; the result of the returned call waits for the answers.
 
     use: turns a partition's part of the response into its answer; gets None if the position is out of range.
-    topic_ids: the known ids of topics.
     partition_bytes: the limit for one partition; only the first one of a request gets a larger batch.
-    most_together: as in LeaderCall.
 
     The result raises PositionGoneError if another topic has taken its topic's place.
     """

@@ -26,8 +26,6 @@ _SMALL = 1 / 4  # of the size of a fetch; larger ranges are fetched one by one
 class JointFetch:
     """Fetches the beginnings of a task's ranges; small ranges are fetched together with the next ones.
 
-    topic_ids: the topic's id for each range.
-
     It only saves requests: for other ranges the reader sends its own.  It holds the bytes of one fetch
     (``fetch_max_bytes``).
     """

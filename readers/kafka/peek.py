@@ -53,7 +53,6 @@ def peek(
     find: returns them for the first record of a batch that counts; the default takes every
         record, by its timestamp.
     peeked: batches that need no request; new batches are kept there.
-    topic_ids: the ids of the topics, as in ``KafkaClient.fetch``.
     useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
         comes.
 

@@ -20,8 +20,6 @@ class PeekedBatches:
 
     A peek asks for one record and gets some 64 KiB of them.  The log may delete them meanwhile, so forget them before
     every plan.
-
-    most_bytes: the maximum number of bytes to keep.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:

@@ -66,7 +66,6 @@ class KafkaDetails(NamedTuple):
 class KafkaSplitReader(SplitReader):
     """Reads ranges of Kafka partitions; opens nothing before ``read``, and is picklable.
 
-    include_headers: also deliver the column ``headers``.
     fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn and continue with
         the first record that still exists.
     event_times: the assigner and the policy of event times; None: no row has an event time.

@@ -16,7 +16,6 @@ class ObjectFile(io.RawIOBase):
 
     Threads fetch the ranges that ``hold`` names.  A read fetches any others.
 
-    size: the size of the object in bytes.
     fetch: returns the bytes from a start to an end, exclusive; threads call it, too.  Reading raises its errors.
     part_bytes: the maximum size of one request when ranges are fetched ahead.
     """

@@ -74,8 +74,6 @@ def partition_fields(folders: Iterable[dict[str, str | None]], *, typed: bool) -
 def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scalar:
     """Return a value in the type of its column.
 
-    address: the address of the object, for errors.
-
     Raises CorruptDataError for a value that does not fit the column's type, or a null that the column does not allow.
     """
     try:

@@ -28,7 +28,6 @@ WriteFile: TypeAlias = Callable[[str, bytes, int], None]
 class S3Object(NamedTuple):
     """One version of an object, as a listing shows it.
 
-    size: in bytes.
     etag: without quotes; empty if the endpoint gives none.
     modified_ms: LastModified, in ms since the epoch; a multipart upload has the time of its start.
     """
@@ -91,7 +90,6 @@ CHUNK_SCHEMA = pa.schema(
 class ChunkSurvey:
     """One chunk of an object, as its format describes it.
 
-    start, end, rows: see Chunk.
     times: the range of the event-time column; None: no row has a time, or there is no such column.
     rows_without_time: the known number of rows without a usable time.
     exact: the survey read all rows, or statistics cover them.  False: some rows may be earlier, later or without a

@@ -23,7 +23,6 @@ class AvroValues:
     """The values of one schema.
 
     wanted: fields that will be asked for; the others may have more types than are converted.
-    names: the names of a value's fields.
 
     Raises CorruptDataError for a schema that is not a record, and OptionError for a union that Spark cannot hold.
     """

@@ -30,8 +30,6 @@ _Decode: TypeAlias = Callable[[Sequence[bytes]], pa.StructArray]
 class RegistryColumn:
     """Decodes values to one type; picklable.
 
-    form: the form of the values.
-    registry: has the schemas.
     kind: the type to decode to; fields match by name, and a field that a value's own schema lacks is null.
     mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
     names: the names of the record from ``record_names``, or the full name of the Protobuf message.  Values with other

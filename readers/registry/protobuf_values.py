@@ -24,7 +24,6 @@ class ProtobufValues:
     message: the full name of the wanted message; None: the first one.
     names: the wanted fields; what the others hold is never converted.  None: all.
     kind: the type of a value, a struct.
-    full_name: the full name of the message.
 
     Raises CorruptDataError if the schema has no message, or several fields match a name, and NoMessageError if it has
     no such message.  Raises OptionError for a field that Spark cannot hold.

@@ -44,7 +44,6 @@ class RegisteredSchema:
 
     kind: "AVRO", "PROTOBUF" or "JSON".  Empty: it is larger than MOST_BYTES, refers to too many others or to itself, or
         its text is none.  So no value of it can be decoded.
-    text: the source of the schema.
     references: the sources of the schemas that it refers to, directly or not, by the names that references use.  Each
         comes before the schemas that refer to it.
     """
@@ -58,9 +57,6 @@ class SchemaRegistry:
     """The schemas of one registry.  Each request has its own connection, because requests are few.
 
     All methods raise OptionError for a file of certificates that cannot be used.
-
-    clock: returns monotonic seconds.
-    sleep: waits for a number of seconds.
     """
 
     def __init__(

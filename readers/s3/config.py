@@ -26,8 +26,6 @@ class S3ConnectionConfig:
     region: the region of the buckets; None: boto3's default chain finds it.
     access_key, secret_key, session_token: the credentials.  None: boto3's default chain finds them on each machine.
         That is safer, since no secret travels then.  Neither ``repr`` nor any error shows them.
-    anonymous: send requests without a signature.
-    role: the ARN of a role to assume.
     deadline_s: seconds for one operation, retries included; see ``patience_s``.
     """
 

@@ -50,7 +50,6 @@ _BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or 
 def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
     """Translate the error of a request into a TransientError, ObjectGoneError, OptionError or ConnectorError.
 
-    problem: an error of botocore, or an OSError.
     operation, target: complete the sentence "cannot ..."; a target contains an address such as ``s3://bucket/key``.
     """
     from botocore import exceptions

@@ -29,9 +29,6 @@ _LOG = logging.getLogger("tidegate.reader")
 class S3SplitReader(SplitReader):
     """Reads the chunks that the details of a task name, one after the other.
 
-    object_format: decodes the objects.
-    store: has the objects; small ones are fetched ahead.
-    schema: the schema of the batches.
     prefix: folders of a key below this prefix may name columns.  Their values come from the key, not from the data.
     metadata: add the column ``_metadata``, which describes the chunk.
     times: only rows with these event times are kept; None: all rows are.
@@ -39,7 +36,6 @@ class S3SplitReader(SplitReader):
     ignore_missing: skip objects that were deleted after discovery.
     ignore_overwritten: skip versions that were overwritten after discovery.
     ignore_corrupt: skip the rest of an object that cannot be decoded.
-    write_bad_records: writes a file of bad records, by name.
     """
 
     object_format: ObjectFormat

@@ -42,9 +42,7 @@ class _Header(NamedTuple):
 class CsvFormat(ObjectFormat):
     r"""Reads CSV as Spark does, plain or compressed.
 
-    store: has the objects.
     unit: the unit of event times; None: they are texts in ISO 8601.
-    dialect: the dialect of the objects.
     columns: the columns of the user's schema, which name the values of a record without a header.  None: values are
         named ``_c0``, ``_c1`` and so on.
     enforce_schema: the schema names the values even if there is a header (Spark's default).

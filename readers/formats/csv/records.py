@@ -107,7 +107,6 @@ class CsvTexts(NamedTuple):
 
     first: the index in the block of the first record.
     columns: the text of each record in a column; null: the record has no value there, or the text that stands for null.
-    widths: the number of values of each record.
     odd: whether each record has quotes of another dialect; then it has no values.
     """
 

@@ -48,10 +48,8 @@ class Look(NamedTuple):
 class Call(NamedTuple):
     """A call of a format's method, for one or several objects.
 
-    method: the name of the method.
     most_bytes: the maximum memory of the process, in bytes.
     busy_s: the maximum CPU time without a message, in seconds.
-    writes: whether the method writes files of bad records.
     """
 
     inner: TypedFormat

@@ -61,7 +61,6 @@ class DecoderEndedError(Exception):
 class DecoderProcess:
     """A child that performs one call at a time.
 
-    calls: the number of calls so far.
     is_usable: whether the child waits for a call, as far as known.
 
     Raises ConnectorError if the child does not start.
@@ -200,8 +199,6 @@ def turn() -> Iterator[None]:
 @contextmanager
 def decoder(*, fresh: bool = False) -> Iterator[DecoderProcess]:
     """Lend a decoder process.  It is kept for the next caller, unless it has ended.
-
-    fresh: start a new process.
 
     Raises ConnectorError if no process can be started.
     """

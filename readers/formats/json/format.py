@@ -41,7 +41,6 @@ LARGEST_DECIMAL = 38  # the maximum number of digits
 class JsonFormat(ObjectFormat):
     r"""Reads JSON lines (https://jsonlines.org) in UTF-8, plain or compressed.
 
-    store: has the objects.
     unit: the unit of event times; None: they are texts in ISO 8601.
     chunk_bytes: the maximum size of a chunk, at least 1.
     bad_records: the policy for lines that are no JSON object, and for values that do not fit.

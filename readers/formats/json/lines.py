@@ -40,7 +40,6 @@ _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 class JsonLines:
     """Makes batches of the columns of a schema from lines.
 
-    schema: the schema of the columns.
     surplus: report values that are in no column of the schema, for the rescued-data column.
 
     Raises OptionError for a type that JSON cannot be read as.

@@ -60,7 +60,6 @@ class StripeFooter:
 
     end: the end of the stripe's values, which is the first byte of this footer.
     zone: the writer's zone; timestamps without a zone are in it.
-    fields: all fields of the footer.
     """
 
     stripe: RowGroup

@@ -27,7 +27,6 @@ VALUE = "value"
 class TextFormat(ObjectFormat):
     r"""Reads text as Spark does, plain or compressed, into the column ``value``.
 
-    store: has the objects.
     chunk_bytes: the maximum size of a chunk, at least 1.
 
     Each line is one row, even if it is blank; ``\n``, ``\r\n`` and ``\r`` end lines.  Plain objects are cut at any

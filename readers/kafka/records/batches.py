@@ -62,12 +62,9 @@ class RecordBatch:
     append_time_ms: the time of all its records if the broker stamped them; None if their producer did.
     producer_id: the producer that wrote it, if in a transaction; usually -1.
     attributes: the codec and the flags of the header.
-    crc: the checksum in the header.
     count: the number of records, from the header.
-    check_crc: whether the checksum is verified.
     most_bytes: the maximum size of its records when decompressed.
     has_timestamps: whether its records have timestamps; otherwise each is -1.
-    start: where its records begin in the data.
     leader_epoch: the epoch of the leader that appended it; None in message formats 0 and 1.
     """
 
@@ -118,9 +115,6 @@ def split_batches(
 
     Batches of message formats 0 and 1 are checked and decompressed here.  Of these at most OLD_BYTES are returned, and
     none after a damaged one: fetch again from the end of the last batch for the others.
-
-    check_crc: verify checksums.
-    most_bytes: the maximum size of one batch when decompressed.
 
     Raises CorruptDataError if the bytes are not record batches, or if the first one has an old format and is damaged.
     """

@@ -52,7 +52,6 @@ class OldRecords(NamedTuple):
     base_timestamp_ms: their timestamps count from it.
     append_time_ms: the time of all messages if the broker stamped them; None if their producers did.
     has_timestamps: whether the format has timestamps; otherwise each is -1.
-    number: the number of messages.
     """
 
     base_offset: int

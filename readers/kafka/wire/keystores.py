@@ -44,7 +44,6 @@ class KeyMaterial:
 
     key: the private key, perhaps encrypted; empty: there is none.
     chain: the certificate of the key, and those of its CAs after it.
-    trusted: the trusted certificates.
     """
 
     key: bytes = field(default=b"", repr=False)

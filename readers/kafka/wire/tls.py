@@ -28,8 +28,6 @@ _OF_REVOCATION = {3, 11, 12, 23}  # X509_V_ERR_UNABLE_TO_GET_CRL, ..._CRL_NOT_YE
 def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     """Return the context for ``security_protocol``; None: without TLS.
 
-    properties: kafka-python's.
-
     Raises OptionError, which names the option, if a file is missing or has the wrong content.  Never prompts for a
     password.
     """

@@ -60,8 +60,6 @@ _locks: dict[str, threading.Lock] = {}  # one for each login, so that a slow end
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python has no types
     """The token of one login, which all connections of a process share until four fifths of its life are over.
 
-    deadline: a time of ``time.monotonic()``.
-
     ``token`` raises TokenError, OSError, and OptionError for a function that does not exist.
     """
 
