@@ -67,7 +67,6 @@ def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: B
 
     timestamps_ms: the event time of each record, in any order.
     keys, values: the keys and the values of the records, an array with a row of bytes for each; None: null keys.
-    compression: a name in CODECS.
     """
     count = len(timestamps_ms)
     first = timestamps_ms[0]

@@ -148,7 +148,6 @@ class KafkaServer(Server):
     ) -> None:
         """Create a topic, and return when it can be used.
 
-        configs: Kafka's properties of a topic.
         replicas: the node ids of the replicas of all partitions; the first one is the preferred leader.  Empty: each
             partition is on one node, which Kafka chooses.
 

@@ -28,7 +28,6 @@ class KafkaSecurity:
     further_keystores: the keystores of further listeners with TLS, by the listener's name, such as ``EXPIRED``.
     token_keys: a JWKS file with the public keys for tokens.  It adds OAUTHBEARER to the listeners with ``SASL_``, also
         without ``users``.
-    token_audience: the audience that tokens must have.
     has_acls: users need rights, which ``KafkaServer.allow`` gives.  All clients without a login have all rights.
     """
 

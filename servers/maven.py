@@ -60,7 +60,6 @@ def find_unpacked(coordinate: str, override: str, jar: str) -> Path:
     """Return a folder with an unpacked archive, ``.tar.gz``; see ``find_jars`` for the cache and the errors.
 
     coordinate: ``group:artifact:version:classifier``.
-    override: see ``find_jars``.
     jar: the name of a jar in the archive, by which a folder of ``override`` is checked.
     """
     group, artifact, version, classifier = coordinate.split(":")

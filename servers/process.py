@@ -106,8 +106,6 @@ class Sandbox:
     """A temporary folder and child processes, which end with the sandbox and with this process.
 
     parent: the folder in which the temporary folder is made; None: the system's folder for temporary files.
-    prefix: the start of the folder's name.
-    folder: the temporary folder, an attribute.
     """
 
     def __init__(self, parent: Path | None = None, prefix: str = "tidegate-") -> None:

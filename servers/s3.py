@@ -41,7 +41,6 @@ LOGGING = """<configuration>
 class S3Server(Server):
     """S3Proxy over a folder, on a port of 127.0.0.1; use it as a context manager.
 
-    port: the port; None: any free one.
     folder: keeps the buckets after :meth:`stop`, for a later server.  None: the buckets are in a temporary folder,
         which is removed with the server.
     timeout_seconds: the maximum time of each wait, such as a start.

@@ -32,7 +32,6 @@ class Server(ABC):
     A server has one or several nodes.  Each is a Java process with a port of 127.0.0.1, and all are in one
     :class:`~tidegate.servers.process.Sandbox`.
 
-    name: a part of the temporary folder's name.
     ports: the ports of the nodes, whose ids are 1, 2 and so on.
     folder: the caller's folder, which stays; None: all data is removed with the server.
     timeout_seconds: the maximum time of each wait, such as a start.

@@ -30,7 +30,6 @@ class SparkCluster(Server):
 
     workers: the number of workers, at least 1.
     port: the port of the master; None: any free one.
-    cores: the number of cores of each worker.
     memory: the memory of each worker for its executors, in Spark's notation.
     timeout_seconds: the maximum time of each wait, such as a start.
     """
