@@ -92,7 +92,6 @@ class Driver:
     """Facts about the driver that the planner process cannot find out itself.
 
     cores: how many tasks run at once.
-    application_id: the id of the Spark application.
     host: the name or address at which executors reach the driver.
     bind_address: the address at which the driver listens; None: the host's.
     """

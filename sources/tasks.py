@@ -72,10 +72,8 @@ def watermark_columns(source: SourceContract) -> list[str]:
 class TaskPartition(InputPartition):
     """A task on its way to an executor.
 
-    state: the enumerator's snapshot when the task was planned.
     watermarks_ms: the source's watermarks, by the columns of rows that may have them.
     watermark_row_ms: the same for a row with only the watermark, with which the task begins.
-    watching: the needs of the source's watermark generators.
     channel: the channel to the coordinator for events of generators and numbers of bad records.
     """
 

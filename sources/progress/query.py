@@ -35,7 +35,6 @@ class SourceBatch:
     progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
     positions: the position of every split after the batch; empty for a source that is not tidegate's.
-    state: the enumerator's snapshot after the batch.
     """
 
     progress: SourceProgress | None
@@ -64,7 +63,6 @@ class QueryProgress:
 
     id, run_id, name: identify the query; the name may be None.
     began: when the batch was triggered, in UTC.
-    number: the batch's id.
     rows: how many rows the batch read, by Spark's own count.
     seconds: the time from trigger to commit.
     watermark: Spark's watermark, behind which it dropped rows in this batch; None: there was none yet, or none is

@@ -31,8 +31,6 @@ class FirstObjects:
     """Some objects, and the options for looking at them.
 
     path: the path as the user gave it, for sentences.
-    rules: the rules by which the samples were found.
-    object_format: the format without given columns.
     has_to_be_timed: raise an error if no object has an event time.
     """
 

@@ -25,7 +25,6 @@ class _Part(NamedTuple):
     """A column of accumulators.
 
     argument: the column of rows; ``*``: none.
-    merged: Arrow's aggregate of two accumulators.
     """
 
     name: str

@@ -45,10 +45,8 @@ _ASSIGNERS = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTim
 class Outcome(NamedTuple):
     """What a batch gives.
 
-    state: the rows of the state.
     fired: rows of the state as they were when their windows fired.
     one_by_one: results of keys whose rows were taken one by one.
-    late: late rows by key.
     """
 
     state: pa.Table
@@ -62,7 +60,6 @@ class ColumnWindows:
 
     keys: the columns of the key.  time: the column of event times in ms.  elements: the columns of late rows, and those
     that functions read.
-    rows: the columns of rows.
     check: raises FunctionError for a result that does not fit its type.
     """
 

@@ -35,7 +35,6 @@ class Parts:
 
     arguments: Spark expressions for each row, by the name of their column.
     aggregates: the aggregates of each window, as ``SqlAggregates`` has them, by the name of their column.
-    types: the types of the aggregates.
     texts: the aggregates as the user wrote them.
     results: Spark expressions over the aggregates, by the name of the result.
     """
@@ -72,9 +71,6 @@ def _has_aggregate_in_python(expression: Any) -> bool:
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     """Take expressions apart.
 
-    rows: the stream to which the expressions refer.
-    expressions: by the name of the result.
-
     Raises OptionError for an aggregate that the operator cannot keep, and if no expression has an aggregate.
     """
     texts = ", ".join(map(repr, expressions.values()))
@@ -104,8 +100,6 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
 
 def described_aggregates(rows: DataFrame, expressions: Mapping[str, str]) -> dict[str, str]:
     """Return the aggregates in expressions, each once and as the user wrote it, for a description of windows.
-
-    rows: the stream to which the expressions refer.
 
     An expression without an aggregate of Spark is described whole: it may be an aggregate of the user.
     """

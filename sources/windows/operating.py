@@ -56,11 +56,9 @@ COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT)
 class Stream:
     """The rows of windows.
 
-    keys: the columns of the key.
     event_time: the column of event times; None: the windows are in processing time.
     late: the name of the output of late rows; None: late rows are dropped.
     outputs: the columns of each side output of the process function.
-    buckets: the number of buckets of keys.
     """
 
     rows: DataFrame
@@ -146,7 +144,6 @@ def _kept(
 ) -> DataFrame:
     """Return the results of the operator.
 
-    description: the description of the operator.
     arguments: the columns that its function reads.
     results: the columns that its function returns.
     texts: the aggregates of SQL as the user wrote them, by these columns.

@@ -43,12 +43,10 @@ class Pages:
     """The rows of one bucket during a batch: ``touched`` reads some, and ``replace`` stores them anew.
 
     schema: the columns of rows.  A column of timers may be missing.
-    keys: the columns of the key.
 
     Attributes:
     count, size: the number of pages, and the bytes of their rows, of which a large one counts only in part.
     first_timers: for each block, the first timers of its pages: in event time and in processing time, in ms.
-
     """
 
     def __init__(

@@ -67,19 +67,14 @@ def row_column(output: str) -> str:
 class Wish:
     """The task of a processor.
 
-    operator: the operator of the windows.
     description: the parts of the user's wish on which the state depends, by their names.
-    packed: the columns of the incoming rows.
     keys: the columns of the key, and their names in results.
     elements: the columns that functions read.
     results: the Arrow types of the function's columns, by name.
     late: the name of the output of late rows; None: late rows are dropped.
-    late_columns: the columns of a late row.
     outputs: the Arrow types of the columns of each side output of the process function.
-    has_event_times: whether the rows have event times.
     ahead_ms: how far Spark's watermark is ahead of the sources'.  None: no row is the result of a stateful step, or no
         result of the operator depends on the watermark.
-    time_mode: the kind of time of Spark's timers.
     texts: the aggregates of SQL as the user wrote them, by the function's columns; empty for a function in Python.
 
     Results of a stateful step come before the watermark that made them due, as in Flink.  So such rows are late only

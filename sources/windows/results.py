@@ -35,7 +35,6 @@ def checked(
 ) -> list[Mapping[str, Any]]:
     """Return the values of results by their columns.
 
-    columns: by name, with their types.
     keys: columns that a result may also have, because a reduced row has them.
     texts: by column, the aggregate of SQL that the user wrote; empty for a function in Python.
 

@@ -63,7 +63,6 @@ _Parts: TypeAlias = list[bytes]
 class Bucket:
     """The state of some keys.
 
-    pages: the states of the keys.
     timer: the time of Spark's timer, which calls the bucket while no rows come.
     watermark_ms: the watermark of the bucket's last call; None: these windows do not keep it.
     """
