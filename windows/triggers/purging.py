@@ -27,7 +27,6 @@ class PurgingTrigger(Trigger):
     def of(cls, nested: Trigger) -> PurgingTrigger:
         """Return a trigger that purges whenever another one fires.
 
-        nested: the other trigger.
         Raises OptionError if ``nested`` is no trigger.
         """
         if not isinstance(nested, Trigger):

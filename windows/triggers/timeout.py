@@ -42,7 +42,6 @@ class ProcessingTimeoutTrigger(Trigger):
     ) -> ProcessingTimeoutTrigger:
         """Return a trigger with a time-out in processing time.
 
-        nested: the other trigger.
         reset_timer_on_new_record: count the time-out from the last row, not from the first.
         should_clear_on_timeout: clear the other trigger's state when a timer fires.
         Raises OptionError if the time-out is negative, or if ``nested`` is no trigger.
