@@ -81,10 +81,7 @@ def is_remote() -> bool:
 
 
 def launch_java(conf: SparkConf, popen: dict[str, Any]) -> Any:
-    """Start Java for a SparkContext, and return the gateway to it.
-
-    popen: arguments of ``subprocess.Popen``.
-    """
+    """Start Java for a SparkContext, and return the gateway to it."""
     from pyspark.java_gateway import launch_gateway
 
     return launch_gateway(conf, popen)  # type: ignore[no-untyped-call]
