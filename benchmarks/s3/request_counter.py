@@ -22,7 +22,6 @@ _PIECE_BYTES = 1 << 18
 class RequestCounter:
     """Forwards connections to a server; use it as a context manager.
 
-    target: the server's URL.
     requests: how many there were, by method; ``LIST`` are those that list objects.  Right for
         requests without a body.
     received_bytes: the bytes of the server's responses, with headers.
