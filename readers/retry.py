@@ -21,8 +21,7 @@ class Deadline:
     """The time that one operation has, retries included.
 
     operation: completes the sentence "cannot ...", and names the servers.
-    seconds: the number of seconds from now on that the operation may take, or a function that returns it.  The function
-        is called whenever the time is checked.
+    seconds: the number of seconds from now on that the operation may take.
     pauses_s: seconds before the second attempt, and the maximum before a later one.
 
     Use it only for errors that a retry may heal.  The error at the end names the first cause, and the last one that
@@ -32,14 +31,14 @@ class Deadline:
     def __init__(
         self,
         operation: str,
-        seconds: float | Callable[[], float],
+        seconds: float,
         *,
         pauses_s: tuple[float, float] = (FIRST_PAUSE_S, LONGEST_PAUSE_S),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.operation = operation
-        self._limit = seconds
+        self._seconds = seconds
         self._clock = clock
         self._sleep = sleep
         self._started = clock()
@@ -50,10 +49,6 @@ class Deadline:
     def remaining_s(self) -> float:
         """The seconds left, at least 0.001, since a socket's time-out must not be zero."""
         return max(0.001, self._seconds - self.elapsed_s)
-
-    @property
-    def _seconds(self) -> float:
-        return self._limit() if callable(self._limit) else self._limit
 
     @property
     def elapsed_s(self) -> float:

@@ -143,7 +143,7 @@ class BucketFolder(Folder):
         from botocore.exceptions import BotoCoreError, ClientError
 
         target = f"the {self.noun} {self.address}"
-        deadline = Deadline(f"{operation} {target}", self._config.patience_s)
+        deadline = Deadline(f"{operation} {target}", self._config.deadline_s)
         while True:
             try:
                 return request()

@@ -58,7 +58,7 @@ def listed(source: S3Source, wanted: Wanted) -> list[S3Object]:
     objects = []
     while True:
         target = f"s3://{source.bucket}/{wanted.prefix}"
-        answer = ask_s3(lambda: client.list_objects_v2(**request), "list", target, source.connection.patience_s)
+        answer = ask_s3(lambda: client.list_objects_v2(**request), "list", target, source.connection.deadline_s)
         objects += [s3_object(e["Key"], e["Size"], e) for e in answer.get("Contents", ()) if wanted.has(e["Key"])]
         # The key itself is the first key with this prefix.
         if not answer.get("IsTruncated") or not wanted.is_glob:

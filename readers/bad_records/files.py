@@ -112,7 +112,7 @@ def _put(connection: S3ConnectionConfig, place: S3Address, data: bytes) -> None:
         lambda: connection.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
         "write bad records to",
         str(place),
-        connection.patience_s,
+        connection.deadline_s,
     )
 
 

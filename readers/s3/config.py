@@ -14,7 +14,6 @@ from typing import Any
 __all__ = ["S3ConnectionConfig", "time_of"]
 
 ATTEMPTS = 3  # boto3's attempts for one request; the owner of a Deadline sends the request again after them
-FIRST_CONTACT_S = 10.0
 MOST_CONNECTIONS = 64  # with boto3's 10, the threads that survey objects would wait for connections
 
 
@@ -26,7 +25,7 @@ class S3ConnectionConfig:
     region: the region of the buckets; None: boto3's default chain finds it.
     access_key, secret_key, session_token: the credentials.  None: boto3's default chain finds them on each machine.
         That is safer, since no secret travels then.  Neither ``repr`` nor any error shows them.
-    deadline_s: seconds for one operation, retries included; see ``patience_s``.
+    deadline_s: seconds for one operation, retries included.
     """
 
     endpoint: str | None = None
@@ -37,21 +36,6 @@ class S3ConnectionConfig:
     anonymous: bool = False
     role: str | None = None
     deadline_s: float = 60
-
-    def patience_s(self) -> float:
-        """Return the deadline of an operation in seconds: short until the endpoint has answered once.
-
-        Before the first answer, a wrong address or network is more likely than an endpoint that is down for a while.
-        """
-        return self.deadline_s if self._place in _ANSWERED else min(self.deadline_s, FIRST_CONTACT_S)
-
-    def note_answer(self) -> None:
-        """Note that the endpoint has answered, in this process or in the one that sent this one its work."""
-        _ANSWERED.add(self._place)
-
-    @property
-    def _place(self) -> tuple[str | None, str | None]:
-        return self.endpoint, self.region
 
     def client(self) -> Any:
         """Return this process's boto3 client of S3, which threads share; nobody closes it.
@@ -91,9 +75,6 @@ class S3ConnectionConfig:
             return _client(self, service, process_id)
 
 
-_ANSWERED: set[tuple[str | None, str | None]] = set()
-
-
 # A Python worker may be forked while another thread holds the lock.  So each process has its own lock and clients.
 @functools.cache
 def _creation(_process_id: int) -> threading.Lock:
@@ -128,9 +109,7 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
                 signature_version=UNSIGNED if config.anonymous else "s3v4",
             )
         )
-    client = _boto3_session(config, os.getpid()).client(service, endpoint_url=config.endpoint, config=settings)
-    client.meta.events.register("response-received", functools.partial(_note_answer, config))
-    return client
+    return _boto3_session(config, os.getpid()).client(service, endpoint_url=config.endpoint, config=settings)
 
 
 @functools.cache
@@ -139,11 +118,6 @@ def _boto3_session(config: S3ConnectionConfig, process_id: int) -> Any:
     import boto3
 
     return boto3.session.Session(botocore_session=_session(config, process_id), region_name=config.region)
-
-
-def _note_answer(config: S3ConnectionConfig, response_dict: Any = None, **_: Any) -> None:
-    if response_dict is not None:
-        config.note_answer()
 
 
 @functools.cache

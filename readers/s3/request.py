@@ -19,13 +19,13 @@ def ask_s3(
     request: Callable[[], _Answer],
     operation: str,
     target: str,
-    seconds: float | Callable[[], float],
+    seconds: float,
     stopped: threading.Event | None = None,
 ) -> _Answer:
     """Return the answer to a request that may be sent repeatedly.
 
     operation, target: complete the sentence "cannot ..."; a target is an address such as ``s3://bucket/key``.
-    seconds: the deadline of this request, retries included; see Deadline.
+    seconds: the deadline of this request, retries included.
     stopped: once it is set, nothing is repeated.
 
     Raises the errors of ``s3_error``.  For a TransientError that lasts until the deadline, raises DeadlineError.

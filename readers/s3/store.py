@@ -63,7 +63,7 @@ class ObjectStore:
             return self.config.client().head_object(Bucket=self.bucket, Key=key)
 
         try:
-            answer = ask_s3(ask, "look at", self.address(key), self.config.patience_s)
+            answer = ask_s3(ask, "look at", self.address(key), self.config.deadline_s)
         except ObjectGoneError:
             return None
         return s3_object(key, answer["ContentLength"], answer)
@@ -102,7 +102,7 @@ class ObjectStore:
         if start >= end:
             return b""
         target = self.address(obj.key)
-        deadline = Deadline(f"read {target}", self.config.patience_s)
+        deadline = Deadline(f"read {target}", self.config.deadline_s)
         while True:
             try:
                 return self._ask(obj, start, end, deadline)

@@ -236,7 +236,6 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""
         del state
-        self.connection.note_answer()  # the planner of this task has reached the endpoint
         store = self._store()
         return S3SplitReader(
             self._format(store),

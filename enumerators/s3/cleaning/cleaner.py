@@ -91,7 +91,7 @@ class ObjectCleaner:
         self._ask(delete, "delete", self._store.address(obj.key))
 
     def _ask(self, request: Any, operation: str, target: str) -> None:
-        ask_s3(request, operation, target, self._store.config.patience_s)
+        ask_s3(request, operation, target, self._store.config.deadline_s)
 
 
 def _is_other(there: S3Object, obj: S3Object) -> bool:

@@ -112,7 +112,7 @@ class ObjectListing:
             lambda: self._config.client().list_objects_v2(**request),
             "list",
             self._address,
-            self._config.patience_s,
+            self._config.deadline_s,
             stopped,
         )
 

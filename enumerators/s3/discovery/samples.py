@@ -16,6 +16,9 @@ from tidegate.readers.s3.store import s3_object
 
 __all__ = ["Samples", "find_samples"]
 
+# At a first contact, a wrong address or network is more likely than an endpoint that is down for a while.
+FIRST_CONTACT_S = 10.0
+
 
 class Samples(NamedTuple):
     """The samples of a path.
@@ -45,7 +48,7 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
             lambda: config.client().list_objects_v2(Bucket=bucket, **request),
             "list",
             f"s3://{bucket}/{request['Prefix']}",
-            config.patience_s,
+            min(config.deadline_s, FIRST_CONTACT_S),
         )
 
     def walk(prefix: str) -> Iterator[S3Object]:

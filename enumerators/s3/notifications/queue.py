@@ -140,7 +140,7 @@ class NotificationQueue:
                     raise OptionError(f"queueUrl is {self._url!r}, and there is no such queue") from None
                 raise
 
-        return ask_s3(ask, operation, self._target, self._config.patience_s, self._closed)
+        return ask_s3(ask, operation, self._target, self._config.deadline_s, self._closed)
 
     @property
     def _target(self) -> str:

@@ -100,9 +100,7 @@ from contextlib import closing
 from tests.enumerators.s3.objects import Store, discovery
 from tidegate import S3Source
 from tidegate.enumerators.s3.enumerator import S3Enumerator
-from tidegate.readers.s3 import config
 
-config.FIRST_CONTACT_S = 60  # so long it would wait
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as a planner has it
 what, endpoint = sys.argv[1:]
 source = S3Source(path="s3://bucket/in", endpoint=endpoint, access_key="a", secret_key="b", region="us-east-1")

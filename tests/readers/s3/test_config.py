@@ -15,14 +15,12 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.objects.faulty_server import FaultyServer, faulty, serving, through
+from tests.support.objects.faulty_server import FaultyServer, serving
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
-from tidegate.errors import ConnectorError, DeadlineError
+from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3 import config as s3_config
 from tidegate.readers.s3.config import S3ConnectionConfig, time_of
 from tidegate.readers.s3.store import ObjectStore
-from tidegate.servers.server import free_ports
 
 store = plain_store  # instead of the store that notes requests
 
@@ -103,23 +101,3 @@ def test_times_are_those_that_botocore_reads(moment: datetime, precision: str) -
     for text in (f"{moment.isoformat(timespec=precision)}Z", format_datetime(moment.replace(tzinfo=timezone.utc))):
         assert time_of(text) == parse_timestamp(text)
     assert time_of(int(moment.timestamp())) == parse_timestamp(int(moment.timestamp()))
-
-
-def test_an_endpoint_that_was_never_reached_is_an_error_soon(monkeypatch):
-    monkeypatch.setattr(s3_config, "FIRST_CONTACT_S", 0.5)
-    config = S3ConnectionConfig(f"http://127.0.0.1:{free_ports(1)[0]}", "us-east-1", "any", "any")
-    obj = S3Object("a", 9, "", 0)
-    for ask in (lambda: ObjectStore(config, "data").find("a"), lambda: ObjectStore(config, "data").fetch(obj, 0, 9)):
-        with pytest.raises(DeadlineError, match=r"^cannot .* within 0\.5 s: Could not connect to the endpoint"):
-            ask()
-    assert S3ConnectionConfig("http://127.0.0.1:9").patience_s() == 0.5
-
-
-@pytest.mark.parametrize("fault", ["none", 503])
-def test_an_endpoint_that_answered_once_has_the_whole_deadline(server, config, store, fault):
-    obj = put(store, "answered")
-    with faulty(server, fault, fault) as proxy:
-        reached = through(proxy, config)
-        assert reached.config.patience_s() == s3_config.FIRST_CONTACT_S
-        reached.fetch(obj, 0, 9)
-        assert reached.config.patience_s() == reached.config.deadline_s > s3_config.FIRST_CONTACT_S

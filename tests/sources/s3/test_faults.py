@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 
-import pyarrow as pa
 import pytest
 
 from tests.support.objects.faulty_server import FaultyServer, serving
@@ -20,7 +19,6 @@ from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DeadlineError
-from tidegate.readers.s3.config import FIRST_CONTACT_S
 
 OBJECTS, ROWS = 24, 5
 FAULTS = ("500", "503", "cut", "reset", "lost", "slow")
@@ -212,11 +210,3 @@ def test_looking_at_new_objects_through_faults_that_never_end_is_one_error_after
                 enumerator.discover()
             assert looked.is_set()
             proxy.share = 0.0
-
-
-def test_what_an_executor_reads_has_the_whole_deadline_for_the_driver_has_reached_the_endpoint(bucket):
-    with faulty(bucket, 0.0) as proxy:
-        of = source(bucket, proxy, columns=pa.schema([("id", pa.int64())]))
-    assert of.connection.patience_s() == FIRST_CONTACT_S < of.deadline_s
-    of.reader(None)
-    assert of.connection.patience_s() == of.deadline_s

@@ -9,9 +9,6 @@ class OwnClient:
     def __init__(self, client):
         self._client = client
 
-    def patience_s(self):
-        return self.deadline_s
-
     def client(self):
         return self
 

@@ -223,9 +223,6 @@ class Simulated:
         self.failures = list(failures)
         self.asked = 0
 
-    def patience_s(self):
-        return self.deadline_s
-
     def client(self):
         return self
 

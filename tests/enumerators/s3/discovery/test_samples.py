@@ -1,10 +1,15 @@
 """The objects from which columns are inferred: the first keys, whatever folders they are in."""
 
+import pytest
 from botocore.exceptions import ClientError
 
 from tests.support.objects.own_client import OwnClient
+from tidegate.enumerators.s3.discovery import samples
 from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
+from tidegate.errors import DeadlineError
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.servers.server import free_ports
 
 KEYS = [
     "in/a/1.json",
@@ -51,3 +56,10 @@ class OnlyWithin(OwnClient):
 def test_an_empty_folder_is_no_error_where_only_the_folder_may_be_listed(bucket):
     samples = find_samples(OnlyWithin(bucket.client), bucket.name, ListingRules("in/"), 1)
     assert (samples.objects, samples.left_out) == ([], None)
+
+
+def test_an_endpoint_that_is_not_there_is_an_error_soon(monkeypatch):
+    monkeypatch.setattr(samples, "FIRST_CONTACT_S", 0.5)
+    config = S3ConnectionConfig(f"http://127.0.0.1:{free_ports(1)[0]}", "us-east-1", "any", "any")
+    with pytest.raises(DeadlineError, match=r"^cannot list .* within 0\.5 s: Could not connect to the endpoint"):
+        find_samples(config, "bucket", ListingRules("in/"), 1)
