@@ -27,19 +27,6 @@ class TestDataLoss:
         with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
             world.plan()
 
-    def test_deleted_unread_records_are_skipped_when_the_user_says_so(self) -> None:
-        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=False))
-        world.trim("a", 2)
-        world.plan()
-        assert world.read("a") == [2]
-
-    def test_what_was_skipped_is_remembered_even_if_nothing_is_left(self) -> None:
-        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=False))
-        world.trim("a", 3)
-        assert world.plan().progress.positions == {"a": 3}
-        world.limits = Limits()
-        world.plan()
-
     @pytest.mark.parametrize("fail_on_data_loss", [True, False])
     def test_a_split_that_ends_before_its_position_is_always_an_error(self, fail_on_data_loss: bool) -> None:
         world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=fail_on_data_loss))
@@ -56,14 +43,6 @@ class TestDataLoss:
         world.quiet.add("b")
         world.plan()
         assert states(world)["b"] is SplitState.CAUGHT_UP
-
-    def test_an_unsettled_split_is_held_and_never_idle(self) -> None:
-        world = World({"open": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
-        world.logs["open"].settled = False
-        world.quiet.add("open")
-        world.drain()
-        assert world.read("b") == [0]
-        assert states(world)["open"] is SplitState.CAUGHT_UP
 
     def test_a_first_transaction_that_is_still_open_holds_the_watermark(self) -> None:
         # Its records exist, but their times are unknown.
@@ -124,14 +103,6 @@ class TestIdleness:
 
 class TestComplete:
     """A split to which nothing will be added, in a source that goes on: a manifest of objects."""
-
-    def test_once_read_it_is_finished_and_holds_nobody(self) -> None:
-        world = World({"read": log(0, 5), "long": log(0, 100, 200)}, Limits(max_drift_ms=10))
-        world.logs["read"].complete = True
-        world.drain()
-        assert world.read("long") == [0, 100, 200]
-        assert states(world)["read"] is SplitState.FINISHED
-        assert world.progress.watermark_ms == 199
 
     def test_the_plan_that_reads_the_last_of_it_moves_the_watermark_past_it(self) -> None:
         world = World({"read": log(0, 5), "long": log(0, 50, 60)}, Limits(max_drift_ms=55))
