@@ -55,48 +55,19 @@ def watched(lab: Lab) -> Iterator[Watched]:
         yield Watched(lab, client)
 
 
-def test_each_record_ends_a_wait_and_nothing_else_does(watched: Watched) -> None:
-    dice = random.Random(7)
-    for _ in range(12):
-        assert not watched.client.wait(SHORT_S)
-        for number in dice.choices(range(5), k=dice.randint(1, 4)):
-            watched.append(number)
-        assert watched.client.wait(LONG_S)
-        watched.look()
-
-
-def test_a_record_that_comes_after_the_look_and_before_the_wait_is_news(watched: Watched) -> None:
-    watched.append(3)  # before there is a session
-    assert watched.client.wait(SHORT_S)
-    watched.look()
-    assert not watched.client.wait(SHORT_S)
-    watched.append(0)
-    watched.look()
-    watched.append(3)
-    assert watched.client.wait(LONG_S)
-
-
-def test_a_record_that_comes_while_the_answer_about_others_is_on_its_way_is_news(watched: Watched) -> None:
-    assert not watched.client.wait(SHORT_S)
-    watched.append(0)
-    assert watched.client.wait(LONG_S)
-    watched.append(1)
-    watched.look()
-    watched.append(2)
-    assert watched.client.wait(LONG_S)
-    watched.look()
-    assert not watched.client.wait(SHORT_S)
-
-
-def test_news_that_turn_out_to_be_none_leave_the_watch_awake(watched: Watched) -> None:
-    assert not watched.client.wait(SHORT_S)
-    watched.append(4)
-    assert watched.client.wait(LONG_S)
-    assert watched.client.wait(SHORT_S)  # the watch does not know that somebody has requested the ends
-    watched.look()
-    assert not watched.client.wait(SHORT_S)
-    watched.append(4)
-    assert watched.client.wait(LONG_S)
+@pytest.mark.parametrize("seed", range(4))
+def test_each_record_since_the_last_look_ends_a_wait_and_nothing_else_does(watched: Watched, seed: int) -> None:
+    dice, has_news = random.Random(seed), False
+    for _ in range(30):
+        match dice.choice(["append", "look", "wait"]):
+            case "append":
+                watched.append(dice.randrange(5))
+                has_news = True
+            case "look":
+                watched.look()
+                has_news = False
+            case "wait":
+                assert watched.client.wait(LONG_S if has_news else SHORT_S) == has_news
 
 
 def test_an_evicted_session_is_begun_anew(watched: Watched) -> None:
@@ -161,7 +132,7 @@ def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watch
 
     with monkeypatch.context() as patch:
         patch.setattr(BrokerConnection, "send", too_old)
-        assert all(watched.client.wait(SHORT_S) for _ in range(20))
+        assert all(watched.client.wait(SHORT_S) for _ in range(4))
     assert len(asked) == 2
 
 
