@@ -122,8 +122,7 @@ def run(kafka):
         query.close()
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("count", [15, 10, 3])
+@pytest.mark.parametrize(("count", "restarted"), [(15, False), (10, True), (10, False), (3, True)])
 def test_a_topic_that_was_created_anew_ends_the_query(kafka, run, count, restarted):
     topic = new_topic(kafka, 10)
     query = run(topic)
@@ -134,8 +133,7 @@ def test_a_topic_that_was_created_anew_ends_the_query(kafka, run, count, restart
         query.latest_offset(last)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("count", [15, 10, 3])
+@pytest.mark.parametrize(("count", "restarted"), [(15, False), (10, True), (10, False), (3, True)])
 def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_go_on(kafka, run, count, restarted):
     topic, other = new_topic(kafka, 10), new_topic(kafka, 5)
     query = run(topic, other, fail_on_data_loss=False)
