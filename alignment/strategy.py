@@ -37,8 +37,7 @@ class WatermarkStrategy:
     group_priority: sources of the group with a higher priority are read first.
     group_members: how many sources the group has; None: the group does not wait for sources that join later.
     group_location: a folder that all applications of the group can reach; None: all members are in one application.
-    group_lease: how long a member of the group that is silent holds back the others, and how long they wait for one
-        that is not there yet.
+    group_lease: how long a silent member of the group holds back the others, and how long they wait for an absent one.
     """
 
     out_of_orderness: timedelta | None = timedelta(0)
