@@ -204,18 +204,11 @@ def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
 
 
 def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether ``conform`` converts all values of a type to another, if times are before the year 292,000."""
+    """Return whether ``conform`` certainly converts all values of a type, if times are before the year 292,000."""
     given = plain_type(given)
-    if kinds.is_struct(given) and kinds.is_struct(wanted):
-        names = [field.name for field in given]
-        places = [(position_of(field.name, names), field) for field in wanted]
-        return all(place is None or surely_fits(given.field(place).type, field.type) for place, field in places)
     if kinds.is_timestamp(given) and kinds.is_timestamp(wanted):
         return bool(wanted.unit == "us")
-    for is_number in (kinds.is_signed_integer, kinds.is_floating):
-        if is_number(given) and is_number(wanted):
-            return bool(given.bit_width <= wanted.bit_width)
-    return given.equals(wanted) or any(is_kind(given) and kind.equals(wanted) for is_kind, kind in _TYPES)
+    return bool(given.equals(wanted))
 
 
 def surplus_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,6 +17,7 @@ DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
 _INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
+_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()}
 
 
 def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
@@ -37,7 +38,7 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
             clause = "is not given" if unit is None else f"is {unit!r}"
             raise OptionError(f"eventTimeUnit {clause}, but the column {column!r} of type {kind} needs s, ms or us")
         return
-    if _is_text(kind):
+    if kind in _TEXTS:
         if unit is None:
             raise OptionError(
                 f"eventTimeUnit is not given, but the column {column!r} of type {kind} needs s, ms, us or iso8601"
@@ -96,16 +97,3 @@ def _own_times(values: pa.Array) -> pa.Int64Array:
     limit = limit_of("s") * 1000  # times below this limit fit into an int64 in milliseconds
     beyond = (numbers >= limit) | (numbers <= -limit)
     return pa.array(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), mask=missing | beyond)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            kinds.is_string,
-            kinds.is_large_string,
-            kinds.is_string_view,
-            kinds.is_binary,
-            kinds.is_large_binary,
-        )
-    )

@@ -179,14 +179,6 @@ def test_a_fault_within_names_the_whole_path() -> None:
         one(pa.array([[{"a": "x"}]]), pa.list_(pa.struct([("a", pa.int32())])))
 
 
-def test_a_null_that_the_schema_does_not_allow_is_refused() -> None:
-    schema = pa.schema([pa.field("c", pa.int64(), nullable=False)])
-    assert conform(pa.record_batch([pa.array([1])], ["c"]), schema).schema == schema
-    for batch in (pa.record_batch([pa.array([None, 1])], ["c"]), pa.record_batch([pa.array([1])], ["other"])):
-        with pytest.raises(BadRecordError, match="the column 'c' has 1 nulls, and the schema allows none"):
-            conform(batch, schema)
-
-
 @pytest.mark.parametrize(
     "kind",
     [pa.time32("ms"), pa.time64("us"), pa.duration("us"), pa.float16(), pa.decimal256(39, 2),

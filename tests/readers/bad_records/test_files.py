@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.bad_records import files as module
-from tidegate.readers.bad_records.files import BadRecordFiles, BadRecordFolder, check_location
+from tidegate.readers.bad_records.files import BadRecordFolder, check_location
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 NOWHERE = S3ConnectionConfig()
@@ -52,14 +52,6 @@ def test_a_bucket_takes_them_and_one_that_is_not_there_is_reported(bucket, s3_co
         files.flush()
 
 
-def test_a_folder_that_cannot_be_written_to_is_reported(tmp_path):
-    (tmp_path / "file").write_text("")
-    files: BadRecordFiles = folder_files(f"file://{tmp_path}/file/in")
-    files.add({})
-    with pytest.raises(ConnectorError, match="cannot write bad records to"):
-        files.flush()
-
-
 def test_a_place_is_tried_before_there_is_a_bad_record(tmp_path, bucket, s3_config):
     BadRecordFolder(f"{tmp_path}/new/folder", NOWHERE).check()
     assert [*(tmp_path / "new/folder").iterdir()] == []
@@ -82,16 +74,6 @@ def test_the_umask_decides_who_may_read_a_file(tmp_path):
     (file,) = tmp_path.glob("*.json")
     assert file.stat().st_mode == (tmp_path / "other").stat().st_mode
     assert len([*tmp_path.iterdir()]) == 2
-
-
-@pytest.mark.parametrize("location", ["/", "file:///"])
-def test_the_root_is_a_folder_like_others(location, monkeypatch):
-    written = []
-    monkeypatch.setattr(module, "_write", lambda folder, *_: written.append(str(folder)))
-    files = folder_files(location)
-    files.add({})
-    files.flush()
-    assert written == ["/"]
 
 
 @pytest.mark.parametrize("location", ["", " ", "s3://", "s3:///x", "https://bucket/x"])
