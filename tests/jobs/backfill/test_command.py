@@ -6,10 +6,16 @@ from tidegate import OptionError
 from tidegate.jobs.backfill.command import backfill_arguments
 
 
-def arguments(tmp_path, **of_kafka):
+def arguments(tmp_path, path=None, **of_kafka):
     common = {"max_drift": "1 hour", "max_out_of_orderness": "0 ms", "begin": None, "end": None, "options": ()}
     options = {f"--{name.replace('_', '-')}": value for name, value in of_kafka.items()}
-    return backfill_arguments(tmp_path / "out", **common, path=None, of_kafka=options)
+    return backfill_arguments(tmp_path / "out", **common, path=path, of_kafka=options)
+
+
+def test_a_path_is_of_objects_which_keep_their_state_in_the_output(tmp_path):
+    made = arguments(tmp_path, path="s3://bucket/in")
+    assert (made.binding()["--path"], made.source().reads) == ("s3://bucket/in",) * 2
+    assert made.source().state_location == f"{tmp_path}/out/_tidegate/state"
 
 
 def test_a_file_of_java_may_name_the_servers_and_the_command_comes_before_it(tmp_path):

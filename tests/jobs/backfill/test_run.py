@@ -145,7 +145,7 @@ def kill_java_of(process):
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
-    """Kill its Spark; for objects, kill it with all processes that it started."""
+    """Kill its Spark; ``test_kills`` kills drivers with all processes that they started."""
     out = tmp_path / "out"
     topic = new_topic(kafka, *HISTORY)
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)

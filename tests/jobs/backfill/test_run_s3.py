@@ -2,14 +2,12 @@
 
 import io
 import itertools
-import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from pyarrow import dataset
 from rich.console import Console
 
-from tests.support.command import await_while_running, kill, started
 from tests.support.streams import HOUR, MINUTE, NOON
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.display import RunDisplay
@@ -89,25 +87,6 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     assert "rows/s · read up to 2023-11-15 18:00:00 · " in lines[0]
     # The second run begins with a batch that the first one has planned, and the third one with nothing.
     assert [line.split(" · ")[0] for line in lines] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]
-
-
-def test_killed_midway_it_goes_on_and_then_finds_nothing_new_without_spark(bucket, goes_on, tmp_path):
-    fill(bucket, range(HOURS))
-    out = tmp_path / "out"
-    command = ("backfill", "--path", bucket.path, "--out", out, "--max-drift", "4 hours", "--master", "local[2]")
-    server = bucket.server
-    reached = {"endpoint": server.endpoint, "accessKey": server.access_key, "secretKey": server.secret_key}
-    for name, value in {"eventTime": "column:at", "region": server.region, **reached}.items():
-        command += ("--option", f"{name}={value}")
-    with started(*command) as process:
-        await_while_running((out / "batch=1").exists, process)
-        kill(process)
-    output, again = goes_on(*command)
-    assert f"{2 * HOURS} in all" in output
-    assert f"nothing new  {2 * HOURS} rows" in again
-    assert [row for _, row in written(out)] == list(range(2 * HOURS))
-    notes = json.loads((out / "_tidegate" / "backfill.json").read_text())
-    assert notes["arguments"]["--path"] == bucket.path
 
 
 def test_another_path_is_refused_for_an_output_that_was_begun(arguments, tmp_path):
