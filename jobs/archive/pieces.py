@@ -22,7 +22,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["ArchivePlan", "Copied", "Lost", "Piece", "copy", "pieces_of", "plan_archive"]
+__all__ = ["ArchivePlan", "Copied", "Lost", "Margin", "Piece", "copy", "pieces_of", "plan_archive"]
 
 OBJECT_BYTES = 256 << 20
 """About the bytes of an object, as Kafka stores its records."""
@@ -46,12 +46,23 @@ class Lost(NamedTuple):
     last: int
 
 
+class Margin(NamedTuple):
+    """How far Kafka's retention is behind the archive: in ms, from Kafka's first record to the first unarchived one."""
+
+    ms: int
+    split_id: SplitId
+
+
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """What one run copies."""
+    """What one run copies.
+
+    margin: the least of all partitions with archived records and new ones; None: there is none.
+    """
 
     pieces: list[Piece]
     lost: list[Lost]
+    margin: Margin | None
     partitions: int
 
 
@@ -79,7 +90,12 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
             for split, extent in extents.items()
             for start, end in directories[split].holes(extent.begin, extent.end)
         ]
-        enumerator.peek({r.split_id: r.start for r in missing}, Horizon())  # tells the size of records
+        oldest = {r.split_id: r.start for r in reversed(missing)}
+        heads = enumerator.peek(oldest, Horizon())  # also tells the size of records
+        margins = []
+        for split, kept in enumerator.peek({s: extents[s].begin for s in oldest}, Horizon()).items():
+            if kept is not None and (head := heads[split]) is not None and directories[split].parts:
+                margins.append(Margin(max(0, head.event_time_ms - kept.event_time_ms), split))
         pieces = []
         for whole in missing:
             for part in pieces_of(whole, enumerator.cost({whole.split_id: whole}).bytes):
@@ -88,7 +104,7 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
                 obj = _empty(partition, part, topic_id_text(details.topic_id))
                 _check_topic(place, partition, directories[part.split_id], obj.topic_id)
                 pieces.append(Piece(source, place, ReadTask((part,), (details,)), obj))
-    return ArchivePlan(pieces, _lost(directories, extents), len(splits))
+    return ArchivePlan(pieces, _lost(directories, extents), min(margins, default=None), len(splits))
 
 
 def pieces_of(whole: SplitRange, size: int) -> Collection[SplitRange]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ServerError,
         TidegateError,
     )
+    from tidegate.jobs.archive.run import archive
     from tidegate.jobs.pages.report import report
     from tidegate.sources.columns.decoding import from_avro, from_protobuf
     from tidegate.sources.columns.observed import observe_event_times
@@ -74,6 +75,7 @@ __all__ = [
     "TidegateError",
     "WatermarkStrategy",
     "WindowedStream",
+    "archive",
     "from_avro",
     "from_protobuf",
     "observe_event_times",
@@ -94,6 +96,7 @@ _HOMES = {
     "SourceProgress": "tidegate.enumerators.planning.source_progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.sources.windows.builder",
+    "archive": "tidegate.jobs.archive.run",
     "from_avro": "tidegate.sources.columns.decoding",
     "from_protobuf": "tidegate.sources.columns.decoding",
     "observe_event_times": "tidegate.sources.columns.observed",

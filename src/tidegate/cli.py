@@ -170,23 +170,31 @@ def archive(
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")],
     out: Annotated[str, typer.Option(metavar="LOCATION", help="The archive: a folder, or s3://bucket/prefix.")],
     until: Annotated[
-        Literal["latest"], typer.Option(help="Where the run ends: at the records that are there when it begins.")
-    ],
+        Literal["latest"] | None,
+        typer.Option(show_default="never", help="End at the records that are there when it begins."),
+    ] = None,
     kafka: _KafkaProperties = None,
     kafka_properties: _KafkaFile = None,
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[*]",
 ) -> None:
     """Copy the records of topics to an archive of Parquet objects, before Kafka deletes them.
 
-    It copies what the archive lacks. You can kill it and run it again: no record is lost or doubled.
+    It copies what the archive lacks, every hour. You can kill it and run it again: no record is lost or doubled.
     """
     from tidegate.jobs.archive.run import run_archive
     from tidegate.jobs.backfill.arguments import parse_properties
 
-    del until
     properties = parse_properties("--kafka", kafka or ())
     try:
-        run_archive(bootstrap_servers, topic, out, kafka=properties, kafka_properties=kafka_properties, master=master)
+        run_archive(
+            bootstrap_servers,
+            topic,
+            out,
+            for_ever=until is None,
+            kafka=properties,
+            kafka_properties=kafka_properties,
+            master=master,
+        )
     except KeyboardInterrupt as interrupt:
         typer.echo("tidegate: stopped; the same command continues from here", err=True)
         raise typer.Exit(_exit_code(interrupt)) from None

@@ -42,6 +42,10 @@ class Bucket:
     def delete(self, key):
         self.client.delete_object(Bucket=self.name, Key=f"in/{key}")
 
+    def keys(self):
+        """Return the keys of at most a thousand objects."""
+        return [found["Key"] for found in self.client.list_objects_v2(Bucket=self.name).get("Contents", ())]
+
     def put_rows(self, key, rows, **options):
         """Write rows, given as (id, event time in ms), as the suffix of the key says."""
         self.put(key, json_lines(rows) if key.endswith(".json") else parquet(rows, **options))

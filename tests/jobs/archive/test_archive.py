@@ -1,5 +1,6 @@
 """The archiver with a real broker: its objects, and runs that go on after one that was killed."""
 
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -8,15 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset
 
-from tests.support.archives import committed_source, delete_before
+from tests.support.archives import archive_topic, committed_source, delete_before
+from tests.support.command import await_while_running, kill, started
 from tests.support.streams import HOUR, NOON, append, even_times, new_topic
+from tidegate import archive
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.archive.listing import list_partition
 from tidegate.errors import OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
-from tidegate.jobs.archive.pieces import Lost, copy, pieces_of, plan_archive
+from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
 from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.read import read_records
+from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.sources.s3.connection import S3ConnectionOptions
+
+PARTITIONS = 40
 
 
 def archived(location, topic, partition=0):
@@ -74,9 +82,6 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 200), even_times(NOON, NOON + HOUR, 30))
     monkeypatch.setattr(archive_run, "spark_session", lambda *_: nullcontext(spark))
     command = ["archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", tmp_path / "lake"]
-    code, _, errors = tidegate(*command)
-    assert code == 2
-    assert "--until" in errors
     code, output, errors = tidegate(*command, "--until", "latest")
     assert code == 0, errors
     assert output.startswith("230 records of 2 partitions archived: 2 objects, ")
@@ -86,5 +91,59 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     monkeypatch.setattr(archive_run, "spark_session", lambda *_: pytest.fail("it starts a Spark for nothing"))
     code, output, _ = tidegate(*command, "--until", "latest")
     assert (code, output.split(",")[0]) == (0, "0 records of 2 partitions archived: 0 objects")
+    append(kafka, topic, {1: even_times(NOON + HOUR, NOON + 2 * HOUR, 10)})
+    done = archive(spark, bootstrap_servers=kafka.bootstrap_servers, topics=[topic], out=str(tmp_path / "lake"))
+    assert (done.objects, done.records, done.partitions, done.lost) == (1, 10, 2, [])
+    assert done.margin == Margin(HOUR, f"{topic}-1")
     code, _, errors = tidegate(*command, "--until", "latest", "--kafka", "isolation.level=read_uncommitted")
     assert code == "tidegate: --kafka isolation.level is 'read_uncommitted', but only committed records are archived"
+
+
+def test_without_an_end_the_command_copies_what_is_new_every_hour(kafka, spark, tidegate, tmp_path, monkeypatch):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 20))
+    monkeypatch.setattr(archive_run, "spark_session", lambda *_: nullcontext(spark))
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+        append(kafka, topic, {0: even_times(NOON + HOUR, NOON + 2 * HOUR, 5)})
+
+    monkeypatch.setattr(archive_run, "_pause", pause)
+    code, output, errors = tidegate(
+        "archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", tmp_path
+    )
+    assert code == 130
+    assert [line.split(" records")[0] for line in output.splitlines()] == ["20", "5"]
+    assert f"{topic}-0: Kafka's retention is 1 h behind the archive" in errors
+    assert "the same command continues from here" in errors
+    assert 3000 < pauses[0] <= archive_run.EVERY_S
+    assert archived(tmp_path, topic) == [(0, 20), (20, 25)]
+
+
+def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
+    """A command without an end archives to a bucket, whose connection boto3 finds, until it is killed."""
+    topic = new_topic(kafka, *(even_times(NOON, NOON + HOUR, 500) for _ in range(PARTITIONS)))
+    access = S3ConnectionOptions(**bucket.connection).connection
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        "AWS_ENDPOINT_URL": access.endpoint,
+        "AWS_DEFAULT_REGION": access.region,
+        "AWS_ACCESS_KEY_ID": access.access_key,
+        "AWS_SECRET_ACCESS_KEY": access.secret_key,
+    }
+    command = ("archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", bucket.path)
+    with started(*command, "--master", "local[1]", env=env) as process:
+        await_while_running(bucket.keys, process)
+        kill(process)
+    before = bucket.keys()
+    assert 0 < len(before) < PARTITIONS
+    place = ArchivePlace(bucket.path, access)
+    assert len(plan_archive(committed_source(kafka, topic), place).pieces) == PARTITIONS - len(before)
+    archive_topic(kafka, topic, place)
+    for partition in range(PARTITIONS):
+        (part,) = list_partition(place, topic, partition).parts
+        rows = read_records(place, part.obj, 0, 500, arrow_schema(include_headers=True))
+        assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == [*range(500)]
+    assert len(bucket.keys()) == PARTITIONS
