@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
@@ -23,11 +22,9 @@ __all__ = [
     "option_names",
     "parse_duration",
     "sentence",
-    "warn_of_seconds",
     "without_login",
 ]
 
-_LOG = logging.getLogger("tidegate.planner")
 _USER = re.compile("//[^/]*@")
 _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
 
@@ -35,23 +32,6 @@ _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
 def lower_case(value: Any) -> Any:
     """Return text in lower case, and anything else as it is."""
     return value.lower() if isinstance(value, str) else value
-
-
-# In seconds these are times of 2001 to 5138; in milliseconds they are of 1970 to 1973, when there were no records.
-_LIKELY_SECONDS = range(10**9, 10**11)
-
-
-def warn_of_seconds(option: str, time_ms: int) -> None:
-    """Warn of a time that is probably in seconds, because it would be too long ago in milliseconds."""
-    if time_ms in _LIKELY_SECONDS:
-        meant, given = (datetime.fromtimestamp(at_s, timezone.utc).date() for at_s in (time_ms, time_ms // 1000))
-        _LOG.warning(
-            "%s is %d, which is a time of %s, because it counts milliseconds; in seconds it would be of %s",
-            option,
-            time_ms,
-            given,
-            meant,
-        )
 
 
 def parse_duration(value: Any) -> timedelta:

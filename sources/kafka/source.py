@@ -50,7 +50,7 @@ from tidegate.sources.kafka.option_types import (
     Topics,
     WatermarkFrom,
 )
-from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled, warn_of_times
+from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled
 from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
 from tidegate.sources.source import Source
@@ -384,7 +384,6 @@ class KafkaSource(ArchiveOptions, Source):
         """Enumerate the subscribed partitions."""
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
-        warn_of_times([*self._starts[:1], *self._ends[:1]])
         by_timestamp = self.event_times.by_record_timestamp
         kind: Callable[..., KafkaEnumerator] = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
         if (place := self.archive_place) is not None:

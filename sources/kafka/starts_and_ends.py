@@ -9,9 +9,8 @@ from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, Offsets
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.option_types import Offsets, Timestamp, Timestamps, in_milliseconds
-from tidegate.sources.options import warn_of_seconds
 
-__all__ = ["check_order", "given_points", "overruled", "warn_of_times"]
+__all__ = ["check_order", "given_points", "overruled"]
 
 
 def given_points(
@@ -40,13 +39,6 @@ def given_points(
 def overruled(points: Sequence[OffsetsSpec]) -> list[str]:
     """Return the options of the points that do nothing, each with the reason."""
     return [f"{point.option} ({points[0].option} comes before it)" for point in points[1:]]
-
-
-def warn_of_times(points: Sequence[OffsetsSpec]) -> None:
-    """Warn of points with times that are probably in seconds, once for each option."""
-    for point in points:
-        places = [point.default, *point.by_partition.values()]
-        warn_of_seconds(point.option, max((at.timestamp_ms for at in places if isinstance(at, ByTimestamp)), default=0))
 
 
 def check_order(start: OffsetsSpec, end: OffsetsSpec) -> None:

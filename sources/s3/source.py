@@ -37,7 +37,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.contract import check_only_origin
-from tidegate.sources.options import warn_of_seconds
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
 from tidegate.sources.s3.first_objects import FirstObjects
@@ -195,8 +194,6 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate manifests of the objects under the path."""
-        warn_of_seconds("startingTimestamp", self.starting_timestamp or 0)
-        warn_of_seconds("endingTimestamp", self.ending_timestamp or 0)
         return S3Enumerator(
             self.discovery(),
             self._ledger(),

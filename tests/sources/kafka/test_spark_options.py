@@ -42,36 +42,6 @@ def test_a_time_comes_before_offsets_and_a_time_of_all_partitions_before_those_o
     assert [text.split()[0] for text in source.without_effect] == [f"{which}{name}" for name in unused]
 
 
-SECONDS = "1461756862"
-
-
-@pytest.mark.parametrize(
-    ("options", "warned"),
-    [
-        ({"startingTimestamp": SECONDS}, ["startingTimestamp"]),
-        ({"endingTimestamp": SECONDS, "startingTimestamp": "0"}, ["endingTimestamp"]),
-        (
-            {
-                "startingOffsetsByTimestamp": f'{{"orders": {{"0": {SECONDS}, "1": 0}}}}',
-                "endingOffsetsByTimestamp": f'{{"orders": {{"0": {SECONDS}}}}}',
-            },
-            ["startingOffsetsByTimestamp", "endingOffsetsByTimestamp"],
-        ),
-        ({"startingOffsetsByTimestamp": f'{{"orders": {{"0": {SECONDS}}}}}', "startingTimestamp": "0"}, []),
-        ({"startingTimestamp": f"{SECONDS}000"}, []),
-        ({"startingTimestamp": "2016-04-27T11:34:22Z"}, []),
-        ({"startingOffsets": f'{{"orders": {{"0": {SECONDS}}}}}'}, []),
-    ],
-)
-def test_a_time_that_is_probably_in_seconds_is_warned_of(caplog, options, warned):
-    caplog.set_level(logging.WARNING, "tidegate.planner")
-    of(**options).enumerator(None)
-    sentence = "is 1461756862, which is a time of 1970-01-17, because it counts milliseconds; in seconds it would be of"
-    assert [text for text in caplog.messages if "no effect" not in text] == [
-        f"{option} {sentence} 2016-04-27" for option in warned
-    ]
-
-
 @pytest.mark.parametrize(
     ("start", "end", "sentence"),
     [

@@ -1,9 +1,7 @@
 """The rows and columns of the S3 source: paths, bad records, and options that leave some out."""
 
 import json
-import logging
 import os
-from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -229,17 +227,6 @@ def test_a_wrong_option_is_told_in_one_sentence(given, sentence):
 def test_times_are_given_in_milliseconds_or_iso_8601(given):
     made = S3Source.from_options({"path": "s3://bucket/in", "startingTimestamp": given})
     assert made.starting_timestamp == 1_767_225_600_000
-
-
-@pytest.mark.parametrize("option", ["startingTimestamp", "endingTimestamp"])
-@pytest.mark.parametrize(("time", "is_warned_of"), [("1767225600", True), ("1767225600000", False), ("0", False)])
-def test_a_time_that_is_probably_in_seconds_is_warned_of(caplog, tmp_path, option, time, is_warned_of):
-    caplog.set_level(logging.WARNING, "tidegate.planner")
-    options = {"path": "s3://bucket/in", "stateLocation": str(tmp_path), option: time}
-    with closing(S3Source.from_options(options).enumerator(None)):
-        pass
-    sentence = "is 1767225600, which is a time of 1970-01-21, because it counts milliseconds; in seconds it would be of"
-    assert caplog.messages == [f"{option} {sentence} 2026-01-01"] * is_warned_of
 
 
 def test_columns_that_an_option_adds_and_objects_have_and_names_of_none_are_refused(bucket, source):
