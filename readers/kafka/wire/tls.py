@@ -1,4 +1,7 @@
-"""The TLS context from the options, and the option that explains a failed handshake."""
+"""The TLS context from the options, and the option that explains a failed handshake.
+
+kafka-python's own context (``kafka.net``, as of 3.0) takes PEM files only, and no choice of versions.
+"""
 
 from __future__ import annotations
 
