@@ -35,14 +35,6 @@ def test_a_thread_that_has_nothing_to_do_is_used_again():
         assert len(named("again")) == 1
 
 
-def test_what_a_call_raises_its_result_raises():
-    with DaemonThreads(1, "raises") as threads:
-        problem = threads.submit(int, "x")
-        with pytest.raises(ValueError, match="invalid literal"):
-            problem.result()
-        assert threads.submit(int, "7").result() == 7
-
-
 def test_at_the_end_what_waits_is_cancelled_and_what_is_under_way_ends():
     go_on, begun = threading.Event(), threading.Event()
     threads = DaemonThreads(1, "ends")
