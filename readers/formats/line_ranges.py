@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -56,26 +57,9 @@ def range_blocks(name: str, fetch: Fetch, size: int, start: int, end: int, *, bl
 
     Raises CorruptDataError for a line of more than 256 MiB; errors of ``fetch`` pass.
     """
-    unfinished: list[bytes] = []
-    offset = start
-    for at, piece in _from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end):
-        stop = at + len(piece)
-        if not unfinished:
-            offset = at
-        if stop < end:
-            length = piece.rfind(b"\n") + 1
-        else:
-            length = piece.find(b"\n", max(end - 1 - at, 0)) + 1 or (len(piece) if stop == size else 0)
-        if length:
-            data = b"".join([*unfinished, piece[:length]])
-            yield _block(offset, data)
-            if stop >= end:
-                return
-            offset += len(data)
-            unfinished = []
-        if length < len(piece):
-            unfinished.append(piece[length:])
-        _require_bounded(name, offset, unfinished)
+    pieces = _to_last_line(_from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end), end)
+    for first, piece in pieces:
+        yield from stream_blocks(name, chain([piece], (later for _, later in pieces)), first)
 
 
 def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -104,12 +88,22 @@ def _from_first_line(pieces: Iterator[tuple[int, bytes]], start: int, end: int) 
     yield from pieces
 
 
-def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
+def _to_last_line(pieces: Iterator[tuple[int, bytes]], end: int) -> Iterator[tuple[int, bytes]]:
+    """Leave out the bytes after the last line that begins before ``end``."""
+    for at, piece in pieces:
+        length = piece.find(b"\n", max(end - 1 - at, 0)) + 1 if at + len(piece) >= end else 0
+        yield at, piece[:length] if length else piece
+        if length:
+            return
+
+
+def stream_blocks(name: str, pieces: Iterable[bytes], offset: int = 0) -> Iterator[LineBlock]:
     """Yield all lines of a text that arrives in pieces, about a piece at a time.
+
+    offset: the offset of the first piece.
 
     Raises CorruptDataError for a line of more than 256 MiB; errors of ``pieces`` pass.
     """
-    offset = 0
     unfinished: list[bytes] = []
     for piece in pieces:
         length = piece.rfind(b"\n") + 1
@@ -120,7 +114,8 @@ def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
             unfinished = []
         if length < len(piece):
             unfinished.append(piece[length:])
-        _require_bounded(name, offset, unfinished)
+        if sum(map(len, unfinished)) > LONGEST_LINE:
+            raise CorruptDataError(f"{name}: the line at byte {offset} is longer than {LONGEST_LINE // 2**20} MiB")
     if unfinished:
         yield _block(offset, b"".join(unfinished))
 
@@ -180,8 +175,3 @@ def _block(offset: int, data: bytes) -> LineBlock:
     if offset == 0 and data.startswith(_BYTE_ORDER_MARK):
         return LineBlock(len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :])
     return LineBlock(offset, data)
-
-
-def _require_bounded(name: str, offset: int, unfinished: list[bytes]) -> None:
-    if sum(map(len, unfinished)) > LONGEST_LINE:
-        raise CorruptDataError(f"{name}: the line at byte {offset} is longer than {LONGEST_LINE // 2**20} MiB")
