@@ -19,7 +19,6 @@ except ImportError as error:
     raise ImportError("ConnectorSuite needs pytest: pip install 'tidegate[conformance]'") from error
 
 from tidegate.conformance.checker import SHORT_PATIENCE_S, checked_exemptions, judge
-from tidegate.conformance.factories import factory_from
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab.lab import PATIENCE_S
 from tidegate.conformance.pytest_plugin import VERDICT
@@ -74,7 +73,7 @@ class ConnectorSuite:
 
     def test_conforms(self, rule: Rule, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
         """Test one rule."""
-        verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id), patience_s=self.patience_s)
+        verdict = judge(rule, harness, exempt=self.exempt.get(rule.id), patience_s=self.patience_s)
         if verdict.waited:
             type(self).patience_s = SHORT_PATIENCE_S
         request.node.stash[VERDICT] = verdict_sent(verdict)
@@ -92,10 +91,3 @@ _GUARDED = ("test_conforms", "pytest_generate_tests")
 def _parameter(rule: Rule) -> Any:
     mark = pytest.mark.conformance(rule=rule.id, level=rule.level.name.lower(), tier=rule.tier.name.lower())
     return pytest.param(rule, id=f"{rule.id} {rule.title}", marks=mark)
-
-
-def _made_by(harness: Any) -> HarnessFactory:
-    try:
-        return factory_from(harness, "what the fixture 'harness' returns")
-    except OptionError as error:
-        pytest.fail(str(error), pytrace=False)

@@ -76,20 +76,6 @@ def test_an_exemption_that_is_none_is_an_error_at_collection(run, exempt, senten
     assert "suite.py" not in str(result.stdout)
 
 
-@pytest.mark.parametrize(
-    ("returned", "sentence"),
-    [
-        ("SmallHarness()", "is a SmallHarness that is made already; give what makes it"),
-        ("int", "is a class of object, not of Harness"),
-        ("5", "is an int, not a Harness"),
-    ],
-)
-def test_a_fixture_that_returns_no_factory_is_one_sentence(run, returned, sentence):
-    result = run("-k", "READ-1", lines=f"@pytest.fixture\ndef harness(self):\n    return {returned}")
-    result.assert_outcomes(failed=1, deselected=4)
-    assert f"what the fixture 'harness' returns {sentence}" in str(result.stdout)
-
-
 def test_tiers_are_chosen_by_the_class_and_on_the_command_line(run):
     run(lines="tiers = (Tier.SPARK,)").assert_outcomes(passed=1)
     result = run("--conformance-tier", "spark")
