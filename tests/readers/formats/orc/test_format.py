@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from datetime import datetime
-from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.readers.formats.orc.files import orc_file
-from tests.support.objects.lab import InMemory, chunk, held, laid, read
-from tidegate.errors import CorruptDataError, ObjectGoneError
-from tidegate.readers.arrow.conform import spark_schema
+from tests.support.objects.lab import InMemory, held, laid, read
+from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.orc.format import OrcFormat
-from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
-from tidegate.readers.s3.store import SMALL_BYTES
-
-UTC_US = pa.timestamp("us", "UTC")
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")])
@@ -29,58 +22,6 @@ def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(store, fold
     obj = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
     (piece,) = OrcFormat(store).survey(obj, "at")
     assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
-
-
-@pytest.fixture(scope="module")
-def large(folder) -> tuple[S3Object, pa.Table]:
-    """An object of more than SMALL_BYTES, with several stripes."""
-    random = np.random.default_rng(7)
-    rows = 1_200_000
-    table = pa.table(
-        {"at": pa.array(np.arange(rows) * 1000, UTC_US), "x": random.random(rows), "y": random.random(rows)}
-    )
-    obj = laid(folder, orc_file(table, stripe_size=8 << 20, batch_size=50_000))
-    assert obj.size > 2 * SMALL_BYTES
-    return obj, table
-
-
-def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) -> None:
-    obj, table = large
-    made = OrcFormat(store)
-    schema = spark_schema(table.schema)
-    assert read(made, obj, pa.schema([schema.field("y")])).column("y").equals(table.column("y"))
-    assert sum(end - start for start, end in store.asked) < obj.size / 1.8
-    assert max(end - start for start, end in store.asked) <= SMALL_BYTES
-    store.asked.clear()
-    surveys = OrcFormat(store, chunk_bytes=1).survey(obj, "at")
-    assert sum(end - start for start, end in store.asked) < obj.size / 1.8
-    assert len(surveys) > 2
-    starts = np.cumsum([0, *(survey.rows for survey in surveys)]).tolist()
-    assert [survey.times for survey in surveys] == [TimeRange(a, b - 1) for a, b in itertools.pairwise(starts)]
-    store.asked.clear()
-    assert read(made, obj, schema, surveys[1].start, surveys[1].end).num_rows == surveys[1].rows
-    assert sum(end - start for start, end in store.asked) < surveys[1].end - surveys[1].start + (128 << 10)
-
-
-def test_a_stripe_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> None:
-    obj, table = large
-    with mock.patch.multiple("tidegate.readers.formats.orc.format", HELD_BYTES=1 << 20):
-        made = read(OrcFormat(store), obj, spark_schema(table.schema))
-    assert made.column("x").equals(table.column("x"))
-    assert max(end - start for start, end in store.asked) < 1 << 20
-
-
-def test_an_object_overwritten_while_it_is_read_is_gone(config, store, folder, large) -> None:
-    client = config.client()
-    obj, table = large
-    content = (folder / obj.key).read_bytes()
-    etag = client.put_object(Bucket="data", Key="during.orc", Body=content)["ETag"].strip('"')
-    batches = OrcFormat(store).read(chunk(S3Object("during.orc", len(content), etag, 0)), spark_schema(table.schema))
-    with mock.patch.multiple("tidegate.readers.formats.orc.format", HELD_BYTES=0):
-        next(batches)
-        client.put_object(Bucket="data", Key="during.orc", Body=b"x" * len(content))
-        with pytest.raises(ObjectGoneError, match=r"^s3://data/during.orc was overwritten after it was found$"):
-            list(batches)
 
 
 def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -15,51 +13,8 @@ from pyspark.sql.types import StructType
 from tests.readers.formats.parquet.files import parquet
 from tests.support.objects.lab import laid, read
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.conform import spark_schema
 from tidegate.readers.formats.parquet.format import ParquetFormat
-from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
-from tidegate.readers.s3.store import SMALL_BYTES
-
-MODULE = "tidegate.readers.formats.parquet.format"
-UTC_MS = pa.timestamp("ms", "UTC")
-
-
-@pytest.fixture(scope="module")
-def large(folder) -> tuple[S3Object, pa.Table]:
-    """An object of more than SMALL_BYTES, with four row groups; a column has some 5 MB in each."""
-    random = np.random.default_rng(7)
-    rows = 2_400_000
-    table = pa.table({"at": pa.array(np.arange(rows), UTC_MS), "x": random.random(rows), "y": random.random(rows)})
-    obj = laid(folder, parquet(table, group_rows=rows // 4, use_dictionary=False, compression="none"))
-    assert obj.size > 4 * SMALL_BYTES
-    return obj, table
-
-
-def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) -> None:
-    obj, table = large
-    made = ParquetFormat(store)
-    schema = spark_schema(table.schema)
-    assert read(made, obj, pa.schema([schema.field("y")])).column("y").equals(table.column("y"))
-    assert sum(end - start for start, end in store.asked) < obj.size / 2.5
-    assert max(end - start for start, end in store.asked) <= SMALL_BYTES
-    store.asked.clear()
-    surveys = ParquetFormat(store, chunk_bytes=1).survey(obj, "at")
-    assert len(store.asked) == 1
-    assert [survey.times for survey in surveys] == [
-        TimeRange(start, start + 599_999) for start in range(0, 2_400_000, 600_000)
-    ]
-    store.asked.clear()
-    assert read(made, obj, schema, surveys[2].start, surveys[2].end).num_rows == 600_000
-    assert sum(end - start for start, end in store.asked) < obj.size / 3.5
-
-
-def test_a_row_group_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> None:
-    obj, table = large
-    with mock.patch.multiple(MODULE, HELD_BYTES=1 << 20, STREAMED_BYTES=3 << 20):
-        made = read(ParquetFormat(store), obj, spark_schema(table.schema))
-    assert made.column("x").equals(table.column("x"))
-    # A page is read as a whole.
-    assert max(end - start for start, end in store.asked) < 3 << 20
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""Parquet and ORC objects that are too large to be fetched as a whole."""
+
+from __future__ import annotations
+
+import itertools
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.readers.formats.orc.files import orc_file
+from tests.readers.formats.parquet.files import parquet
+from tests.support.objects.lab import chunk, laid, read
+from tidegate.errors import ObjectGoneError
+from tidegate.readers.formats.orc.format import OrcFormat
+from tidegate.readers.formats.parquet.format import ParquetFormat
+from tidegate.readers.formats.typed_format import TypedFormat
+from tidegate.readers.objects.values import S3Object, TimeRange
+from tidegate.readers.s3.store import SMALL_BYTES
+
+ROWS = 1_200_000
+RANDOM = np.random.default_rng(7)
+TABLE = pa.table(
+    {
+        "at": pa.array(np.arange(ROWS) * 1000, pa.timestamp("us", "UTC")),
+        "x": RANDOM.random(ROWS),
+        "y": RANDOM.random(ROWS),
+    }
+)
+
+
+@pytest.fixture(scope="module", params=[ParquetFormat, OrcFormat])
+def large(request, folder) -> tuple[type[TypedFormat], S3Object]:
+    """A format, and its object with several groups of rows."""
+    if request.param is ParquetFormat:
+        content = parquet(TABLE, ROWS // 4, use_dictionary=False, compression="none")
+    else:
+        content = orc_file(TABLE, stripe_size=8 << 20, batch_size=50_000)
+    assert len(content) > 2 * SMALL_BYTES
+    return request.param, laid(folder, content)
+
+
+def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) -> None:
+    made_of, obj = large
+    made = made_of(store)
+    assert read(made, obj, TABLE.select(["y"]).schema).column("y").equals(TABLE.column("y"))
+    assert sum(end - start for start, end in store.asked) < obj.size / 1.8
+    assert max(end - start for start, end in store.asked) <= SMALL_BYTES
+    store.asked.clear()
+    surveys = made_of(store, chunk_bytes=1).survey(obj, "at")
+    assert sum(end - start for start, end in store.asked) < obj.size / 1.8
+    assert len(store.asked) == 1 or made_of is OrcFormat  # its statistics tell the times
+    assert len(surveys) > 2
+    starts = np.cumsum([0, *(survey.rows for survey in surveys)]).tolist()
+    assert [survey.times for survey in surveys] == [TimeRange(a, b - 1) for a, b in itertools.pairwise(starts)]
+    store.asked.clear()
+    assert read(made, obj, TABLE.schema, surveys[1].start, surveys[1].end).num_rows == surveys[1].rows
+    assert sum(end - start for start, end in store.asked) < surveys[1].end - surveys[1].start + (128 << 10)
+
+
+def test_a_group_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> None:
+    made_of, obj = large
+    streamed = {"STREAMED_BYTES": 3 << 20} if made_of is ParquetFormat else {}
+    with mock.patch.multiple(made_of.__module__, HELD_BYTES=1 << 20, **streamed):
+        rows = read(made_of(store), obj, TABLE.schema)
+    assert rows.column("x").equals(TABLE.column("x"))
+    assert max(end - start for start, end in store.asked) < 3 << 20  # a page of Parquet is read as a whole
+
+
+def test_an_object_overwritten_while_it_is_read_is_gone(config, store, folder, large) -> None:
+    client, (made_of, obj) = config.client(), large
+    content = (folder / obj.key).read_bytes()
+    etag = client.put_object(Bucket="data", Key="during", Body=content)["ETag"].strip('"')
+    batches = made_of(store).read(chunk(S3Object("during", len(content), etag, 0)), TABLE.schema)
+    with mock.patch.multiple(made_of.__module__, HELD_BYTES=0):
+        next(batches)
+        client.put_object(Bucket="data", Key="during", Body=b"x" * len(content))
+        with pytest.raises(ObjectGoneError, match=r"^s3://data/during was overwritten after it was found$"):
+            list(batches)
