@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
-from tidegate.errors import ConnectorError, TidegateError, TransientError
-from tidegate.readers.retry import Deadline
+from tidegate.errors import ConnectorError
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.errors import s3_error
+from tidegate.readers.s3.request import ask_s3
 
 __all__ = ["BucketFolder"]
 
@@ -140,11 +139,9 @@ class BucketFolder(Folder):
 
     def _ask(self, operation: str, request: Callable[[], _Answer], missing: Collection[str] = ()) -> _Answer | None:
         """Return the answer to a request, repeated until the deadline; None: the answer is one of the given errors."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import ClientError
 
-        target = f"the {self.noun} {self.address}"
-        deadline = Deadline(f"{operation} {target}", self._config.deadline_s)
-        while True:
+        def ask() -> _Answer | None:
             try:
                 return request()
             except ClientError as problem:
@@ -153,21 +150,9 @@ class BucketFolder(Folder):
                     return None
                 if code == "NotImplemented":
                     raise _UnknownRequestError(f"{self.address} does not know the request") from problem
-                # Two conditional writes at the same time; one of them must be repeated.
-                error = (
-                    TransientError(code) if code == "ConditionalRequestConflict" else _error(problem, operation, target)
-                )
-            except (BotoCoreError, OSError) as problem:
-                error = _error(problem, operation, target)
-            if not isinstance(error, TransientError):
-                raise error
-            deadline.pause(error)
+                raise
 
-
-def _error(problem: Exception, operation: str, target: str) -> TidegateError:
-    error = s3_error(problem, operation, target)
-    error.__cause__ = problem
-    return error
+        return ask_s3(ask, operation, f"the {self.noun} {self.address}", self._config.deadline_s)
 
 
 class _UnknownRequestError(ConnectorError):

@@ -41,6 +41,7 @@ _PASSING = {
     "RequestThrottled",
     "KmsThrottled",
     "KMS.ThrottlingException",
+    "ConditionalRequestConflict",  # of two conditional writes at the same time, one must be repeated
 }
 
 _LOGIN = "set accessKey and secretKey, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"
