@@ -1,8 +1,6 @@
 """Enumerators that leak resources, and the functions that open these resources."""
 
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -61,15 +59,6 @@ def a_lookup():
 
 def a_file():
     return Path(__file__).open().close
-
-
-def a_process():
-    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-
-    def end():
-        process.communicate()
-
-    return end
 
 
 def a_thread():

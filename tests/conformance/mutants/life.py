@@ -7,7 +7,6 @@ from tests.conformance.mutants.leaks import (
     Undoing,
     a_file,
     a_lookup,
-    a_process,
     a_thread,
     a_written_file,
     leaking,
@@ -77,7 +76,6 @@ MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
     Mutant("a constructor writes a file", "LIFE-1", ("making an enumerator writes a file",), opening(a_written_file)),
     Mutant("a thread leaked", "LIFE-2", ("3 more of the kind 'thread'",), leaking(a_thread)),
-    Mutant("a process leaked", "LIFE-2", ("3 more of the kind 'child process'",), leaking(a_process)),
     Mutant(
         "a reader that is given up leaks",
         "LIFE-3",

@@ -66,29 +66,6 @@ class EndsAtTheFirstHole(MemoryReader):
             yield from batches
 
 
-class NullsForHoles(MemoryReader):
-    def _read(self, client, wanted):
-        batches = list(super()._read(client, wanted))
-        schema = self._source.arrow_schema
-        holes = wanted.end - wanted.start - sum(batch.num_rows for batch in batches)
-        yield from batches
-        if holes:
-            yield pa.record_batch([pa.nulls(holes, field.type) for field in schema], schema=schema)
-
-
-class ReadsOnce(MemoryReader):
-    """Acknowledges rows that were read, so that they do not come again."""
-
-    _READ: ClassVar = set()
-
-    def read(self, task):
-        for wanted in task.ranges:
-            known = (self._source.address, wanted)
-            if known not in self._READ:
-                self._READ.add(known)
-                yield from super().read(ReadTask((wanted,)))
-
-
 class ReadsToThePresentEnd(MemoryReader):
     def _read(self, client, wanted):
         _, end, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
@@ -144,8 +121,6 @@ MUTANTS = [
     ),
     Mutant("rows are counted over holes", "READ-7", ("though peek() finds",), reading(CountsRows)),
     Mutant("reading ends at a hole", "READ-7", ("4 missing",), reading(EndsAtTheFirstHole)),
-    Mutant("a hole is a null", "READ-7", ("'None' was never written",), reading(NullsForHoles)),
-    Mutant("rows are read once", "READ-9", ("reading 1 and 2", "the second lacks 0#0"), reading(ReadsOnce)),
     Mutant("reading goes on to the present end", "READ-9", ("adds 0#5, 0#6",), reading(ReadsToThePresentEnd)),
     Mutant("a row is skipped after a loss", "READ-14", ("0#3", "missing"), reading(SkipsTheFirstRowThatIsLeft)),
     Mutant(

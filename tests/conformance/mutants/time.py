@@ -22,15 +22,6 @@ class LatestIsNoneBehindTheFuture(MemoryEnumerator):
         return times
 
 
-class FindsTheLastOfEqualTimes(MemoryEnumerator):
-    def lookup(self, event_time_ms, splits):
-        heads = super().lookup(event_time_ms, splits)
-        return {
-            s: head and max(h for h in self._heads(s, 0, Horizon()) if h.event_time_ms == head.event_time_ms)
-            for s, head in heads.items()
-        }
-
-
 class SearchesAsIfSorted(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         firsts = {}
@@ -43,10 +34,6 @@ class SearchesAsIfSorted(MemoryEnumerator):
 
 def enumerating(sin, killer, words, enumerator):
     return Mutant(sin, killer, (words,), sinful(enumerator=enumerator))
-
-
-def planning(sin, killer, words, open_run):
-    return Mutant(sin, killer, (words,), sinful(), open_run)
 
 
 class ReadsTimedBackwards(TimedReader):
@@ -67,9 +54,6 @@ class TakesAllRangesForTheFirst(TimedReader):
 
 
 MUTANTS = [
-    enumerating(
-        "lookup finds the last of equal times", "TIME-6", "says position 5 of +2.5 s", FindsTheLastOfEqualTimes
-    ),
     enumerating("lookup takes a split to be sorted", "TIME-7", "and skips position", SearchesAsIfSorted),
     enumerating(
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
