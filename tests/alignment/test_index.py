@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
-from tidegate.alignment.cuts import Cut, Cutter, Span
+from tidegate.alignment.cuts import Cutter, Span
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Head
@@ -103,33 +103,6 @@ def test_the_last_record_before_an_end_is_found_by_peeks_whatever_holes_there_ar
 
 
 class TestCutter:
-    def test_a_cut_lies_at_the_first_record_at_or_after_the_time(self) -> None:
-        cuts, _ = cutter(KafkaLike({"a": log(0, 5, 5, 9)}))
-        assert cuts.candidates(5) == {"a": Cut(1, 5)}
-        assert cuts.candidates(6) == {"a": Cut(3, 9)}
-
-    def test_a_record_that_came_after_the_extent_was_taken_does_not_move_the_end(self) -> None:
-        source = KafkaLike({"a": log(5, 6, 7, 8, readable=False)})
-        source.logs["a"].append(2)
-        cuts, _ = cutter(source)
-        source.logs["a"].append(2)
-        assert cuts.candidates(8) == {"a": Cut(2, None)}
-
-    def test_a_marker_at_the_cut_is_found_out(self) -> None:
-        cuts, _ = cutter(
-            KafkaLike({"a": Log([Entry(0, 0), Entry(1, 99, seen=False), Entry(2, 5), Entry(3, 50)], end=4)})
-        )
-        first = cuts.candidates(40)
-        assert first == {"a": Cut(1, 99)}
-        assert not cuts.confirm(first)
-        second = cuts.candidates(40)
-        assert second == {"a": Cut(3, 50, exact=False)}
-        assert cuts.confirm(second)
-
-    def test_a_record_that_is_read_already_is_found_out(self) -> None:
-        cuts, _ = cutter(KafkaLike({"a": log(100, 0, 5, 50)}), {"a": 1})
-        assert cuts.candidates(40) == {"a": Cut(3, 50, exact=False)}
-
     def test_a_sample_tells_where_the_records_are(self) -> None:
         times = [*range(100), *[1000] * 800, *range(2000, 2100)]
         cuts, _ = cutter(KafkaLike({"a": log(*times), "b": log(*times), "tiny": log(0, 5)}))
