@@ -12,8 +12,6 @@ from tidegate.servers.maven import find_jars
 from tidegate.servers.server import HOST, Server, free_ports
 
 if TYPE_CHECKING:
-    from pyarrow.fs import S3FileSystem
-
     from tidegate.servers.process import Sandbox
 
 __all__ = ["S3Server"]
@@ -121,16 +119,6 @@ class S3Server(Server):
             "AWS_DEFAULT_REGION": self.region,
         }
 
-    @property
-    def storage_options(self) -> dict[str, str]:
-        """The keyword arguments by which ``pyarrow.fs.S3FileSystem`` finds the server."""
-        return {
-            "endpoint_override": self.endpoint,
-            "access_key": self.access_key,
-            "secret_key": self.secret_key,
-            "region": self.region,
-        }
-
     def client(self, **config: Any) -> Any:
         """Return a new boto3 client with path-style addresses and further ``Config``; the caller closes it."""
         import boto3
@@ -145,12 +133,6 @@ class S3Server(Server):
             # A proxy that the environment names could not reach this machine's 127.0.0.1.
             config=Config(s3={"addressing_style": "path"}, proxies={}).merge(Config(**config)),
         )
-
-    def filesystem(self) -> S3FileSystem:
-        """Return a new PyArrow file system; its paths are ``bucket/key``."""
-        from pyarrow.fs import S3FileSystem
-
-        return S3FileSystem(**self.storage_options)
 
     def create_bucket(self, name: str) -> Path:
         """Create a bucket, and return its folder.
