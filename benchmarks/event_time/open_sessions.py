@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +33,7 @@ from tidegate.windows import EventTimeSessionWindows
 GAP = timedelta(hours=1)
 GAP_MS = GAP // timedelta(milliseconds=1)
 ROWS = 1_000  # of a batch
+MOST_ROWS = 500_000  # of a batch that opens sessions
 NOT_COUNTED = 3
 STATE_STORE = "spark.sql.streaming.stateStore."
 SETTINGS = {  # of both ways; ``windowed`` would set the same in the middle of the run
@@ -40,10 +43,11 @@ SETTINGS = {  # of both ways; ``windowed`` would set the same in the middle of t
 
 
 class Figures(NamedTuple):
-    """One run: the median milliseconds of a batch, and the CPU seconds of the run for each batch."""
+    """One run: the median milliseconds of a batch, the CPU seconds for each batch, and the most MiB of a worker."""
 
     batch_ms: float
     batch_cpu_s: float
+    worker_mib: float
 
 
 def spark_s_own(rows: DataFrame) -> DataFrame:
@@ -110,11 +114,28 @@ def measured(way: str, topics: Topics, open_sessions: int, batches: int) -> Figu
     with tempfile.TemporaryDirectory() as checkpoint:
         topic, more = topics.create(), batches * ROWS
         topics.append(topic, 0, open_sessions, open_sessions)
-        run(WAYS[way](topics.load(topic, max(ROWS, open_sessions // 4))), checkpoint)
+        run(WAYS[way](topics.load(topic, max(ROWS, min(open_sessions // 4, MOST_ROWS)))), checkpoint)
         topics.append(topic, open_sessions, open_sessions + more, open_sessions)
         before = cpu_s()
         took = run(WAYS[way](topics.load(topic, ROWS)), checkpoint)
-        return Figures(statistics.median(took[NOT_COUNTED:]), (cpu_s() - before) / len(took))
+        return Figures(statistics.median(took[NOT_COUNTED:]), (cpu_s() - before) / len(took), worker_mib())
+
+
+def worker_mib() -> float:
+    """Return the most memory that any Python worker of this session has had so far, in MiB; Spark keeps workers."""
+    return max(map(most_kib, Path("/proc").glob("[0-9]*/status")), default=0) / 1024
+
+
+def most_kib(status: Path) -> int:
+    """Return the most memory that a process has had, in KiB; 0 if it is no Python worker of ours."""
+    try:
+        is_ours = os.getsid(int(status.parent.name)) == os.getsid(0)
+        program, *words = status.with_name("cmdline").read_bytes().split(b"\0")
+        if not is_ours or program.endswith(b"java") or not any(b"daemon" in word for word in words):
+            return 0
+        return int(status.read_text().partition("VmHWM:")[2].split()[0])
+    except (OSError, ValueError, IndexError):  # it has ended meanwhile
+        return 0
 
 
 def main() -> None:
@@ -135,10 +156,11 @@ def main() -> None:
                 for way, figures in found.items():
                     figures.append(measured(way, topics, open_sessions, arguments.batches))
             for way, figures in found.items():
-                ms, cpu = (statistics.median(values) for values in zip(*figures, strict=True))
-                lines.append((f"{open_sessions:,}", way, f"{ms:,.0f}", f"{cpu:.2f}"))
+                ms, cpu, _ = (statistics.median(values) for values in zip(*figures, strict=True))
+                most = max(one.worker_mib for one in figures)
+                lines.append((f"{open_sessions:,}", way, f"{ms:,.0f}", f"{cpu:.2f}", f"{most:,.0f}"))
         spark.stop()
-    print_table(("open sessions", "way", "ms a batch", "CPU s a batch"), lines)
+    print_table(("open sessions", "way", "ms a batch", "CPU s a batch", "most MiB of a worker"), lines)
 
 
 if __name__ == "__main__":
