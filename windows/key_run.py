@@ -51,6 +51,11 @@ class KeyRun:
         """Return the watermark of the key in ms."""
         return self._state.watermark
 
+    @property
+    def stored_windows(self) -> int:
+        """Return the number of windows in the store; windows that were merged are one."""
+        return self._state.stored_panes
+
     def next_event_timer(self) -> int | None:
         """Return the time of the key's first event-time timer in ms."""
         return self._state.event_timers.next_time()

@@ -51,7 +51,7 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
         headline=f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}",
         introduction=(
             f"Query {last.id}, run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
-            f"{'; it has ended' if ended else ''}." + _dropped(progresses) + _missing(first, len(progresses), kept)
+            f"{'; it has ended' if ended else ''}." + _windows(progresses) + _missing(first, len(progresses), kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         legend_html="",
@@ -67,10 +67,20 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
     )
 
 
-def _dropped(progresses: Sequence[QueryProgress]) -> str:
-    """Return a sentence on the rows that windows dropped as late, if there are any."""
+def _windows(progresses: Sequence[QueryProgress]) -> str:
+    """Return sentences on what windows keep, and on the rows that they dropped as late, if there are any."""
+    kept = {bucket: windows for batch in progresses for bucket, windows in batch.windows.items()}
+    told = ""
+    if kept:
+        number = sum(windows.number or 0 for windows in kept.values())
+        due = min((windows.due for windows in kept.values() if windows.due is not None), default=None)
+        told = (
+            f" {counted(number, 'window')} open in the {counted(len(kept), 'bucket')} that this run called"
+            f"{'' if due is None else f', the first due at {clock_time(due)} UTC'}; "
+            f"the state has {progresses[-1].state_bytes / 2**20:,.1f} MiB."
+        )
     dropped = sum(batch.late_dropped for batch in progresses)
-    return f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else ""
+    return told + (f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else "")
 
 
 def _missing(first: QueryProgress, entries: int, kept: int) -> str:

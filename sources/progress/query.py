@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
@@ -21,11 +21,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["LATE_DROPPED", "QueryProgress", "SourceBatch", "json_object", "on_progress", "progress"]
+__all__ = [
+    "LATE_DROPPED",
+    "WINDOWS",
+    "KeptWindows",
+    "QueryProgress",
+    "SourceBatch",
+    "json_object",
+    "on_progress",
+    "progress",
+]
 
 _LOG = logging.getLogger("tidegate.progress")
 LATE_DROPPED = "numLateRecordsDropped"
 """Flink's name of the metric that counts the rows that windows drop as late."""
+WINDOWS = "windows"
+"""The metric with what windows of the operator keep in the buckets of a batch: ``bucket``, ``windows`` and ``due``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,17 @@ class SourceBatch:
         )
 
 
+class KeptWindows(NamedTuple):
+    """What windows of tidegate's operator keep in one bucket.
+
+    number: how many windows are open; None: an earlier version did not count them.
+    due: when the first of them is due in ms; None: it waits for rows.
+    """
+
+    number: int | None
+    due: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
     """One entry of Spark's progress: a batch of a query.
@@ -68,8 +90,11 @@ class QueryProgress:
     watermark: Spark's watermark, behind which it dropped rows in this batch; None: there was none yet, or none is
         needed.
     state_rows: how many rows all stateful operators keep after the batch.
+    state_bytes: how many bytes they take, in memory and in RocksDB's files.
     dropped_rows: how many rows were dropped behind the watermark, as stateful operators count them.
     late_dropped: how many rows windows of tidegate dropped as late in this batch (Flink: numLateRecordsDropped).
+    windows: what windows of tidegate's operator keep after the batch, by operator and bucket; only buckets that the
+        batch called.
     sources: the query's sources, in Spark's order.
     """
 
@@ -82,15 +107,17 @@ class QueryProgress:
     seconds: float
     watermark: datetime | None
     state_rows: int
+    state_bytes: int
     dropped_rows: int
     late_dropped: int
+    windows: Mapping[tuple[str, int], KeptWindows]
     sources: tuple[SourceBatch, ...]
 
     @classmethod
     def parse(cls, text: str) -> QueryProgress:
         """Read the JSON of a StreamingQueryProgress."""
         entry = json.loads(text)
-        operators = entry["stateOperators"]
+        operators, observed = entry["stateOperators"], entry.get("observedMetrics", {})
         began, seconds = parse_utc(entry["timestamp"]), entry["batchDuration"] / 1000
         committed = began + timedelta(seconds=seconds)
         return cls(
@@ -104,8 +131,18 @@ class QueryProgress:
             seconds=seconds,
             watermark=_watermark(entry.get("eventTime", {}).get("watermark")),
             state_rows=sum(operator["numRowsTotal"] for operator in operators),
+            state_bytes=sum(
+                operator.get("memoryUsedBytes", 0) + operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
+                for operator in operators
+            ),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-            late_dropped=sum(observed.get(LATE_DROPPED, 0) for observed in entry.get("observedMetrics", {}).values()),
+            late_dropped=sum(metrics.get(LATE_DROPPED, 0) for metrics in observed.values()),
+            windows={
+                (name, kept["bucket"]): KeptWindows(kept.get("windows"), kept.get("due"))
+                for name, metrics in observed.items()
+                if LATE_DROPPED in metrics
+                for kept in metrics.get(WINDOWS, ())
+            },
             sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
         )
 

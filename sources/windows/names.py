@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 _OWN = re.compile(
-    r"__(bucket|time|start|watermark|own_end|end|early_end|late_dropped|(key|argument|aggregate)_\d+)", re.IGNORECASE
+    r"__(bucket|time|start|watermark|own_end|end|early_end|call|(key|argument|aggregate)_\d+)", re.IGNORECASE
 )
 """Columns that windows add to a stream, or to their results."""
 

@@ -20,8 +20,8 @@ from tidegate.sources.columns.watermark import later
 from tidegate.sources.tasks import WINDOW_WATERMARK
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
-from tidegate.sources.windows.dropped import counting
 from tidegate.sources.windows.expressions import described_aggregates
+from tidegate.sources.windows.observed import observed
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START
 from tidegate.windows.description import described
 
@@ -75,7 +75,7 @@ def aggregated(
     is_over = watermark.isNotNull() & (end <= watermark)
     marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _EARLY_END: f.when(own_end < first_end, own_end)}
     last_ended = rows.withColumn(_OWN_END, f.timestamp_millis(_last_end(event_time, assigner)))
-    counted = counting(last_ended, f.when(own_end.isNotNull() & is_over, 1))
+    counted = observed(last_ended, f.when(own_end.isNotNull() & is_over, 1))
     ended = _with_own_end(counted, event_time, assigner).where(own_end.isNotNull() & ~is_over).withColumns(marked)
     grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))

@@ -9,18 +9,19 @@ import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
-from tidegate.sources.windows.dropped import counting
 from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.sources.windows.names import check_no_twins, check_result
+from tidegate.sources.windows.observed import observed
 from tidegate.sources.windows.packing import BUCKET, packed
 from tidegate.sources.windows.processor import (
-    LATE_DROPPED_ROWS,
+    CALL,
+    CALL_COLUMNS,
     OUTPUT,
     RESULTS,
     TIME,
@@ -196,10 +197,13 @@ def _kept(
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     schema = _schema(stream, operator, rows.schema, results)
     given = buckets.groupBy(BUCKET).transformWithState(
-        WindowProcessor(wish), schema.add(LATE_DROPPED_ROWS, LongType()), outputMode="append", timeMode=time_mode
+        WindowProcessor(wish),
+        schema.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
+        outputMode="append",
+        timeMode=time_mode,
     )
-    counted = counting(given, f.col(LATE_DROPPED_ROWS))
-    return counted.where(f.col(LATE_DROPPED_ROWS).isNull()).drop(LATE_DROPPED_ROWS)
+    told = observed(given, f.col(CALL).dropped, f.col(CALL))
+    return told.where(f.col(CALL).isNull()).drop(CALL)
 
 
 def _check_results_of_state(stream: Stream, operator: WindowOperator) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Literal, TypeAlias
@@ -38,7 +38,8 @@ from tidegate.windows.rows import as_mappings, listed
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 __all__ = [
-    "LATE_DROPPED_ROWS",
+    "CALL",
+    "CALL_COLUMNS",
     "OUTPUT",
     "RESULTS",
     "TIME",
@@ -53,8 +54,11 @@ TIME = "__time"
 TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS = "output", "results"
-LATE_DROPPED_ROWS = "__late_dropped"
-"""The column of a row that is no result, but says how many late rows a bucket dropped."""
+CALL = "__call"
+"""The column of a row that is no result, but tells of the call of a bucket."""
+CALL_COLUMNS = "bucket int, dropped bigint, windows bigint, due bigint"
+"""What it tells: how many late rows were dropped, how many windows are open (null: that is not known), and when the
+first timer is due, in ms (null: there is none)."""
 _VALUE = "__value"
 
 
@@ -143,16 +147,16 @@ class WindowProcessor(StatefulProcessor):
             return self._witnessed()
         # Spark does not order the rows of different tasks.
         in_order = sorted(rows, key=lambda row: (row[TASK], row[NUMBER]))
-        return self._run([row[ROWS] for row in in_order], timerValues)
+        return self._run(key[0], [row[ROWS] for row in in_order], timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
-        key: Any,  # noqa: ARG002
+        key: Any,
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
         """Advance the times of a bucket without rows."""
-        return self._run([], timerValues, expiredTimerInfo.getExpiryTimeInMs())
+        return self._run(key[0], [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
 
     def _witnessed(self) -> Iterator[Any]:
         """Refuse state of other windows, and leave a description for the next run."""
@@ -160,37 +164,41 @@ class WindowProcessor(StatefulProcessor):
             self._state.store(self._state.load(), None, is_witness=True)
         yield from ()
 
-    def _run(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None = None) -> Iterator[Any]:
+    def _run(self, number: int, blobs: list[bytes], times: TimerValues, expired_ms: int | None = None) -> Iterator[Any]:
         with in_one_sentence():
-            yield from self._results(blobs, times, expired_ms)
+            yield from self._results(number, blobs, times, expired_ms)
 
-    def _results(self, blobs: list[bytes], times: TimerValues, expired_ms: int | None) -> Iterator[Any]:
+    def _results(self, number: int, blobs: list[bytes], times: TimerValues, expired_ms: int | None) -> Iterator[Any]:
         bucket = self._state.load(expired_ms)
         spark_ms, now_ms = times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs()
         before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
         rows = comparable(unpacked(blobs, self._wish.packed), self._float_keys) if blobs else None
         state = bucket.pages.touched(rows, max(before_rows_ms, watermark_ms), now_ms)
         if self._columns is not None:
-            yield from self._of_columns(self._columns, bucket, state, rows, before_rows_ms, watermark_ms)
+            late = yield from self._of_columns(self._columns, bucket, state, rows, before_rows_ms, watermark_ms)
         else:
-            yield from self._of_keys(bucket, state, rows, before_rows_ms, watermark_ms, now_ms)
+            late = yield from self._of_keys(bucket, state, rows, before_rows_ms, watermark_ms, now_ms)
+        dropped = late if self._wish.late is None else 0
+        due = min((time for time in bucket.pages.next_timers() if time is not None), default=None)
+        yield _Result({CALL: {"bucket": number, "dropped": dropped, "windows": bucket.windows, "due": due}})
         self._state.store(bucket, _next_call(bucket, self._wish, spark_ms, now_ms))
 
     def _of_columns(
         self, windows: ColumnWindows, bucket: Bucket, state: pa.Table, rows: pa.Table | None, before: int, after: int
-    ) -> Iterator[Any]:
-        """Hand rows to windows in columns."""
+    ) -> Generator[Any, None, int]:
+        """Hand rows to windows in columns; return the number of late rows."""
         outcome = windows.run(state, rows, before, after)
         bucket.pages.replace(outcome.state)
+        if bucket.windows is not None:
+            bucket.windows += outcome.state.num_rows - state.num_rows
         wish = self._wish
         named = {OUTPUT: RESULTS} if wish.late is not None or wish.outputs else {}
         for fired in outcome.fired:
             yield from self._rows_of_columns(windows, fired, named)
         yield from self._rows_of(None, [Given(key, fired.window, fired.value) for key, fired in outcome.one_by_one])
-        if wish.late is None and outcome.late:
-            yield _Result({LATE_DROPPED_ROWS: len(outcome.late)})
         for key, row in outcome.late:
             yield from self._late_rows(key, [row])
+        return len(outcome.late)
 
     def _rows_of_columns(self, windows: ColumnWindows, fired: pa.Table, named: dict[str, str]) -> Iterator[_Result]:
         wish = self._wish
@@ -204,17 +212,18 @@ class WindowProcessor(StatefulProcessor):
 
     def _of_keys(
         self, bucket: Bucket, state: pa.Table, rows: pa.Table | None, before: int, after: int, now_ms: int
-    ) -> Iterator[Any]:
-        """Hand rows to the operator, key by key."""
+    ) -> Generator[Any, None, int]:
+        """Hand rows to the operator, key by key; return the number of late rows."""
         wish = self._wish
         entries = _entries_of(state, [*wish.keys.values()])
         arrived = _by_key(rows, wish) if rows is not None and rows.num_rows else {}
         given: dict[str | None, list[Given]] = defaultdict(list)
-        dropped = 0
+        late = opened = 0
         for key in dict.fromkeys([*_due(entries, after, now_ms), *arrived]):
             entry = entries.get(key)
             store = self._state.of_key(key, None if entry is None else entry.value)
             run = KeyRun(wish.operator, key[0] if len(key) == 1 else key, store, now_ms)
+            opened -= run.stored_windows
             run.advance_watermark(before)
             run.advance_processing_time(now_ms)
             if key in arrived:
@@ -222,20 +231,22 @@ class WindowProcessor(StatefulProcessor):
             run.advance_watermark(after)
             for fired in run.results:
                 given[fired.output].append(Given(key, fired.window, fired.value))
-            dropped += len(run.late)
+            late += len(run.late)
             yield from self._late_rows(key, run.late)
             timers = run.next_event_timer(), run.next_processing_timer()
             self._check_timers(*timers)
             run.close()
+            opened += run.stored_windows
             if store.value is None:
                 entries.pop(key, None)
             else:
                 entries[key] = KeyEntry(*timers, store.value)
-        if dropped and wish.late is None:
-            yield _Result({LATE_DROPPED_ROWS: dropped})
         for output, values in given.items():
             yield from self._rows_of(output, values)
         bucket.pages.replace(self._layout.of_entries(entries))
+        if bucket.windows is not None:
+            bucket.windows += opened
+        return late
 
     def _late_rows(self, key: Key, rows: list[Mapping[str, Any]]) -> Iterator[_Result]:
         wish = self._wish

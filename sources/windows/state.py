@@ -65,11 +65,13 @@ class Bucket:
 
     timer: the time of Spark's timer, which calls the bucket while no rows come.
     watermark_ms: the watermark of the bucket's last call; None: these windows do not keep it.
+    windows: how many windows are open; None: an earlier version stored the bucket, and did not count them.
     """
 
     pages: Pages
     timer: int | None = None
     watermark_ms: int | None = None
+    windows: int | None = 0
 
 
 class BucketState:
@@ -100,9 +102,10 @@ class BucketState:
         check_same_windows(stored["description"], self._description)
         timer = None if stored["timer"] == expired_ms else stored["timer"]
         if stored.get("layout") != _ARROW:
-            return Bucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"])
+            return Bucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"], None)
         self._count = stored["pages"]
-        return Bucket(self._pages(stored["pages"], stored["size"], stored["due"]), timer, stored["watermark"])
+        pages = self._pages(stored["pages"], stored["size"], stored["due"])
+        return Bucket(pages, timer, stored["watermark"], stored.get("windows"))
 
     def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
         """Store the bucket, whose pages are stored, and have Spark call it.  A witness has no keys."""
@@ -120,6 +123,7 @@ class BucketState:
             "pages": pages.count,
             "size": pages.size,
             "due": pages.first_timers,
+            "windows": bucket.windows,
         }
         is_kept = is_witness or pages.size > 0 or bucket.watermark_ms is not None
         parts = _parted(json.dumps(stored).encode()) if is_kept else []
@@ -181,7 +185,7 @@ class BucketState:
         description, timer, entries, watermark_ms = pickle.loads(b"".join(self._header))  # noqa: S301 - our own
         check_same_windows(description, self._description)
         pages = self._of_entries({key: KeyEntry(*entry) for key, entry in entries.items()})
-        return Bucket(pages, None if timer == expired_ms else timer, watermark_ms)
+        return Bucket(pages, None if timer == expired_ms else timer, watermark_ms, None)
 
     def _old_entries(self, stored: Mapping[str, Any]) -> dict[Key, KeyEntry]:
         """Return the keys of a bucket of the second layout, and remove its pages and blocks."""

@@ -92,6 +92,11 @@ class KeyState:
         for window in windows:
             yield window, self.pane(self.merged.get(window, window))
 
+    @property
+    def stored_panes(self) -> int:
+        """The number of panes in the store."""
+        return len(self._stored)
+
     def elements(self, contents: ElementList) -> list[TimedRow]:
         """Return all rows of a pane in order."""
         rows: list[TimedRow] = []

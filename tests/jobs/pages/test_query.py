@@ -46,11 +46,31 @@ def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_m
     assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
 
 
-def test_rows_that_windows_dropped_as_late_are_shown():
-    observed = {"windows-1": {"numLateRecordsDropped": 600}}
-    batches = [progress(number, source(report()), observedMetrics=observed) for number in range(2)]
-    assert "Windows dropped 1,200 rows as late (Flink: numLateRecordsDropped)." in query_page(batches, ALL)
-    assert "dropped" not in query_page([one(0)], ALL)
+def test_windows_show_what_is_open_when_it_is_due_and_the_late_rows_that_they_dropped():
+    calls = [[(1, 600, NOON), (2, 5, None)], [(1, 700, NOON + MINUTE)]]
+    state = {"numRowsTotal": 9, "numRowsDroppedByWatermark": 0, "memoryUsedBytes": 2**20}
+    state["customMetrics"] = {"rocksdbSstFileSize": 2**19}
+    batches = [
+        progress(
+            number,
+            source(report()),
+            observedMetrics={
+                "mine": {"windows": 7},
+                "windows-1": {
+                    "numLateRecordsDropped": 600,
+                    "windows": [{"bucket": b, "windows": n, **({"due": at} if at else {})} for b, n, at in called],
+                },
+            },
+            stateOperators=[state],
+        )
+        for number, called in enumerate(calls)
+    ]
+    shown = query_page(batches, ALL)
+    assert (
+        " 705 windows open in the 2 buckets that this run called, the first due at 2023-11-15 12:01:00 UTC; the state "
+        "has 1.5 MiB. Windows dropped 1,200 rows as late (Flink: numLateRecordsDropped)." in shown
+    )
+    assert "indows" not in query_page([one(0)], ALL)
 
 
 @pytest.mark.parametrize(

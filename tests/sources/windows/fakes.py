@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, WITNESS, by_bucket
-from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
+from tidegate.sources.windows.processor import CALL, TIME, WindowProcessor, Wish
 from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
@@ -104,7 +104,7 @@ class FakeSpark:
         self.timers.remove((self.key, time))
 
     def batch(self, rows, watermark_ms, now_ms=0):
-        """Take rows (key, time in ms, n), and return results, as dicts."""
+        """Take rows (key, time in ms, n), and return results, as dicts; ``told`` has what the calls told."""
         values = SimpleNamespace(
             getCurrentWatermarkInMs=lambda: min(watermark_ms, END_OF_TIME_MS),
             getCurrentProcessingTimeInMs=lambda: now_ms,
@@ -122,7 +122,8 @@ class FakeSpark:
             results += [r.asDict(recursive=True) for r in self.processor.handleExpiredTimer((bucket,), values, expired)]
             self.timers.remove((bucket, due))  # Spark would warn of a timer that is gone
         assert not [timer for timer in self.timers if timer[1] <= time]
-        return results
+        self.told = [r[CALL] for r in results if CALL in r]
+        return [r for r in results if CALL not in r]
 
     def stored(self):
         """Return the number of values, without those of the witness."""

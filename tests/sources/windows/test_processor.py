@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from tests.sources.windows.fakes import PACKED, FakeSpark
 from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.choice import why_operator
-from tidegate.sources.windows.processor import LATE_DROPPED_ROWS, OUTPUT, RESULTS, WindowProcessor
+from tidegate.sources.windows.processor import OUTPUT, RESULTS, WindowProcessor
 from tidegate.windows import (
     Aggregate,
     ContinuousEventTimeTrigger,
@@ -226,15 +226,15 @@ def test_a_side_output_that_the_windows_do_not_have_is_told():
         spark.batch([], MAX_TIME)
 
 
-def test_late_rows_are_counted_if_they_are_dropped():
-    rows = [("a", 4, 1), ("a", 5, 2), ("a", 40, 3)]
-    for function, late, dropped in [
-        (Process(Numbers()), None, 2),
-        (Aggregate(SQL), None, 2),
-        (Aggregate(SQL), "late", 0),
-    ]:
-        spark = FakeSpark(operator_of("tumbling", function), late=late, buckets=1)
-        assert sum(r.get(LATE_DROPPED_ROWS, 0) for r in spark.batch(rows, 30)) == dropped
+@pytest.mark.parametrize("late", [None, "late"])
+@pytest.mark.parametrize("function", [Process(Numbers()), Aggregate(SQL)], ids=["key by key", "in columns"])
+def test_a_call_tells_which_late_rows_it_dropped_which_windows_are_open_and_when_the_first_is_due(function, late):
+    spark, told = FakeSpark(operator_of("tumbling", function), late=late, buckets=1), []
+    opened, more, behind = [("a", 4, 1), ("a", 14, 2), ("b", 4, 3)], [("b", 25, 4)], [("a", 5, 5)]
+    for rows, ms in [(opened, 5), (more, 12), (behind, 12), ([], MAX_TIME)]:
+        spark.batch(rows, ms)
+        told += [(call["dropped"], call["windows"], call["due"]) for call in spark.told]
+    assert told == [(0, 3, 12), (0, 2, 22), (int(late is None), 2, 22), (0, 0, None)]
 
 
 def test_pyspark_s_worker_on_the_driver_prints_nothing_once_it_has_the_processor(monkeypatch, capsys):

@@ -146,6 +146,9 @@ class Written:
             [],
             sum(QueryProgress.parse(said.json).late_dropped for said in run.progress.values()),
         )
+        self.open = {}
+        for said in run.progress.values():
+            self.open |= QueryProgress.parse(said.json).windows
         for row in run.all_rows:
             if row["output"] == "late":
                 self.late[row["name"]].append(json.loads(row["row"]))
@@ -209,6 +212,12 @@ def test_windows_fire_with_the_rows_of_the_pure_operator(ran, expect):
     assert sorted(row["position"] for row in ran.late["sessions"]) == late
     assert late
     assert {frozenset(row) for row in ran.late["sessions"]} == {frozenset({"split", "position", "timestamp"})}
+
+
+def test_the_progress_tells_what_each_operator_keeps_in_each_bucket(ran):
+    assert len({operator for operator, _ in ran.open}) == 6
+    assert {bucket for _, bucket in ran.open} <= set(range(64))
+    assert all(kept.number and kept.number > 0 for kept in ran.open.values() if kept.due is not None)
 
 
 def test_late_rows_have_columns_with_maps_and_structs(ran):
