@@ -219,7 +219,7 @@ class SourceCoordinator:
 
     def _decide(self, before: Offset, current: FoundSplits, opened: OpenedSource, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
-        self._membership.join(before.group)
+        self._membership.join(before.group, before.progress.bound_ms)
         standing = opened.standing(current, limits)
         while True:
             planned = plan(standing, self._membership.bound(standing), opened.index, limits)

@@ -20,7 +20,7 @@ class Membership:
 
     def __init__(self, group: GroupFolder | None, max_drift_ms: int | None, *, by_watermark: bool = False) -> None:
         self._group, self._max_drift_ms, self._by_watermark = group, max_drift_ms or 0, by_watermark
-        self._has_planned = False
+        self._has_joined = self._has_planned = False
         self._next_low_ms: int | None = None
 
     @property
@@ -28,10 +28,18 @@ class Membership:
         """Whether the source is in a group."""
         return self._group is not None
 
-    def join(self, stored: Json | None) -> None:
-        """Continue as the member that the start offset names.  Called before every plan."""
-        if self._group is not None:
-            self._group.join(stored)
+    def join(self, stored: Json | None, bound_ms: int | None) -> None:
+        """Continue as the member that the start offset names.  Called before every plan.
+
+        bound_ms: of that offset.  No unread record is older than it by more than the max drift.  The others wait there
+            until the first plan of this run has found its low, which may take long.
+        """
+        if self._group is None:
+            return
+        self._group.join(stored)
+        if not self._has_joined:
+            self._has_joined = True
+            self._group.tell(0 if bound_ms is None or self._by_watermark else bound_ms - self._max_drift_ms)
 
     def bound(self, standing: Standing) -> GroupBound | None:
         """Report our low to the others, and return the bound that they set for us."""
@@ -77,10 +85,8 @@ class Membership:
             return
         if self._has_planned:
             self._group.tell(self._next_low_ms)
-        else:
-            # This batch is replayed before the first plan of this run: no unread record is older than this.
-            self._group.join(group)
-            self._group.tell(0 if bound_ms is None or self._by_watermark else bound_ms - self._max_drift_ms)
+        else:  # this batch is replayed before the first plan of this run
+            self.join(group, bound_ms)
 
     def finished(self) -> None:
         """Stop holding back the others until the next plan: a bounded run has read all that it may read."""

@@ -58,6 +58,26 @@ def test_after_a_restart_those_that_the_offset_names_are_waited_for():
     assert rounds(clock, [fast, slow], 2) == {0: [], 1: [500]}
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_member_that_looks_for_its_first_head_for_long_holds_the_others(restarted):
+    clock = Clock()
+    fast, slow = (Member(clock, Logs(a=times), expected=2) for times in ([1000, 1005], [100, 300, 1004]))
+    rounds(clock, [fast, slow] if restarted else [fast], 2)
+    peek, meanwhile = slow.logs.peek, []
+
+    def peek_for_long(positions, horizon):
+        slow.logs.peek = peek
+        slow.group.renew()  # as its thread does
+        meanwhile.extend([fast.plan(), fast.plan()])
+        return peek(positions, horizon)
+
+    slow.logs.peek = peek_for_long
+    slow.start()
+    slow.plan()
+    assert meanwhile == [[], []]
+    assert rounds(clock, [fast, slow], 6)[0] == [1000, 1005]
+
+
 def test_a_member_that_stops_releases_the_others_at_once_and_one_that_is_killed_after_its_lease():
     clock = Clock()
     fast, stopping, killed = members(clock, [1000], [100], [200])
