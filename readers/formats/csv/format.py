@@ -15,7 +15,7 @@ from tidegate.readers.event_time.units import TimeUnit, text_times
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords
 from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, header_names
-from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
+from tidegate.readers.formats.csv.options import COMMAS, CsvDialect
 from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
 from tidegate.readers.formats.csv.values import inferred_type
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines

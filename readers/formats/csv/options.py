@@ -1,19 +1,37 @@
-"""The options of CSV, under the names of Spark's reader."""
+"""The options of CSV, under the names of Spark's reader, and its dialect."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
-from tidegate.readers.formats.csv.dialect import CsvDialect
 from tidegate.readers.formats.options import RecordOptions
 
-__all__ = ["CsvOptions"]
+__all__ = ["COMMAS", "CsvDialect", "CsvOptions"]
 
 _TAB = "\\t"  # as it is written in Spark's options
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """The dialect of CSV objects; names and defaults are those of Spark's reader.  CsvOptions describes them.
+
+    Characters are ASCII, but not line ends.  All characters differ; only quote and escape may be the same.
+    """
+
+    sep: str = ","
+    quote: str = '"'
+    escape: str = "\\"
+    header: bool = False
+    multi_line: bool = False
+    null_value: str = ""
+
+
+COMMAS = CsvDialect()
+"""Spark's default dialect."""
 
 
 def _character(value: Any) -> Any:

@@ -15,7 +15,7 @@ from array import array
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.readers.formats.csv.dialect import CsvDialect
+from tidegate.readers.formats.csv.options import CsvDialect
 
 __all__ = ["LONG_RECORD", "ODD_QUOTES", "CsvQuotes", "Positions", "quotes_of"]
 

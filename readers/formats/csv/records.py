@@ -21,7 +21,7 @@ from pyarrow import csv as arrow_csv
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.formats.csv.dialect import CsvDialect
+from tidegate.readers.formats.csv.options import CsvDialect
 from tidegate.readers.formats.csv.quotes import ODD_QUOTES, Positions, quotes_of
 from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
 from tidegate.readers.plain_text import unified, utf8

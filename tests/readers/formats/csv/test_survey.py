@@ -13,8 +13,8 @@ from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.formats import line_objects
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
-from tidegate.readers.formats.csv.dialect import CsvDialect
 from tidegate.readers.formats.csv.format import CsvFormat
+from tidegate.readers.formats.csv.options import CsvDialect
 from tidegate.readers.objects.values import TimeRange
 
 TIME = pa.field("at", pa.timestamp("us", "UTC"))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.support.objects.memory import Memory, read_all, writing_to
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
-from tidegate.readers.formats.csv.dialect import CsvDialect
 from tidegate.readers.formats.csv.format import CsvFormat
+from tidegate.readers.formats.csv.options import CsvDialect
 
 RFC = {"escape": '"'}
 KEPT = BadRecordPolicy("PERMISSIVE")
