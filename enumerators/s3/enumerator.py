@@ -57,7 +57,7 @@ class S3Enumerator(SplitEnumerator):
         clean: Callable[[S3Object], bool] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        self._discovery, self._clean = discovery, clean
+        self._discovery, self._notifications, self._clean = discovery, discovery.notifications, clean
         self._takes_existing = include_existing or state is not None
         stored = S3Snapshot(uuid.uuid4().hex[:12], 0, None) if state is None else S3Snapshot.from_json(state)
         self._standing = ManifestStanding(stored)
@@ -85,7 +85,8 @@ class S3Enumerator(SplitEnumerator):
         """Take in the manifests in the stored offset, and how far each was read."""
         is_news, self._committed = positions != self._committed, dict(positions)
         number = self._standing.greatest_number(positions)
-        self._discovery.stored(number)
+        if self._notifications is not None:
+            self._notifications.stored(number)
         if self._rereads is not None:
             self._rereads.stored(number, {manifest.number for manifest in self.live.values()})
         if is_news:
@@ -192,7 +193,8 @@ class S3Enumerator(SplitEnumerator):
         for split in self._committed:
             self.manifest(split)
         stored = self._standing.snapshot
-        self._discovery.restore(stored.listed_ms)
+        if self._notifications is not None:
+            self._notifications.restore(stored.listed_ms)
         if stored.seen is not None:
             age_ms = self._discovery.seen.max_age_ms
             self._discovery.seen = SeenObjects.restored(stored.seen, self._folder.ledger.read, age_ms)
@@ -231,7 +233,7 @@ class S3Enumerator(SplitEnumerator):
             # A marker without objects does not create a manifest.  The offset with the next manifest certainly holds
             # it.
             number += 1
-        listed_ms = self._discovery.settle(number)
+        listed_ms = None if self._notifications is None else self._notifications.settle(number)
         noted = None if folders is None else folders.to_json()
         snapshot = replace(self._standing.snapshot, listed_ms=listed_ms, folders=noted)
         self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders

@@ -42,7 +42,7 @@ class ObjectDiscovery:
         out, with a warning.
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
     left_out: an attribute: the objects that were left out, with the reasons.
-    notifications: tell of new objects between full listings; None: every round is a full listing.
+    notifications: an attribute: tell of new objects between full listings; None: every round is a full listing.
     folders: an attribute: the folders that markers call complete.
     """
 
@@ -60,7 +60,7 @@ class ObjectDiscovery:
     ) -> None:
         self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
         self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
-        self._notifications = notifications
+        self.notifications = notifications
         self.folders: MarkedFolders | None = None
         self._stopped = threading.Event()
         self.left_out = LeftOut()
@@ -68,34 +68,14 @@ class ObjectDiscovery:
     def stop(self) -> None:
         """Let a round in another thread raise CancelledError soon."""
         self._stopped.set()
-        if self._notifications is not None:
-            self._notifications.stop()
-
-    def restore(self, listed_ms: int | None) -> None:
-        """Continue from the value of ``settle`` in a stored offset's snapshot."""
-        if self._notifications is not None:
-            self._notifications.restore(listed_ms)
-
-    def settle(self, number: int) -> int | None:
-        """Learn that the objects found so far are stored once a manifest with this or a greater number is.
-
-        number: the greatest of the manifests that are not read to their end; 0: there are none, and all objects are
-            stored.
-
-        Called after each round that ended well.  Returns the value that the snapshot holds for ``restore``.
-        """
-        return None if self._notifications is None else self._notifications.settle(number)
-
-    def stored(self, number: int) -> None:
-        """Learn that a stored offset names a manifest with this number."""
-        if self._notifications is not None:
-            self._notifications.stored(number)
+        if self.notifications is not None:
+            self.notifications.stop()
 
     def metrics(self) -> Mapping[str, int]:
         """Return the metrics of this run."""
         return {
             "numFilesLeftOut": self.left_out.count,
-            **({} if self._notifications is None else self._notifications.metrics()),
+            **({} if self.notifications is None else self.notifications.metrics()),
         }
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
@@ -109,7 +89,7 @@ class ObjectDiscovery:
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
         sorter = ChunkSorter()
-        lists = self._notifications is None or self._notifications.begin_round(begun_ms)
+        lists = self.notifications is None or self.notifications.begin_round(begun_ms)
         if self.folders is not None:
             self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
@@ -125,7 +105,7 @@ class ObjectDiscovery:
                         if self.folders is not None and existing:
                             self.folders.add(self._holding(some))
                         sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
-        seen.end_round(begun_ms if self._notifications is None else self._notifications.end_round(begun_ms))
+        seen.end_round(begun_ms if self.notifications is None else self.notifications.end_round(begun_ms))
         self.seen = seen
         if self.folders is not None:
             self.folders.end_round()
@@ -135,8 +115,8 @@ class ObjectDiscovery:
         if lists:
             yield self._pages
         # Even if it lists: while a bounded run lists, nobody else takes the messages that arrive.
-        if self._notifications is not None and existing:
-            yield self._notifications.pages
+        if self.notifications is not None and existing:
+            yield self.notifications.pages
         if self.folders is not None:
             for folder in self.folders.unsettled():
                 yield partial(self.folders.pages, folder)
