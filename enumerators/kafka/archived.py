@@ -7,6 +7,7 @@ both sides.  So only this module, and the reader, know about the archive.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,6 +35,7 @@ __all__ = ["archived_enumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 8
+_LISTED_FOR_S = 3600.0  # merged objects are kept for longer
 _FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
 _NOTHING = Directory()
 _Answer = TypeVar("_Answer")
@@ -43,7 +45,7 @@ class _Archived(KafkaEnumerator):
     """Finds archived records first, and Kafka's behind them.
 
     A partition is listed when it is discovered.  It is listed again when Kafka has deleted records that the listing
-    lacks, when the listing is read to its end, and when an object of it is gone.
+    lacks, when the listing is read to its end, when it is an hour old, and when an object of it is gone.
     """
 
     def __init__(self, place: ArchivePlace, preferred: bool, *args: Any, **options: Any) -> None:
@@ -55,6 +57,7 @@ class _Archived(KafkaEnumerator):
             schema = pa.schema([schema.field(name) for name in _FOR_TIMESTAMPS])
         self._records = ArchivedRecords(self._place, schema)
         self._directories: dict[TopicPartition, Directory] = {}
+        self._listed_s: dict[TopicPartition, float] = {}
         self._begins: dict[TopicPartition, int] = {}
         self._missing: set[tuple[SplitId, int, int]] = set()
         self._older = self  # for starts and ends
@@ -80,6 +83,7 @@ class _Archived(KafkaEnumerator):
         with ThreadPoolExecutor(_THREADS, "tidegate-archive") as threads:
             listed = threads.map(lambda partition: list_partition(self._place, *partition), partitions)
             self._directories.update(zip(partitions, listed, strict=True))
+        self._listed_s.update(dict.fromkeys(partitions, time.monotonic()))
 
     def _directory(self, partition: TopicPartition) -> Directory:
         """Return what is archived of the present topic: another one of its name has other records."""
@@ -142,8 +146,9 @@ class _Archived(KafkaEnumerator):
         seam = self._seam(partition)
         if self.earliest(partition) is None or wanted.start >= seam:
             return planned
-        if wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end):
-            self._list([partition])  # more may have been archived meanwhile
+        is_old = time.monotonic() - self._listed_s[partition] > _LISTED_FOR_S
+        if is_old or wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end):
+            self._list([partition])  # more may have been archived meanwhile, and objects merged
             seam = self._seam(partition)
         directory, end = self._directory(partition), min(wanted.end, seam)
         for first, stop in directory.holes(wanted.start, end):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
@@ -15,15 +17,18 @@ from tidegate.enumerators.archive.listing import list_partition
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.errors import OptionError
-from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.read import read_records
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["ArchivePlan", "Copied", "Lost", "Margin", "Piece", "copy", "pieces_of", "plan_archive"]
+__all__ = ["ArchivePlan", "Copied", "Lost", "Margin", "Merge", "Piece", "copy", "pieces_of", "plan_archive"]
 
+_COLUMNS = arrow_schema(include_headers=True)
 OBJECT_BYTES = 256 << 20
 """About the bytes of an object, as Kafka stores its records."""
 
@@ -36,6 +41,24 @@ class Piece:
     place: ArchivePlace
     task: ReadTask
     obj: ArchivedObject
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield its records from Kafka."""
+        return self.source.reader(None).read(self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Parts of objects that become one object.  Picklable: an executor merges them."""
+
+    place: ArchivePlace
+    parts: tuple[ArchivedPart, ...]
+    obj: ArchivedObject
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield their records from the archive."""
+        for part in self.parts:
+            yield from read_records(self.place, part.obj, part.start, part.end, _COLUMNS)
 
 
 class Lost(NamedTuple):
@@ -63,7 +86,7 @@ class ArchivePlan:
     pieces: list[Piece]
     lost: list[Lost]
     margin: Margin | None
-    partitions: int
+    directories: Mapping[SplitId, Directory]
 
 
 class Copied(NamedTuple):
@@ -85,6 +108,9 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
         splits = enumerator.discover()
         extents = enumerator.extents(splits)
         directories = {split: list_partition(place, *TopicPartition.of(split), option="--out") for split in splits}
+        for split, extent in extents.items():
+            topic_id = topic_id_text(enumerator.details(SplitRange(split, extent.begin, extent.begin)).topic_id)
+            _check_topic(place, split, directories[split], topic_id)
         missing = [
             SplitRange(split, start, end)
             for split, extent in extents.items()
@@ -100,11 +126,9 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
         for whole in missing:
             for part in pieces_of(whole, enumerator.cost({whole.split_id: whole}).bytes):
                 details = enumerator.details(part)
-                partition = TopicPartition.of(part.split_id)
-                obj = _empty(partition, part, topic_id_text(details.topic_id))
-                _check_topic(place, partition, directories[part.split_id], obj.topic_id)
+                obj = _empty(TopicPartition.of(part.split_id), part, topic_id_text(details.topic_id))
                 pieces.append(Piece(source, place, ReadTask((part,), (details,)), obj))
-    return ArchivePlan(pieces, _lost(directories, extents), min(margins, default=None), len(splits))
+    return ArchivePlan(pieces, _lost(directories, extents), min(margins, default=None), directories)
 
 
 def pieces_of(whole: SplitRange, size: int) -> Collection[SplitRange]:
@@ -115,14 +139,12 @@ def pieces_of(whole: SplitRange, size: int) -> Collection[SplitRange]:
     return [SplitRange(whole.split_id, start, end) for start, end in pairwise(cuts)]
 
 
-def copy(piece: Piece) -> Copied:
-    """Copy a piece.  Called on an executor; a repeated call writes the same object again.
+def copy(piece: Piece | Merge) -> Copied:
+    """Write the object of a piece.  Called on an executor; a repeated call writes the same object again.
 
     Raises DataLossError if Kafka has deleted records of it, and the errors of the reader and of the place.
     """
-    source = piece.source
-    batches = source.reader(None).read(piece.task)
-    obj, records = write_object(piece.place, piece.obj, source.arrow_schema, batches)
+    obj, records = write_object(piece.place, piece.obj, _COLUMNS, piece.batches())
     return Copied(records, obj.size)
 
 
@@ -130,11 +152,11 @@ def _empty(partition: TopicPartition, part: SplitRange, topic_id: str) -> Archiv
     return ArchivedObject(f"{partition.topic}/{partition.partition}", 0, part.start, part.end, -1, -1, topic_id)
 
 
-def _check_topic(place: ArchivePlace, partition: TopicPartition, directory: Directory, topic_id: str) -> None:
+def _check_topic(place: ArchivePlace, split: SplitId, directory: Directory, topic_id: str) -> None:
     others = directory.topic_ids - {topic_id, ""}
     if topic_id and others:
         raise OptionError(
-            f"--out is {place.location}, which holds records of {partition.split_id} when the topic had the id "
+            f"--out is {place.location}, which holds records of {split} when the topic had the id "
             f"{min(others)}; it was recreated as {topic_id}, so archive it to another place"
         )
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
 from tidegate.errors import OptionError, counted
-from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Piece, copy, plan_archive
+from tidegate.jobs.archive.compaction import delete_merged, merges_of
+from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Merge, Piece, copy, plan_archive
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.bad_records.files import check_location
+from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.session.single_source import prepare
 
@@ -34,6 +37,7 @@ class Archived(NamedTuple):
     """What a run has archived.
 
     lost: the offsets that Kafka had deleted before.
+    merged, deleted: the objects that were merged into larger ones, and those that were merged a day ago and deleted.
     margin: how far Kafka's retention was behind the archive when the run began; None: it cannot be told.
     """
 
@@ -43,6 +47,8 @@ class Archived(NamedTuple):
     partitions: int
     lost: list[Lost]
     margin: Margin | None
+    merged: int
+    deleted: int
 
 
 def archive(
@@ -52,16 +58,19 @@ def archive(
     topics: Sequence[str],
     out: str,
     kafka: Mapping[str, str] | None = None,
+    compact: bool = False,
 ) -> Archived:
     """Copy what Kafka holds now and an archive lacks, as ``tidegate archive`` does; for a job with its own trigger.
 
     out: a folder that all executors share, or ``s3://bucket/prefix``.
     kafka: properties of the client.
+    compact: also merge small objects.
 
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
     """
-    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, None), _place(out))
-    return _archived(plan, copy_pieces(spark, plan.pieces))
+    place = _place(out)
+    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, None), place)
+    return _perform(plan, place, lambda: nullcontext(spark), compact=compact)
 
 
 def run_archive(
@@ -70,6 +79,7 @@ def run_archive(
     out: str,
     *,
     for_ever: bool,
+    compact: bool,
     kafka: Mapping[str, str],
     kafka_properties: Path | None = None,
     master: str = "local[*]",
@@ -77,6 +87,7 @@ def run_archive(
     """Copy what Kafka holds now and the archive lacks, and print what was done.
 
     for_ever: do it again every hour.
+    compact: also merge small objects.
 
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
@@ -85,7 +96,7 @@ def run_archive(
     with ends_on_signals():
         while True:
             begun_s = time.monotonic()
-            _run_once(source, place, master)
+            _run_once(source, place, master, compact=compact)
             if not for_ever:
                 return
             _pause(EVERY_S - (time.monotonic() - begun_s))
@@ -95,38 +106,53 @@ def _pause(seconds: float) -> None:
     time.sleep(max(0.0, seconds))
 
 
-def _run_once(source: KafkaSource, place: ArchivePlace, master: str) -> None:
+def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact: bool) -> None:
     errors, output = Console(stderr=True, soft_wrap=True, highlight=False), Console(soft_wrap=True, highlight=False)
     plan = plan_archive(source, place)
     for split, first, last in plan.lost:
         errors.print(f"{split}: Kafka deleted offsets {first} to {last} before they were archived")
     if plan.margin is not None:
         errors.print(f"{plan.margin.split_id}: Kafka's retention is {span(plan.margin.ms)} behind the archive")
-    copied: list[Copied] = []
-    if plan.pieces:
-        errors.print(f"Starting Spark for {counted(len(plan.pieces), 'object')}")
+
+    @contextmanager
+    def session() -> Iterator[SparkSession]:
+        errors.print("Starting Spark")
         with tempfile.NamedTemporaryFile(prefix="tidegate-archive-", suffix=".log", delete=False) as log:
             path = Path(log.name)
         with spark_session(master, "tidegate archive", path) as spark:
-            copied = copy_pieces(spark, plan.pieces)
+            yield spark
         path.unlink()
-    done = _archived(plan, copied)
+
+    done = _perform(plan, place, session, compact=compact)
     objects, partitions = counted(done.objects, "object"), counted(done.partitions, "partition")
-    size = count(done.bytes)
+    compacted = f"; {done.merged} merged, {done.deleted} deleted" if compact else ""
     output.print(
-        f"{count(done.records)} records of {partitions} archived: {objects}, {size} bytes, in {place.location}"
+        f"{count(done.records)} records of {partitions} archived: {objects}, {count(done.bytes)} bytes, "
+        f"in {place.location}{compacted}"
     )
 
 
-def _archived(plan: ArchivePlan, copied: Collection[Copied]) -> Archived:
+def _perform(
+    plan: ArchivePlan,
+    place: ArchivePlace,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    *,
+    compact: bool,
+) -> Archived:
+    directories = plan.directories
+    merges = [merge for directory in directories.values() for merge in merges_of(place, directory)] if compact else []
+    copied: list[Copied] = []
+    if plan.pieces or merges:
+        with session() as spark:
+            copied = copy_pieces(spark, [*plan.pieces, *merges])[: len(plan.pieces)]
+    deleted = sum(delete_merged(place, TopicPartition.of(split)) for split in directories) if compact else 0
     records, size = sum(c.records for c in copied), sum(c.bytes for c in copied)
-    return Archived(len(copied), records, size, plan.partitions, plan.lost, plan.margin)
+    merged = sum(len(merge.parts) for merge in merges)
+    return Archived(len(copied), records, size, len(directories), plan.lost, plan.margin, merged, deleted)
 
 
-def copy_pieces(spark: SparkSession, pieces: Collection[Piece]) -> list[Copied]:
+def copy_pieces(spark: SparkSession, pieces: Collection[Piece | Merge]) -> list[Copied]:
     """Copy pieces by one Spark task each.  Raises Spark's error of the first task that fails."""
-    if not pieces:
-        return []
     prepare(spark)
     return spark.sparkContext.parallelize(pieces, len(pieces)).map(copy).collect()
 

@@ -13,6 +13,7 @@ from tests.support.archives import archive_topic, committed_source, delete_befor
 from tests.support.streams import append, kafka_source, new_topic
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head, SplitRange
+from tidegate.enumerators.kafka import archived
 from tidegate.errors import CorruptDataError, DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import copy, plan_archive
@@ -84,26 +85,26 @@ def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
     fields = {"archive": place, "archive_preferred": preferred, **hold}
     with (
         planning(source(kafka, whole, **hold)) as (expected, of_whole),
-        planning(source(kafka, cut, **fields)) as (archived, of_cut),
+        planning(source(kafka, cut, **fields)) as (ours, of_cut),
     ):
-        assert named(archived.extents(of_cut)) == named(expected.extents(of_whole))
+        assert named(ours.extents(of_cut)) == named(expected.extents(of_whole))
         horizon = Horizon()
         for position in range(0, COUNT, 7):
-            heads = archived.peek(dict.fromkeys(of_cut, position), horizon)
+            heads = ours.peek(dict.fromkeys(of_cut, position), horizon)
             assert named(heads) == named(expected.peek(dict.fromkeys(of_whole, position), horizon))
         for start, time_ms in product((0, 9, 11, 117), range(FIRST_MS - 1000, FIRST_MS + 250_000, 7000)):
-            found = archived.lookup(time_ms, dict.fromkeys(of_cut, start))
+            found = ours.lookup(time_ms, dict.fromkeys(of_cut, start))
             for split, times in zip(of_cut, map(times_of, (1, 2)), strict=True):  # the record of 2099 blinds nothing
                 first = next((at for at in range(start, COUNT) if times[at] >= time_ms), None)
                 assert found[split] == (None if first is None else Head(first, times[first]))
         ends = dict.fromkeys(of_cut, COUNT)
         latest = named(expected.latest(dict.fromkeys(of_whole, COUNT), horizon))
-        assert named(archived.latest(ends, horizon)) == {"1": latest["1"]}  # Kafka still names the record of 2099
+        assert named(ours.latest(ends, horizon)) == {"1": latest["1"]}  # Kafka still names the record of 2099
         ranges = [SplitRange(split, 11, 200) for split in of_cut]
         early = Horizon(FIRST_MS + 100_000)
         held = expected.held([SplitRange(split, 11, 200) for split in of_whole], early)
-        assert named(archived.held(ranges, early)) == named(held)
-        assert archived.metrics() == {"archiveMissingOffsets": 0}
+        assert named(ours.held(ranges, early)) == named(held)
+        assert ours.metrics() == {"archiveMissingOffsets": 0}
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,20 @@ def test_a_planner_goes_on_behind_objects_that_a_lifecycle_rule_has_deleted(kafk
             oldest.unlink()
             asked = {"peek": ({split: 0}, Horizon()), "lookup": (0, {split: 0})}
             assert getattr(enumerator, look)(*asked[look])[split].position == int(oldest.name.split(".")[1])
+
+
+def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path, monkeypatch):
+    _, cut, whole_archive = twins
+    shutil.copytree(whole_archive, tmp_path / "archive")
+    with planning(source(kafka, cut, archive=str(tmp_path / "archive"))) as (enumerator, (split, _)):
+        oldest = min((tmp_path / "archive" / cut / "0").iterdir())
+        oldest.unlink()
+        left = SplitRange(split, 50, 60)
+        enumerator.details(left)
+        assert enumerator.extents([split])[split].begin == 0
+        monkeypatch.setattr(archived, "_LISTED_FOR_S", -1)
+        enumerator.details(left)
+        assert enumerator.extents([split])[split].begin == int(oldest.name.split(".")[1])
 
 
 def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):

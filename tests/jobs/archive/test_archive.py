@@ -7,17 +7,21 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import dataset
+from pyarrow import dataset, parquet
 
+from tests.enumerators.archive.test_directory import MOST, archives
 from tests.support.archives import archive_topic, committed_source, delete_before
 from tests.support.command import await_while_running, kill, started
 from tests.support.streams import HOUR, NOON, append, even_times, new_topic
 from tidegate import archive
 from tidegate.alignment.splits import SplitRange
+from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import list_partition
 from tidegate.errors import OptionError
+from tidegate.jobs.archive import compaction
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
+from tidegate.jobs.archive.compaction import merges_of
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.read import read_records
@@ -36,6 +40,22 @@ def test_pieces_cover_a_range_without_gaps(start, length, size):
     pieces = pieces_of(SplitRange("t-0", start, start + length), size)
     assert [pieces[0].start, *(piece.end for piece in pieces)] == [*(piece.start for piece in pieces), start + length]
     assert len(pieces) == min(length, max(1, -(-size // pieces_module.OBJECT_BYTES)))
+
+
+@given(archives())
+def test_merged_objects_are_read_in_place_of_their_parts(objects):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction, "OBJECT_BYTES", 300)  # of three objects
+        merges = merges_of(ArchivePlace("/lake"), Directory(objects))
+    directory = Directory([*objects, *(merge.obj for merge in merges)])
+    read = {part.obj for part in directory.parts}
+    for merge in merges:
+        assert 2 <= len(merge.parts) <= 3
+        assert merge.obj in read
+        assert not read & {part.obj for part in merge.parts}
+        offsets = [offset for part in merge.parts for offset in range(part.start, part.end)]
+        assert offsets == [*range(merge.obj.first, merge.obj.next)]
+    assert directory.holes(0, MOST) == Directory(objects).holes(0, MOST)
 
 
 def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
@@ -73,7 +93,6 @@ def test_a_recreated_topic_needs_another_place(kafka, tmp_path):
     place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
     (piece,) = plan_archive(source, place).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
-    append(kafka, topic, {0: [NOON]})
     with pytest.raises(OptionError, match=r"--out is .* the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated as"):
         plan_archive(source, place)
 
@@ -92,9 +111,23 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     code, output, _ = tidegate(*command, "--until", "latest")
     assert (code, output.split(",")[0]) == (0, "0 records of 2 partitions archived: 0 objects")
     append(kafka, topic, {1: even_times(NOON + HOUR, NOON + 2 * HOUR, 10)})
-    done = archive(spark, bootstrap_servers=kafka.bootstrap_servers, topics=[topic], out=str(tmp_path / "lake"))
+    arguments = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "topics": [topic],
+        "out": str(tmp_path / "lake"),
+    }
+    done = archive(spark, **arguments)
     assert (done.objects, done.records, done.partitions, done.lost) == (1, 10, 2, [])
     assert done.margin == Margin(HOUR, f"{topic}-1")
+    done = archive(spark, **arguments, compact=True)
+    assert (done.objects, done.merged, done.deleted) == (0, 2, 0)
+    assert archived(tmp_path / "lake", topic, 1) == [(0, 40)]
+    assert len([*(tmp_path / "lake" / topic / "1").iterdir()]) == 3  # queries may have listed the old ones
+    monkeypatch.setattr(compaction, "KEPT_S", 0)
+    code, output, _ = tidegate(*command, "--until", "latest", "--compact")
+    assert output.endswith(f"in {tmp_path / 'lake'}; 0 merged, 2 deleted\n")
+    (merged,) = (tmp_path / "lake" / topic / "1").iterdir()
+    assert parquet.read_table(merged)["offset"].to_pylist() == [*range(40)]
     code, _, errors = tidegate(*command, "--until", "latest", "--kafka", "isolation.level=read_uncommitted")
     assert code == "tidegate: --kafka isolation.level is 'read_uncommitted', but only committed records are archived"
 
