@@ -13,6 +13,7 @@ from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.generated import ReaderFeed, no_events
 from tidegate.enumerators.planning.settings import CoordinatorSettings
+from tidegate.errors import PositionGoneError
 from tidegate.readers.contract import TimedBatch
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
@@ -54,6 +55,8 @@ class Logs(SplitEnumerator):
         }
 
     def peek(self, positions, horizon):
+        if gone := [s for s, p in positions.items() if p < self.begins.get(s, 0)]:
+            raise PositionGoneError(f"position {positions[gone[0]]} of {gone[0]} does not exist")
         return {s: Head(p, self.times[s][p]) if p < len(self.times[s]) else None for s, p in positions.items()}
 
     def latest(self, ends, horizon):

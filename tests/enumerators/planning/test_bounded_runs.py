@@ -151,10 +151,11 @@ class TestRetention:
         logs.begins["b"] = begin
         return logs, drain(run, first)
 
-    def test_a_split_whose_target_was_passed_still_holds_the_watermark_and_the_bound(self):
-        _, (records, last) = self.run_past(2, times=[0, 20])
-        assert last["watermark"] == 29
-        assert max(p * 5 for s, p in records if s == "a") < 30 + 10
+    @pytest.mark.parametrize(("begin", "left_ms"), [(2, 30), (3, 31)])
+    def test_a_split_whose_target_was_passed_still_holds_the_watermark_and_the_bound(self, begin, left_ms):
+        _, (records, last) = self.run_past(begin, times=[0, 20])
+        assert last["watermark"] == left_ms - 1
+        assert max(p * 5 for s, p in records if s == "a") < left_ms + 10
 
     def test_the_next_run_reads_what_is_left(self):
         logs, (_, last) = self.run_past(2, times=[0, 20])

@@ -135,11 +135,6 @@ class TestIdleness:
 class TrimmedMeanwhile(Logs):
     """Loses records between its extents and the first peek."""
 
-    def peek(self, positions, horizon):
-        if any(position < self.begins.get(s, 0) for s, position in positions.items()):
-            raise PositionGoneError("position 0 of a does not exist")
-        return super().peek(positions, horizon)
-
     def extents(self, splits):
         extents = super().extents(splits)
         self.begins = {"a": 2}
