@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
 
-__all__ = ["BINARY_FILE_SCHEMA", "MODIFICATION_TIME", "BinaryFileFormat"]
+__all__ = ["BINARY_FILE_SCHEMA", "BinaryFileFormat"]
 
-MODIFICATION_TIME = "modificationTime"
 BINARY_FILE_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
-        (MODIFICATION_TIME, pa.timestamp("us", "UTC")),
+        ("modificationTime", pa.timestamp("us", "UTC")),
         ("length", pa.int64()),
         ("content", pa.binary()),
     ]
@@ -42,12 +41,8 @@ class BinaryFileFormat(ObjectFormat):
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Return one chunk, without a request; none for an empty object, which Spark leaves out, too.
 
-        Raises OptionError for an event-time column that is not ``modificationTime``.
+        column: only ``modificationTime`` has times, see FormatFactory.
         """
-        if column is not None and column.lower() != MODIFICATION_TIME.lower():
-            raise OptionError(
-                f"eventTime names the column {column!r}, but binaryFile has times only in {MODIFICATION_TIME}"
-            )
         times = None if column is None else TimeRange(obj.modified_ms, obj.modified_ms)
         return [ChunkSurvey(0, obj.size, 1, times)] if obj.size else []
 

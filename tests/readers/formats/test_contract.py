@@ -240,13 +240,6 @@ def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) 
     assert (survey.rows, survey.times, survey.rows_without_time) == (3, None, 3)
 
 
-@cases(event_time=False)
-def test_a_format_without_times_refuses_a_column_of_them(case: Case) -> None:
-    store = InMemory(case.write(case.rows(3), 10))
-    with pytest.raises(OptionError, match=f"names the column 'at', but .*{case.name}"):
-        case.made(store).survey(store.listed(), "at")
-
-
 @cases(typed=True)
 def test_a_column_that_is_no_time_is_refused(case: Case) -> None:
     store = InMemory(case.write(pa.table({"p": [{"q": 1}], "n": [1]}), 10))

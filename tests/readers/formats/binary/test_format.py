@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.objects.memory import Memory, chunk_of
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.binary import format as binary_file_format
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA, BinaryFileFormat
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
@@ -55,6 +55,4 @@ def test_the_event_time_may_be_the_time_of_modification():
     memory.object = memory.object._replace(modified_ms=7)
     surveyed = BinaryFileFormat(memory).survey(memory.object, "ModificationTime")
     assert surveyed == [ChunkSurvey(0, 3, 1, TimeRange(7, 7))]
-    with pytest.raises(OptionError, match="names the column 'at', but binaryFile has times only in modificationTime"):
-        BinaryFileFormat(memory).survey(memory.object, "at")
     assert BinaryFileFormat(memory).survey(Memory(b"").object, None) == []
