@@ -46,7 +46,7 @@ class GuardedFormat(ObjectFormat):
         )
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """See ObjectFormat.survey."""
+        """See ObjectFormat.survey.  Without a column, an object up to ``chunk_bytes`` is not read."""
         surveys = unseen_surveys(obj, column, self.inner.chunk_bytes)
         return self._looked_at("survey", [(obj, obj, column)])[0] if surveys is None else surveys
 

@@ -24,7 +24,6 @@ from tidegate.readers.formats.row_groups import (
     RowGroup,
     merged_ranges,
     surveys_of,
-    unseen_surveys,
     within_bounds,
 )
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
@@ -62,13 +61,7 @@ class OrcFormat(TypedFormat):
     named: ClassVar[str] = "ORC"
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """See ObjectFormat.survey.
-
-        The column of the times is read.  Without a column, an object up to ``chunk_bytes`` is not read.
-        """
-        surveys = unseen_surveys(obj, column, self.chunk_bytes)
-        if surveys is not None:
-            return surveys
+        """See ObjectFormat.survey.  The column of the times is read."""
         with self._opened(obj) as opened:
             stripes = opened.tail.stripes
             times = [(None, 0)] * len(stripes) if column is None else self._times(opened, column)

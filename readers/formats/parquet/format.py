@@ -30,7 +30,6 @@ from tidegate.readers.formats.row_groups import (
     MOST_ROWS,
     RowGroup,
     surveys_of,
-    unseen_surveys,
     within_bounds,
 )
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
@@ -75,12 +74,8 @@ class ParquetFormat(TypedFormat):
         """See ObjectFormat.survey.
 
         The times come from the statistics of the row groups.  The column is read if it has no usable statistics, as for
-        texts and INT96, or if reading changes its values.  Without a column, an object up to ``chunk_bytes`` is not
-        read.
+        texts and INT96, or if reading changes its values.
         """
-        surveys = unseen_surveys(obj, column, self.chunk_bytes)
-        if surveys is not None:
-            return surveys
         with self.decoding(obj):
             opened = self._open(obj)
             groups = row_groups(opened.metadata, obj.size)
