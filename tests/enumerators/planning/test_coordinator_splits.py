@@ -229,12 +229,13 @@ class TestDivergence:
         logs.times = {"a": [5, 6]}
         assert drain(run, last)[0] == [("a", 1)]
 
-    def test_heads_of_what_was_there_before_are_forgotten(self):
+    @pytest.mark.parametrize("more", [0, 10])
+    def test_heads_of_what_was_there_before_are_forgotten(self, more):
         logs = Replaced(a=[*range(0, 100, 10)], b=[0])
         run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
         first = run.latest_offset(INITIAL_OFFSET)
         assert first["positions"] == {"a": 1, "b": 1}
-        logs.times, logs.diverged = {"a": [0, 1, 2, 3], "b": [0]}, {"a": 1}
+        logs.times, logs.diverged = {"a": [0, 1, 2, 3, *[50] * more], "b": [0]}, {"a": 1}
         assert run.latest_offset(first)["positions"]["a"] == 4
 
     @pytest.mark.parametrize("restarts", [False, True])
@@ -252,6 +253,16 @@ class TestDivergence:
         assert last["idle"] == ["b"]
         clock.sleep(6)
         assert run.latest_offset(last)["idle"] == ["a", "b"]
+
+    def test_its_idle_timer_begins_anew_over_bounded_runs_too(self):
+        logs, clock, last = Replaced(a=[1], b=[1]), Clock(), INITIAL_OFFSET
+        for _ in range(2):
+            run = coordinator(logs, clock, fail_on_data_loss=False, watermarks=IDLE_AFTER_5_S)
+            run.bound_run()
+            _, last = drain(run, last)
+            logs.times, logs.diverged = {"a": [], "b": [1]}, {"a": 0}
+            clock.sleep(6)
+        assert last["idle"] == ["b"]
 
     def test_a_plan_that_fails_afterwards_loses_nothing(self):
         logs = Replaced(a=[1, 2, 3])

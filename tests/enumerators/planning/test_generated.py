@@ -38,6 +38,15 @@ class EveryThird(RowWatermarkGenerator):
         self._rows = state["rows"]
 
 
+class ToItsEnd(RowWatermarkGenerator):
+    """Marks its split idle at its last row, which is at 99."""
+
+    def on_row(self, row, event_time_ms, output):
+        output.emit_watermark(event_time_ms)
+        if event_time_ms == 99:
+            output.mark_idle()
+
+
 def bounded():
     return BoundedOutOfOrdernessWatermarks(timedelta(milliseconds=3))
 
@@ -124,8 +133,8 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
     assert generated.combine(states) == (None if None in expected else min(expected))
 
 
-def seen(splits, **positions):
-    generated = GeneratedWatermarks(bounded, splits.read)
+def seen(splits, supplier=bounded, **positions):
+    generated = GeneratedWatermarks(supplier, splits.read)
     generated.restore(None, Progress({}))
     generated.begin(dict.fromkeys(positions, 0), positions)
     generated.see(positions, positions)
@@ -167,6 +176,16 @@ def test_a_split_that_begins_while_all_others_are_idle_moves_the_watermark():
     splits.times["b"] = [300]
     generated.see({"a": 1, "b": 1}, "ab")
     assert generated.combine(states) == 296
+
+
+def test_a_split_that_its_generator_marks_idle_holds_nobody():
+    states = dict.fromkeys("ab", SplitState.CAUGHT_UP)
+    generated = seen(Splits({"a": [10, 99], "b": [50, 200, 99]}), ToItsEnd, a=1, b=1)
+    assert generated.combine(states) == 10
+    generated.see({"a": 2, "b": 2}, "ab")
+    assert generated.combine(states) == 200  # a is idle at 99
+    generated.see({"a": 2, "b": 3}, "ab")
+    assert generated.combine(states) == 200
 
 
 @pytest.mark.parametrize("gone", [SplitState.REMOVED, SplitState.FINISHED])
