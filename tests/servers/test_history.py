@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,15 +8,10 @@ from tidegate.errors import ServerError
 from tidegate.servers import write_history
 from tidegate.servers.batches import CODECS
 
-if TYPE_CHECKING:
-    from kafka.consumer.fetcher import ConsumerRecord
-
-    from tidegate.servers import KafkaServer
-
 DISORDERED_MS = np.array([5_000, 4_999, 0, 2**41, 7_000, 6_000, 2**40 + 1], np.int64)
 
 
-def consume(server: KafkaServer, topic: str, count: int) -> list[ConsumerRecord]:
+def consume(server, topic, count):
     consumer = KafkaConsumer(
         bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
     )
@@ -32,7 +24,7 @@ def consume(server: KafkaServer, topic: str, count: int) -> list[ConsumerRecord]
 
 
 @pytest.mark.parametrize("compression", CODECS)
-def test_what_is_written_is_read_back(kafka: KafkaServer, compression: str) -> None:
+def test_what_is_written_is_read_back(kafka, compression):
     topic = f"codec-{compression}"
     # The broker decompresses the records, and stores them without compression.  So its decoders check them, and
     # kafka-python needs no codecs to read them.
@@ -61,7 +53,7 @@ def test_what_is_written_is_read_back(kafka: KafkaServer, compression: str) -> N
     assert [record.value for record in records] == [value.tobytes() for value in values]
 
 
-def test_without_values_they_are_half_random_and_repeatable(kafka: KafkaServer) -> None:
+def test_without_values_they_are_half_random_and_repeatable(kafka):
     kafka.create_topic("made-up")
     for _ in range(2):
         write_history(kafka.bootstrap_servers, "made-up", 0, DISORDERED_MS, value_size=20, seed=3)
@@ -73,13 +65,13 @@ def test_without_values_they_are_half_random_and_repeatable(kafka: KafkaServer) 
     assert len(set(values)) == len(DISORDERED_MS)
 
 
-def test_a_batch_that_is_too_large_is_refused(kafka: KafkaServer) -> None:
+def test_a_batch_that_is_too_large_is_refused(kafka):
     kafka.create_topic("too-large", configs={"max.message.bytes": "1000"})
     with pytest.raises(ServerError, match=r"refused a batch of records for too-large-0 \(MessageSizeTooLargeError"):
         write_history(kafka.bootstrap_servers, "too-large", 0, np.zeros(100, np.int64))
 
 
-def test_wrong_arguments_are_named(kafka: KafkaServer) -> None:
+def test_wrong_arguments_are_named(kafka):
     kafka.create_topic("one-partition")
     with pytest.raises(
         ServerError, match=r"^compression is 'gzp', but .* none, gzip, snappy, lz4, zstd; did you mean 'gzip'\?$"

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -11,12 +8,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from tidegate.errors import ServerError
 from tidegate.servers import KafkaServer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
-
-def produce(server: KafkaServer, topic: str, *records: tuple[bytes, int]) -> None:
+def produce(server, topic, *records):
     producer = KafkaProducer(bootstrap_servers=server.bootstrap_servers)
     try:
         for value, timestamp_ms in records:
@@ -25,7 +18,7 @@ def produce(server: KafkaServer, topic: str, *records: tuple[bytes, int]) -> Non
         producer.close()
 
 
-def consume(server: KafkaServer, topic: str, count: int) -> list[tuple[bytes, int]]:
+def consume(server, topic, count):
     consumer = KafkaConsumer(
         bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
     )
@@ -36,13 +29,13 @@ def consume(server: KafkaServer, topic: str, count: int) -> list[tuple[bytes, in
         consumer.close()
 
 
-def listens(server: KafkaServer) -> bool:
+def listens(server):
     host, port = server.bootstrap_servers.split(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) == 0
 
 
-def test_a_killed_broker_comes_back_with_its_data_and_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_broker_comes_back_with_its_data_and_port(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with KafkaServer() as server:
         address, pids = server.bootstrap_servers, server.pids
@@ -62,12 +55,12 @@ def test_a_killed_broker_comes_back_with_its_data_and_port(tmp_path: Path, monke
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[KafkaServer]:
+def pair():
     with KafkaServer(brokers=2) as server:
         yield server
 
 
-def test_several_brokers_share_the_partitions_and_one_may_die(pair: KafkaServer) -> None:
+def test_several_brokers_share_the_partitions_and_one_may_die(pair):
     pair.create_topic("shared", partitions=4)
     consumer = KafkaConsumer(bootstrap_servers=pair.bootstrap_servers)
     try:
@@ -81,7 +74,7 @@ def test_several_brokers_share_the_partitions_and_one_may_die(pair: KafkaServer)
     assert set(pair.pids) == {1, 2}
 
 
-def test_a_reassigned_topic_has_left_its_brokers_when_the_call_returns(pair: KafkaServer) -> None:
+def test_a_reassigned_topic_has_left_its_brokers_when_the_call_returns(pair):
     pair.create_topic("moved", partitions=4, replicas=[1])
     with closing(KafkaAdminClient(bootstrap_servers=pair.bootstrap_servers)) as admin:
         for node in (2, 1, 2):
@@ -90,13 +83,13 @@ def test_a_reassigned_topic_has_left_its_brokers_when_the_call_returns(pair: Kaf
             assert [(each["leader_id"], each["replica_nodes"]) for each in partitions] == [(node, [node])] * 4
 
 
-def test_given_jars_that_are_not_kafkas_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_jars_that_are_not_kafkas_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_LIBS", str(tmp_path))
     with pytest.raises(ServerError, match=f"KAFKA_LIBS={tmp_path} must be a folder of jars, but it holds no kafka"):
         KafkaServer().start()
 
 
-def test_a_broker_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_cannot_start_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ServerError, match=r"(?s)its log ends with:.*num\.network\.threads"):
         KafkaServer(properties={"num.network.threads": "none"}).start()

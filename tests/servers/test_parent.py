@@ -1,20 +1,14 @@
 """However the process that started a server ends, nothing of the server is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers.test_process import is_free, is_gone
 from tests.support.waiting import await_that
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVE = """
 import sys
@@ -34,7 +28,7 @@ ADDRESS = {"KafkaServer": "bootstrap_servers", "S3Server": "endpoint"}
         ("S3Server", signal.SIGINT),
     ],
 )
-def test_nothing_is_left_when_the_parent_is_ended_by(server: str, sig: signal.Signals, tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_parent_is_ended_by(server, sig, tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", SERVE.format(server, ADDRESS[server])],
         stdin=subprocess.PIPE,

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import hashlib
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
@@ -16,9 +13,6 @@ from tidegate.errors import OptionError
 from tidegate.jobs.serve import serve_s3
 from tidegate.servers import S3Server
 from tidegate.servers.maven import find_jars
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ODD_KEY = "100%/%41/ünï 日本 😀/a+b&c=d?e#f/<\"quoted'>/back\\slash/.hidden"
 
@@ -45,7 +39,7 @@ def bucket(server, request):
     return folder
 
 
-def lay_down(bucket: Path, key: str, content: bytes, modified_s: float | None = None) -> Path:
+def lay_down(bucket, key, content, modified_s=None):
     path = bucket / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -54,20 +48,20 @@ def lay_down(bucket: Path, key: str, content: bytes, modified_s: float | None = 
     return path
 
 
-def listed(client, bucket: Path, **options) -> list[dict]:
+def listed(client, bucket, **options):
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name, **options)
     return [entry for page in pages for entry in page.get("Contents", [])]
 
 
-def keys(client, bucket: Path, **options) -> list[str]:
+def keys(client, bucket, **options):
     return [entry["Key"] for entry in listed(client, bucket, **options)]
 
 
-def content(client, bucket: Path, key: str, **options) -> bytes:
+def content(client, bucket, key, **options):
     return client.get_object(Bucket=bucket.name, Key=key, **options)["Body"].read()
 
 
-def address(endpoint: str) -> str:
+def address(endpoint):
     return endpoint.removeprefix("http://")
 
 

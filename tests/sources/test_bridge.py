@@ -4,7 +4,6 @@ import signal
 import socket
 import threading
 from datetime import timedelta
-from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -67,29 +66,9 @@ def test_splits_are_read_side_by_side_in_event_time(spark, path, tmp_path):
     ]
 
 
-def test_a_batch_query_reads_everything_once(spark, path):
-    append(path, a=range(3000), b=range(5), empty=[])
-    frame = MemorySource(path=path).read(spark)
-    assert sorted((r["split"], r["position"]) for r in frame.collect()) == [
-        *(("a", i) for i in range(3000)),
-        *(("b", i) for i in range(5)),
-    ]
-
-
 def test_a_batch_query_over_nothing_gives_no_rows(spark, path):
     append(path, a=[])
     assert MemorySource(path=path).read(spark).count() == 0
-
-
-def test_a_second_run_reads_only_what_came_since(spark, path, tmp_path):
-    append(path, a=range(10), b=range(10))
-    source = MemorySource(path=path, max_rows_per_trigger=7)
-    first, _ = run(source.read_stream(spark), tmp_path)
-    append(path, a=range(10, 13), c=range(4))
-    second, _ = run(source.read_stream(spark), tmp_path)
-    assert all(len(batch) <= 7 for batch in first + second)
-    assert sorted(chain(*first)) == [*(("a", i) for i in range(10)), *(("b", i) for i in range(10))]
-    assert sorted(chain(*second)) == [*(("a", i) for i in range(10, 13)), *(("c", i) for i in range(4))]
 
 
 def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(spark, path, tmp_path):

@@ -1,18 +1,12 @@
 """A CA of a test's own, with keys, certificates and revocations as PEM files."""
 
-from __future__ import annotations
-
 import datetime as dt
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = dt.timedelta(days=1)
 
@@ -20,7 +14,7 @@ DAY = dt.timedelta(days=1)
 class Authority:
     """A CA; all its files lie in ``folder``, the CA's own certificate as ``certificate``."""
 
-    def __init__(self, folder: Path, name: str = "CA") -> None:
+    def __init__(self, folder, name="CA"):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -29,9 +23,7 @@ class Authority:
         self.certificate = folder / "ca.pem"
         self.certificate.write_bytes(_pem(self._certificate))
 
-    def issue(
-        self, name: str, host: str = "127.0.0.1", *, password: str | None = None, has_expired: bool = False
-    ) -> Path:
+    def issue(self, name, host="127.0.0.1", *, password=None, has_expired=False):
         """One file with a new private key, encrypted if there is a password, and its certificate for a host."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -42,7 +34,7 @@ class Authority:
         file.write_bytes(private + _pem(certificate))
         return file
 
-    def revoke(self, *files: Path) -> Path:
+    def revoke(self, *files):
         """A list of revoked certificates, those in ``files``."""
         now = dt.datetime.now(dt.timezone.utc)
         crl = x509.CertificateRevocationListBuilder().issuer_name(self._name)
@@ -57,13 +49,13 @@ class Authority:
 
     def _sign(
         self,
-        subject: x509.Name,
-        key: ec.EllipticCurvePublicKey,
+        subject,
+        key,
         *,
-        is_ca: bool = False,
-        host: str | None = None,
-        until: dt.timedelta = DAY,
-    ) -> x509.Certificate:
+        is_ca=False,
+        host=None,
+        until=DAY,
+    ):
         now = dt.datetime.now(dt.timezone.utc)
         made = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
         made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + until)
@@ -73,5 +65,5 @@ class Authority:
         return made.sign(self._key, hashes.SHA256())
 
 
-def _pem(what: x509.Certificate | x509.CertificateRevocationList) -> bytes:
+def _pem(what):
     return what.public_bytes(serialization.Encoding.PEM)

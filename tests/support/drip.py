@@ -1,28 +1,21 @@
 """Servers that answer with given bytes, at once, a byte at a time, or without an end."""
 
-from __future__ import annotations
-
 import socket
-import ssl
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAUSE_S = 0.05
 
 
 @contextmanager
-def dripping(answer: bytes) -> Iterator[str]:
+def dripping(answer):
     """Answer each connection with these bytes, one after the other; yield the address.
 
     A whole answer takes PAUSE_S for each byte, so a deadline of less than that passes on any machine.
     """
     over = threading.Event()
 
-    def serve(listening: socket.socket) -> None:
+    def serve(listening):
         with suppress(OSError):
             while True:
                 connection, _ = listening.accept()
@@ -44,14 +37,12 @@ def dripping(answer: bytes) -> Iterator[str]:
 
 
 @contextmanager
-def serving(
-    answer: bytes, *, pause_s: float = 0.0, again: bool = False, tls: ssl.SSLContext | None = None
-) -> Iterator[tuple[int, list[bytes]]]:
+def serving(answer, *, pause_s=0.0, again=False, tls=None):
     """Answer each connection with these bytes, again and again if wanted; yield the port and what was asked."""
     asked: list[bytes] = []
     over = threading.Event()
 
-    def serve() -> None:
+    def serve():
         with suppress(OSError):
             while True:
                 connection, _ = listening.accept()

@@ -4,27 +4,20 @@ A test says how many it takes to try a change of the code that it tests.  ``pyte
 as many, and other ones each time.  Each run of all tests tries a part of them, for most changes are elsewhere.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SETTINGS = "_hypothesis_internal_use_settings"  # there is no public name for them
 
 
-def share_of_examples(config: pytest.Config) -> int:
+def share_of_examples(config):
     """Return how many times fewer examples this run tries than the tests ask for."""
     if config.getoption("--hypothesis-profile") == "explore":
         return 1
     return 10 if config.option.quick else 3
 
 
-def try_fewer(share: int, items: Iterable[pytest.Item]) -> None:
+def try_fewer(share, items):
     """Let all tests try so many times fewer examples."""
     functions = [item for item in items if isinstance(item, pytest.Function)]
     machines = {item.cls for item in functions if item.cls is not None}

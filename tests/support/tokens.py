@@ -1,38 +1,30 @@
 """A token endpoint of a test's own (OAuth 2.0, client credentials), and functions that give tokens."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from typing_extensions import Self
-
 CLIENT, CLIENT_SECRET = "reports", "of the client"
 
 
-def _encoded(data: bytes) -> str:
+def _encoded(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 class TokenSigner:
     """Signs tokens (RS256)."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
-    def keys(self, folder: Path) -> Path:
+    def keys(self, folder):
         """A JWKS file."""
         numbers = self._key.public_key().public_numbers()
         n, e = (_encoded(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e))
@@ -41,7 +33,7 @@ class TokenSigner:
         file.write_text(json.dumps({"keys": [key]}))
         return file
 
-    def token(self, subject: str, audience: str = "kafka", life_s: float = 3600) -> str:
+    def token(self, subject, audience="kafka", life_s=3600):
         claims = {"sub": subject, "aud": audience, "iat": time.time(), "exp": time.time() + life_s}
         parts = [{"alg": "RS256", "typ": "JWT", "kid": "one"}, claims]
         signed = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
@@ -51,13 +43,13 @@ class TokenSigner:
 class TokenEndpoint:
     """Gives tokens to ``CLIENT`` while it is used as a context manager; ``asked`` holds the forms that came."""
 
-    def __init__(self, signer: TokenSigner) -> None:
+    def __init__(self, signer):
         self.signer, self.asked = signer, list[dict[str, list[str]]]()
         self.refusal: tuple[int, Any] | None = None
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
+            def do_POST(self):
                 size = int(self.headers["Content-Length"])
                 endpoint.asked.append(parse_qs(self.rfile.read(size).decode()))
                 status, answer = endpoint.answer(self.headers["Authorization"])
@@ -67,25 +59,25 @@ class TokenEndpoint:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, *_):
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
 
-    def answer(self, login: str) -> tuple[int, Any]:
+    def answer(self, login):
         if self.refusal is not None:
             return self.refusal
         if login != f"Basic {base64.b64encode(f'{CLIENT}:{CLIENT_SECRET}'.encode()).decode()}":
             return 401, {"error": "invalid_client"}
         return 200, {"access_token": self.signer.token(CLIENT), "token_type": "Bearer", "expires_in": 3600}
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -94,18 +86,18 @@ class TokenEndpoint:
 signers = {"ours": TokenSigner(), "another": TokenSigner()}
 
 
-def our_token(options: Mapping[str, str]) -> tuple[str, float]:
+def our_token(options):
     """A function of a user, named by ``sasl.login.callback.handler.class``."""
     return signers["ours"].token(options.get("user", CLIENT)), (time.time() + 3600) * 1000
 
 
-def foreign_token(_: Mapping[str, str]) -> str:
+def foreign_token(_):
     return signers["another"].token(CLIENT)
 
 
-def expired_token(_: Mapping[str, str]) -> str:
+def expired_token(_):
     return signers["ours"].token(CLIENT, life_s=-3600)
 
 
-def no_token(_: Mapping[str, str]) -> str:
+def no_token(_):
     raise ValueError("the role may not sign")

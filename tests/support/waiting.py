@@ -1,14 +1,8 @@
 """Waiting for what another process or thread brings about, and never for ever; work that goes on meanwhile."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PATIENCE_S = 300
 """The maximum time of a wait in a test, however slow the machine is; only a wait that fails takes it."""
@@ -16,9 +10,7 @@ PATIENCE_S = 300
 _POLL_S = 0.02  # what is waited for belongs to other processes, which tell a test nothing
 
 
-def await_that(
-    condition: Callable[[], object], seconds: float = PATIENCE_S, state: Callable[[], object] = lambda: None
-) -> None:
+def await_that(condition, seconds=PATIENCE_S, state=lambda: None):
     """Wait until the condition is true.
 
     state: says in the failure how things stood when the time was over.
@@ -30,7 +22,7 @@ def await_that(
 
 
 @contextmanager
-def meanwhile(work: Callable[[threading.Event], object]) -> Iterator[None]:
+def meanwhile(work):
     """Work in a thread while the block runs.
 
     work: is given an event that is set at the end of the block, and returns soon after.

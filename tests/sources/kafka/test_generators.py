@@ -9,7 +9,6 @@ import tidegate
 from tests.sources.memory import MemorySource
 from tests.support.streams import (
     NOON,
-    finish,
     kafka_source,
     new_topic,
     parsed,
@@ -19,7 +18,7 @@ from tests.support.streams import (
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.errors import OptionError
-from tidegate.watermarks import RowWatermarkGenerator, punctuated_by
+from tidegate.watermarks import RowWatermarkGenerator
 
 SECOND = 1000
 
@@ -87,18 +86,6 @@ def test_a_mark_in_a_header_moves_the_watermark_and_nothing_else_does(spark, kaf
         await_that(lambda: said(query).held_by == f"{topic}-0")
         assert said(query).read_here == 0
     producer.close()
-
-
-def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [NOON, NOON + 5, NOON + 3])
-
-    def is_last(rows):
-        return rows.column("offset").to_numpy() == 2
-
-    frame = generated(kafka, topic, punctuated_by(is_last)).read_stream(spark)
-    query = start(frame, tmp_path, lambda rows, _: rows.count(), availableNow=True)
-    finish(query)
-    assert end_watermarks(query)[-1] == NOON + 3
 
 
 @pytest.mark.parametrize(

@@ -119,16 +119,6 @@ def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_s
     assert keys("old/in/") == ["0.parquet", "1.parquet"]
 
 
-def test_columns_may_be_given_and_what_an_object_lacks_is_null(spark, bucket, source):
-    bucket.put_rows("a.json", [(1, NOON)])
-    bucket.put("b.json", b'{"id": 2, "other": "x"}\n')
-    reader = spark.read.format("tidegate_s3").schema("id long, other string")
-    options = {"path": bucket.path, "fileFormat": "json", "accessKey": bucket.server.access_key}
-    options |= {"secretKey": bucket.server.secret_key, "endpoint": bucket.server.endpoint, "region": "us-east-1"}
-    rows = reader.options(**options).load().orderBy("id").collect()
-    assert [tuple(row) for row in rows] == [(1, None), (2, "x")]
-
-
 def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp_path):
     bucket.put_rows("a.parquet", [(1, NOON)])
     with pytest.raises(OptionError, match=r"^the option 'stateLocation' is missing"):

@@ -1,17 +1,11 @@
 """A proxy before a real broker, which hands each of its answers on in the way that a test wants."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from tests.support.kafka.listening import Listening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LENGTH = struct.Struct(">i")
 API_KEY = struct.Struct(">4xh")
@@ -24,7 +18,7 @@ class FaultyBroker(Listening):
     answer: called with this, the client's socket and every frame of the broker; hands it on.
     """
 
-    def __init__(self, broker: str, answer: Callable[[FaultyBroker, socket.socket, bytes], None]) -> None:
+    def __init__(self, broker, answer):
         super().__init__()
         host, _, port = broker.partition(":")
         self._broker = host, int(port)
@@ -33,13 +27,13 @@ class FaultyBroker(Listening):
         self.asked: list[int] = []
         self._brokers: list[socket.socket] = []
 
-    def stop(self) -> None:
+    def stop(self):
         self.over.set()
         for broker in self._brokers:  # that may hold a fetch back
             with suppress(OSError):
                 broker.shutdown(socket.SHUT_RDWR)
 
-    def serve(self, client: socket.socket) -> None:
+    def serve(self, client):
         with socket.create_connection(self._broker) as broker:
             self._brokers.append(broker)
             for side in client, broker:
@@ -52,11 +46,11 @@ class FaultyBroker(Listening):
                 self._answer(self, client, answer)
 
 
-def hand_on(_: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+def hand_on(_, client, frame):
     client.sendall(frame)
 
 
-def hand_on_with_the_close(_: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+def hand_on_with_the_close(_, client, frame):
     """Send the last bytes and the end of the stream in one packet, if the frame tells a refusal."""
     if not is_refusal(frame):
         client.sendall(frame)
@@ -66,12 +60,12 @@ def hand_on_with_the_close(_: FaultyBroker, client: socket.socket, frame: bytes)
     client.shutdown(socket.SHUT_RDWR)
 
 
-def is_refusal(frame: bytes) -> bool:
+def is_refusal(frame):
     return b"uthentication failed" in frame or frame[8:10] == struct.pack(">h", 33)
 
 
-def byte_by_byte(seconds: float) -> Callable[[FaultyBroker, socket.socket, bytes], None]:
-    def trickle(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+def byte_by_byte(seconds):
+    def trickle(broker, client, frame):
         for index in range(len(frame)):
             if broker.over.wait(seconds):
                 return
@@ -81,12 +75,12 @@ def byte_by_byte(seconds: float) -> Callable[[FaultyBroker, socket.socket, bytes
 
 
 @contextmanager
-def answering(*answers: bytes | None) -> Iterator[str]:
+def answering(*answers):
     """A server that answers each connection with bytes of its own, None for silence, and then closes it."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
+        def serve():
             with suppress(OSError):
                 for number in range(1 << 20):
                     client, _ = listener.accept()
@@ -108,7 +102,7 @@ def answering(*answers: bytes | None) -> Iterator[str]:
             thread.join()
 
 
-def _frame(sock: socket.socket) -> bytes | None:
+def _frame(sock):
     """The next frame with its length; None: the stream has ended."""
     length = _exactly(sock, LENGTH.size)
     if length is None:
@@ -117,7 +111,7 @@ def _frame(sock: socket.socket) -> bytes | None:
     return None if rest is None else length + rest
 
 
-def _exactly(sock: socket.socket, size: int) -> bytes | None:
+def _exactly(sock, size):
     found = b""
     while len(found) < size:
         part = sock.recv(size - len(found))

@@ -1,11 +1,9 @@
 """Topics of a real broker, written raw, and read by the reader and by kafka-python's own consumer."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
 import pyarrow as pa
@@ -18,17 +16,9 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka.reader import KafkaDetails, KafkaSplitReader
+from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
 from tidegate.servers.batches import CODECS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pytest
-
-    from tidegate.readers.retry import Deadline
-    from tidegate.servers import KafkaServer
 
 # kafka-python's own checksum is plain Python, and takes a third of a second for a MB.
 default_records.calc_crc32c = lambda data: google_crc32c.value(bytes(data))
@@ -41,10 +31,10 @@ class Record(NamedTuple):
     timestamp: int = 1_000
     key: bytes | None = None
     value: bytes | None = b""
-    headers: Sequence[tuple[str, bytes | None]] = ()
+    headers: tuple = ()
 
 
-def encode(records: Sequence[Record], codec: str = "none") -> bytes:
+def encode(records, codec="none"):
     """One record batch, encoded by kafka-python and compressed by us, because it lacks the libraries."""
     builder = default_records.DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
     for offset, record in enumerate(records):
@@ -53,7 +43,7 @@ def encode(records: Sequence[Record], codec: str = "none") -> bytes:
     return reseal(plain[:HEADER] + CODECS[codec](plain[HEADER:]), attributes=[*CODECS].index(codec))
 
 
-def reseal(batch: bytes, attributes: int | None = None) -> bytes:
+def reseal(batch, attributes=None):
     """The batch with a length and a checksum that fit its content."""
     if attributes is not None:
         batch = batch[:21] + struct.pack(">h", attributes) + batch[23:]
@@ -61,11 +51,11 @@ def reseal(batch: bytes, attributes: int | None = None) -> bytes:
     return batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:17] + struct.pack(">I", checksum) + batch[21:]
 
 
-def limit_reading(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def limit_reading(monkeypatch, seconds):
     """Let only the waiting for what a broker should have sent end so soon: a busy machine has its time for all else."""
     reading = KafkaClient.reading
 
-    def read_shortly(client: KafkaClient, partition: TopicPartition, end: int) -> Deadline:
+    def read_shortly(client, partition, end):
         return reading(KafkaClient(replace(client.config, deadline_s=seconds)), partition, end)
 
     monkeypatch.setattr(KafkaClient, "reading", read_shortly)
@@ -74,18 +64,18 @@ def limit_reading(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 class Lab:
     """Topics of a real broker: written raw, read by the reader and by kafka-python's consumer."""
 
-    def __init__(self, kafka: KafkaServer) -> None:
+    def __init__(self, kafka):
         self.kafka = kafka
 
-    def config(self, **changes: Any) -> KafkaConnectionConfig:
+    def config(self, **changes):
         return KafkaConnectionConfig(self.kafka.bootstrap_servers, **changes)
 
-    def new_topic(self, partitions: int = 1, **configs: str) -> str:
+    def new_topic(self, partitions=1, **configs):
         name = next(TOPIC_NAMES)
         self.kafka.create_topic(name, partitions, {key.replace("_", "."): value for key, value in configs.items()})
         return name
 
-    def append(self, topic: str, *batches: bytes, partition: int = 0) -> None:
+    def append(self, topic, *batches, partition=0):
         data = ProduceRequest.TopicProduceData
         connection = BrokerConnection(self.kafka.bootstrap_servers.split(",")[0], {}, 10)
         for batch in batches:
@@ -101,7 +91,7 @@ class Lab:
             assert response.responses[0].partition_responses[0].error_code == 0
         connection.close()
 
-    def end(self, topic: str, partition: int = 0, **changes: Any) -> int:
+    def end(self, topic, partition=0, **changes):
         client = KafkaClient(self.config(**changes))
         at = TopicPartition(topic, partition)
         offset, _ = client.list_offsets({at: LATEST})[at]
@@ -110,23 +100,21 @@ class Lab:
 
     def batches(
         self,
-        topic: str,
-        start: int,
-        end: int,
+        topic,
+        start,
+        end,
         *,
-        config: KafkaConnectionConfig | None = None,
-        details: KafkaDetails | None = None,
-        **options: Any,
-    ) -> Iterator[pa.RecordBatch]:
+        config=None,
+        details=None,
+        **options,
+    ):
         reader = KafkaSplitReader(config or self.config(), **options)
         return reader.read(ReadTask((SplitRange(f"{topic}-0", start, end),), () if details is None else (details,)))
 
-    def read(self, topic: str, start: int, end: int, **options: Any) -> list[dict[str, Any]]:
+    def read(self, topic, start, end, **options):
         return rows(self.batches(topic, start, end, include_headers=True, **options))
 
-    def consume(
-        self, topic: str, start: int, end: int, isolation_level: str = "read_uncommitted"
-    ) -> list[dict[str, Any]]:
+    def consume(self, topic, start, end, isolation_level="read_uncommitted"):
         consumer = KafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap_servers,
             isolation_level=isolation_level,
@@ -156,7 +144,7 @@ class Lab:
         ]
 
 
-def rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+def rows(batches):
     """The rows of all batches, with timestamps in milliseconds as Kafka has them."""
     found = []
     for batch in batches:

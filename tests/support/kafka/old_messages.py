@@ -1,17 +1,12 @@
 """Kafka's message formats 0 and 1, as producers and brokers before 0.11 wrote them; encoded by kafka-python."""
 
-from __future__ import annotations
-
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from tidegate.servers.batches import CODECS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LOG_APPEND_TIME = 0x08
 LZ4_CHECKSUM_AT = 6  # behind the magic number and two bytes of flags
@@ -23,26 +18,26 @@ class Message(NamedTuple):
     value: bytes | None = b"v"
 
 
-def sealed(message: bytes, offset: int, attributes: int) -> bytes:
+def sealed(message, offset, attributes):
     """The message with another offset and other attributes, and a checksum that fits."""
     checked = message[16:17] + bytes([attributes]) + message[18:]
     return struct.pack(">qiI", offset, len(checked) + 4, zlib.crc32(checked)) + checked
 
 
-def plain(magic: int, offset: int, message: Message, *, stamped: bool = False) -> bytes:
+def plain(magic, offset, message, *, stamped=False):
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 30)
     builder.append(offset, message.timestamp, message.key, message.value)
     return sealed(bytes(builder.build()), offset, LOG_APPEND_TIME * stamped)
 
 
 def wrapper(
-    magic: int,
-    messages: Iterable[tuple[int, Message]],
-    codec: str,
+    magic,
+    messages,
+    codec,
     *,
-    offset: int | None = None,
-    stamped_ms: int | None = None,
-) -> bytes:
+    offset=None,
+    stamped_ms=None,
+):
     """Messages in one block; in format 1 their offsets count from the first one, and the wrapper's is the last one's.
 
     offset: of the wrapper, if it is another.
@@ -58,7 +53,7 @@ def wrapper(
     return sealed(whole, messages[-1][0] if offset is None else offset, attributes)
 
 
-def row(topic: str, partition: int, magic: int, offset: int, message: Message, stamped_ms: int | None = None) -> Any:
+def row(topic, partition, magic, offset, message, stamped_ms=None):
     """Return the row that Spark's own source makes of it."""
     timestamp = message.timestamp if stamped_ms is None else stamped_ms
     return {

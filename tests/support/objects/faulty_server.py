@@ -1,27 +1,18 @@
 """An endpoint that hands requests on to the real one, and fails as a test tells it to."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 
 from tidegate.readers.s3.store import ObjectStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tidegate.readers.s3.config import S3ConnectionConfig
-    from tidegate.servers import S3Server
 
 
 class Faults(BaseHTTPRequestHandler):
     """Hands requests on to the real endpoint, after the faults that the test put into the server's list."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.server.requests += 1
         self.server.signed.append(self.headers.get("Authorization", ""))
         fault = self.server.faults.pop(0) if self.server.faults else "none"
@@ -33,7 +24,7 @@ class Faults(BaseHTTPRequestHandler):
         elif fault != "reset":
             self._hand_on(fault)
 
-    def _hand_on(self, fault: str) -> None:
+    def _hand_on(self, fault):
         real = http.client.HTTPConnection(self.server.real.removeprefix("http://"))
         try:
             real.request("GET", self.path, headers=dict(self.headers))
@@ -59,7 +50,7 @@ class Faults(BaseHTTPRequestHandler):
         else:
             self.wfile.write(body)
 
-    def log_message(self, *_) -> None:
+    def log_message(self, *_):
         pass
 
 
@@ -67,12 +58,12 @@ class FaultyServer(ThreadingHTTPServer):
     daemon_threads = True
     requests = 0
 
-    def handle_error(self, *_) -> None:
+    def handle_error(self, *_):
         pass  # the client hung up
 
 
 @contextmanager
-def serving(server: FaultyServer) -> Iterator[FaultyServer]:
+def serving(server):
     with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -84,7 +75,7 @@ def serving(server: FaultyServer) -> Iterator[FaultyServer]:
 
 
 @contextmanager
-def faulty(server: S3Server, *faults: int | str) -> Iterator[FaultyServer]:
+def faulty(server, *faults):
     with FaultyServer(("127.0.0.1", 0), Faults) as proxy:
         proxy.real, proxy.faults, proxy.over, proxy.signed = server.endpoint, list(faults), threading.Event(), []
         with serving(proxy):
@@ -94,6 +85,6 @@ def faulty(server: S3Server, *faults: int | str) -> Iterator[FaultyServer]:
                 proxy.over.set()
 
 
-def through(proxy: FaultyServer, config: S3ConnectionConfig, deadline_s: float = 20) -> ObjectStore:
+def through(proxy, config, deadline_s=20):
     endpoint = f"http://127.0.0.1:{proxy.server_address[1]}"
     return ObjectStore(replace(config, endpoint=endpoint, deadline_s=deadline_s), "data")

@@ -1,28 +1,21 @@
 """Objects that a test puts into the bucket ``data``, and the store that reads them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import ObjectStore
-
-if TYPE_CHECKING:
-    from tidegate.readers.s3.config import S3ConnectionConfig
 
 BODY = bytes(range(256)) * 40
 SECRET = "s3cret"  # noqa: S105 - no such secret exists
 
 
 @pytest.fixture
-def plain_store(config: S3ConnectionConfig) -> ObjectStore:
+def plain_store(config):
     """The bucket ``data``, as a query reads it."""
     return ObjectStore(config, "data")
 
 
-def put(store: ObjectStore, key: str, body: bytes = BODY) -> S3Object:
+def put(store, key, body=BODY):
     store.config.client().put_object(Bucket=store.bucket, Key=key, Body=body)
     (entry,) = store.config.client().list_objects_v2(Bucket=store.bucket, Prefix=key)["Contents"]
     return S3Object(key, entry["Size"], entry["ETag"].strip('"'), int(entry["LastModified"].timestamp() * 1000))
