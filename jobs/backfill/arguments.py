@@ -64,6 +64,10 @@ class BackfillArguments(ABC):
                 raise OptionError(f"--option {name} is set by the command itself; leave it out")
         return {**own, **self.options}
 
+    def _option(self, name: str) -> str | None:
+        """Return a further option of the source."""
+        return next((value for option, value in self.options.items() if option.lower() == name.lower()), None)
+
     @abstractmethod
     def _own_options(self) -> dict[str, str]:
         """Return the arguments as options of the source."""

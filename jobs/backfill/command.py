@@ -16,7 +16,6 @@ from tidegate.sources.kafka.java.file import read_properties
 __all__ = ["OPTION_EXAMPLE", "backfill_arguments"]
 
 OPTION_EXAMPLE = "NAME=VALUE, such as eventTime=column:at"
-_INSTEAD = {"--max-rows-per-batch": "give --option maxFilesPerTrigger=..."}
 
 
 def backfill_arguments(
@@ -48,8 +47,7 @@ def backfill_arguments(
         return _of_kafka(set_options, common)
     if set_options:
         name = next(iter(set_options))
-        remedy = _INSTEAD.get(name, "give one of them")
-        raise OptionError(f"{name} is for Kafka, and --path for objects of S3; {remedy}")
+        raise OptionError(f"{name} is for Kafka, and --path for objects of S3; give one of them")
     return S3Arguments(path=path, kept=str(Output(out).kept), **common)
 
 
@@ -64,8 +62,6 @@ def _of_kafka(set_options: Mapping[str, Any], common: Mapping[str, Any]) -> Kafk
     return KafkaArguments(
         bootstrap_servers=set_options["--bootstrap-servers"],
         topics=tuple(set_options["--topic"]),
-        max_rows_per_batch=set_options.get("--max-rows-per-batch"),
-        include_headers="--include-headers" in set_options,
         kafka={**in_file, **parse_properties("--kafka", set_options.get("--kafka", ()))},
         **common,
     )

@@ -19,14 +19,11 @@ __all__ = ["KafkaArguments"]
 class KafkaArguments(BackfillArguments):
     """The topics to read.
 
-    max_rows_per_batch: the maximum number of offsets in a batch; None: any number.
     kafka: properties of the client, such as security; they may be secret.
     """
 
     bootstrap_servers: str
     topics: tuple[str, ...]
-    max_rows_per_batch: int | None = None
-    include_headers: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def source(self) -> KafkaSource:
@@ -39,7 +36,6 @@ class KafkaArguments(BackfillArguments):
             "subscribe": ",".join(self.topics),
             # A partition that ends before --from has nothing to read, without an error.
             "startingOffsetsByTimestampStrategy": "latest",
-            "includeHeaders": str(self.include_headers),
             **{f"kafka.{name}": value for name, value in self.kafka.items()},
         }
         if self.begin is None:
@@ -47,15 +43,13 @@ class KafkaArguments(BackfillArguments):
         if not any(name.lower().startswith("ending") for name in self.options):
             # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
             options["endingOffsets"] = "latest"
-        if self.max_rows_per_batch is not None:
-            options["maxOffsetsPerTrigger"] = str(self.max_rows_per_batch)
         return options
 
     def binding(self) -> dict[str, Any]:
         """Add the topics, and whether headers are included."""
         return {
             "--topic": list(self.topics),
-            "--include-headers": self.include_headers,
+            "--option includeHeaders": self._option("includeHeaders"),
             **BackfillArguments.binding(self),  # super() and slots do not go together
         }
 

@@ -43,6 +43,3 @@ class S3Arguments(BackfillArguments):
         # A message of the queue comes once, and the run itself needs it.
         source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
         return run_extent(source, noted.positions, noted.state)
-
-    def _option(self, name: str) -> str | None:
-        return next((value for option, value in self.options.items() if option.lower() == name.lower()), None)

@@ -111,19 +111,6 @@ def backfill(  # noqa: PLR0913 - parameters are options
         list[str] | None,
         typer.Option(metavar="NAME", help="A topic; may be repeated.", rich_help_panel="Kafka"),
     ] = None,
-    max_rows_per_batch: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default="any number",
-            help="The maximum number of offsets in a batch.",
-            rich_help_panel="Kafka",
-        ),
-    ] = None,
-    include_headers: Annotated[
-        bool, typer.Option("--include-headers", help="Write the headers of the records, too.", rich_help_panel="Kafka")
-    ] = False,
     kafka: _KafkaProperties = None,
     kafka_properties: _KafkaFile = None,
 ) -> None:
@@ -150,8 +137,6 @@ def backfill(  # noqa: PLR0913 - parameters are options
         of_kafka={
             "--bootstrap-servers": bootstrap_servers,
             "--topic": topic,
-            "--max-rows-per-batch": max_rows_per_batch,
-            "--include-headers": include_headers,
             "--kafka": kafka,
             "--kafka-properties": kafka_properties,
         },

@@ -51,10 +51,6 @@ def test_the_version_is_one_line(tidegate):
             ("--path", "s3://bucket/in", "--topic", "orders"),
             "--topic is for Kafka, and --path for objects of S3; give one of them",
         ),
-        (
-            ("--path", "s3://bucket/in", "--max-rows-per-batch", "5"),
-            "--max-rows-per-batch is for Kafka, and --path for objects of S3; give --option maxFilesPerTrigger=...",
-        ),
         (("--path", "bucket/in"), "the option 'path' is 'bucket/in': expected a path such as s3://bucket/prefix"),
         (
             ("--path", "s3://bucket/in", "--option", "eventTime"),

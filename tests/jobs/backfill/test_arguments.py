@@ -65,7 +65,7 @@ def test_secrets_are_neither_shown_nor_noted():
 
 
 def test_the_source_is_aligned_and_starts_where_asked():
-    source = arguments(begin=NEW_YEAR, max_rows_per_batch=7, include_headers=True).source()
+    source = arguments(begin=NEW_YEAR, options={"maxOffsetsPerTrigger": "7", "includeHeaders": "true"}).source()
     assert source.watermarks.max_drift == timedelta(hours=1)
     assert source.starting_timestamp == NEW_YEAR
     assert source.max_offsets_per_trigger == 7
