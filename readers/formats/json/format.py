@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import orjson
 import pyarrow as pa
 
-from tidegate.errors import BadRecordError, OptionError
+from tidegate.errors import OptionError
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit, value_times
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, refused
@@ -75,7 +75,7 @@ class JsonFormat(ObjectFormat):
                         shape.add(json_object(line))
                     except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                         if policy.fails:
-                            raise _bad(item.name, offset, problem) from None
+                            raise refused(f"{item.name}: the line at byte {offset} {problem}") from None
                         if policy.keeps_corrupt:
                             shape.add({CORRUPT_COLUMN: ""})
                 if block.offset + len(block.data) >= SAMPLE_BYTES:
@@ -90,7 +90,7 @@ class JsonFormat(ObjectFormat):
         """
 
         def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
-            return map(_Probe(self, item.name, str(column)).seen, item.blocks(start, end, BLOCK_BYTES))
+            return map(_Probe(self, obj, str(column)).seen, item.blocks(start, end, BLOCK_BYTES))
 
         return survey_lines(LineObject(self.store, obj), None if column is None else look, self.chunk_bytes)
 
@@ -143,16 +143,13 @@ def _lines_into(schema: pa.Schema, surplus: bool) -> JsonLines:
     return JsonLines(schema, surplus=surplus)
 
 
-def _bad(name: str, offset: int, problem: MalformedError | str) -> BadRecordError:
-    return refused(f"{name}: the line at byte {offset} {problem}")
-
-
 class _Probe:
     """Reads the event times of lines; with ``read_times`` as a read of their rows gives them."""
 
-    def __init__(self, made: JsonFormat, name: str, column: str) -> None:
-        self._name, self._column = name, column
-        self._policy, self._unit, self._read = made.bad_records, made.unit, made.read_times
+    def __init__(self, made: JsonFormat, obj: S3Object, column: str) -> None:
+        chunk = Chunk(*obj, 0, obj.size, 0, None, None)
+        self._records = made.bad_records.of_survey.of_chunk(made.store.address(obj.key), chunk, pa.schema([]))
+        self._column, self._unit, self._read = column, made.unit, made.read_times
         self._path: Sequence[str] = column.split(".")
         if self._read is not None:
             self._path = self._read.names
@@ -160,19 +157,17 @@ class _Probe:
 
     def seen(self, block: LineBlock) -> SeenLines:
         values, bad = [], 0
+        batch_records = self._records.begin_batch()
         for offset, line in lines_of(block):
             try:
                 values.append(self._value(line))
             except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
-                if self._policy.fails:
-                    raise _bad(self._name, offset, problem) from None
+                batch_records.take(offset, line, str(problem), malformed=True)
                 bad += 1
             except MisfitError as misfit:
-                if self._policy.keeps_misfits:
+                sentence = f"has no {self._read and self._read.field.type} in {self._path[0]!r}"
+                if batch_records.take(offset, line, sentence):
                     values.append(_inner(misfit.partial, self._path))
-                elif self._policy.fails:
-                    sentence = f"has no {self._read and self._read.field.type} in {self._path[0]!r}"
-                    raise _bad(self._name, offset, sentence) from None
                 else:
                     bad += 1
         return SeenLines(len(block.data), self._times(values), bad)
@@ -188,8 +183,8 @@ class _Probe:
             return self._read.times(pa.array(values, self._read.type))
         if self._unit is None and any(isinstance(value, int | float) for value in values):
             raise OptionError(
-                f"the event-time column {self._column!r} of {self._name} holds numbers, so eventTimeUnit must say "
-                "what they count: s, ms or us"
+                f"the event-time column {self._column!r} of {self._records.address} holds numbers, so eventTimeUnit "
+                "must say what they count: s, ms or us"
             )
         return value_times(values, self._unit or "iso8601")
 
