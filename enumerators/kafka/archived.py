@@ -93,6 +93,8 @@ class _Archived(KafkaEnumerator):
 
     def _seam(self, partition: TopicPartition) -> int:
         """Return the offset from which on a partition is read from Kafka."""
+        if self.earliest(partition) is None:
+            return 0
         begin = self._logs.begins.get(partition, self._begins.get(partition))
         if begin is None:  # a batch that an earlier run planned
             begin = self._begins[partition] = self._client.list_offsets({partition: EARLIEST})[partition][0]
@@ -144,7 +146,7 @@ class _Archived(KafkaEnumerator):
         planned = super().details(wanted)
         partition = TopicPartition.of(wanted.split_id)
         seam = self._seam(partition)
-        if self.earliest(partition) is None or wanted.start >= seam:
+        if wanted.start >= seam:
             return planned
         is_old = time.monotonic() - self._listed_s[partition] > _LISTED_FOR_S
         if is_old or wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end):
