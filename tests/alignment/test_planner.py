@@ -84,6 +84,18 @@ class TestLow:
         assert world.plan().progress.bound_ms == 1100
         assert world.read("late") == [5, 1099]
 
+    def test_no_other_split_is_read_past_a_late_one_that_catches_up(self) -> None:
+        logs = {"a": log(1000, 1050, readable=False)}
+        world = World(logs, Limits(max_drift_ms=100, late_splits="catch-up"))
+        logs["a"].append(1)
+        assert world.plan().progress.bound_ms == 1100
+        world.discover("late", log(5, 6, 1040))
+        logs["a"].append(1)
+        world.plan()
+        assert (world.read("late"), world.read("a")) == ([5, 6], [1000])
+        world.drain()
+        assert (world.read("late"), world.read("a")) == ([5, 6, 1040], [1000, 1050])
+
     def test_a_caught_up_split_that_is_late_holds_nobody_below_the_watermark(self) -> None:
         world = World({"a": log(0, 1000, 1001, readable=False), "late": log(5, readable=False)}, Limits())
         world.logs["a"].append(2)
