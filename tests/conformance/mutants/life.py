@@ -75,11 +75,11 @@ class FreesTooMuch(CommittingEnumerator):
 MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
     Mutant("a constructor writes a file", "LIFE-1", ("making an enumerator writes a file",), opening(a_written_file)),
-    Mutant("a thread leaked", "LIFE-2", ("3 more of the kind 'thread'",), leaking(a_thread)),
+    Mutant("a thread leaked", "LIFE-2", ("more of the kind 'thread'",), leaking(a_thread)),
     Mutant(
         "a reader that is given up leaks",
         "LIFE-3",
-        ("3 more of the kind 'file'",),
+        ("more of the kind 'file'",),
         sinful(reader=LeaksWhenGivenUp, harness=Undoing),
     ),
     Mutant(
