@@ -123,9 +123,8 @@ def test_rows_outside_of_the_event_times_are_left_out_and_their_objects_are_not_
         counter.reset()
         everything = made.model_copy(update={"starting_timestamp": None, "ending_timestamp": None})
         assert everything.read(spark).count() == 360
-    # All six objects are surveyed for their times, but only two are read.  Without a range, one is surveyed for its
-    # columns.
-    assert counter.requests["GET"] - requests["GET"] == 4 + 1
+    # All six objects are surveyed for their times, but only two are read.
+    assert (requests["GET"], counter.requests["GET"]) == (6 + 2, 6 + 6)
     listed = bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]
     left_out = [entry["Size"] for entry in listed if entry["Key"][len("in/")] not in "12"]
     assert counter.received_bytes - found_bytes >= sum(left_out)
