@@ -16,7 +16,7 @@
     ├── ConnectorError        the other system: it refused, or did not answer before the deadline
     │   ├── DeadlineError
     │   ├── TransientError        a failure that may pass
-    │   ├── RefusedError          a broker or a proxy refused for good
+    │   ├── RefusedError          a broker refused for good
     │   ├── BrokerTooOldError
     │   ├── UnknownPartitionError
     │   ├── OutOfMemoryError
@@ -143,7 +143,7 @@ class TransientError(ConnectorError):
 
 
 class RefusedError(ConnectorError):
-    """A broker or a proxy refused us for good: the same login would be refused again, or be locked out."""
+    """A broker refused us for good: the same login would be refused again, or be locked out."""
 
 
 class BrokerTooOldError(ConnectorError):

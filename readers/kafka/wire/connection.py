@@ -26,7 +26,6 @@ from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
 from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka.wire.login import decode_response as _decode_response
 from tidegate.readers.kafka.wire.mechanisms import TicketError
-from tidegate.readers.kafka.wire.sockets import ProxyError
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError
 
@@ -52,11 +51,10 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
     kafka_errors.SaslAuthenticationFailedError: ("sasl_plain_username", "sasl_plain_password"),
     FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
     NotKafkaError: ("security_protocol", "bootstrap_servers"),
-    ProxyError: ("proxy_url",),
     TicketError: ("sasl_jaas_config",),
     TokenError: ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
 }
-"""The options that explain a refusal by a broker or a proxy."""
+"""The options that explain a refusal."""
 
 
 _OTHER_LOGINS: dict[str, tuple[str, ...]] = {
@@ -179,7 +177,7 @@ def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> t
         return log_in(address, properties, timeout_s)
     except OptionError:
         raise
-    except Exception as error:  # noqa: BLE001 - of sockets, TLS, proxies, SASL mechanisms and their libraries
+    except Exception as error:  # noqa: BLE001 - of sockets, TLS, SASL mechanisms and their libraries
         traceback.clear_frames(error.__traceback__)  # these hold logins
         failure = _failure(address, properties, error, deadline)
         # A traceback would show the cause as it is.
@@ -195,7 +193,7 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
         return TransientError(f"cannot connect to {address}: {reason}")
     options = _look_at(error, properties)
     hint = f"; look at {_enumerated([_option(name) for name in options])}" if options else ""
-    if isinstance(error, ProxyError | TokenError):
+    if isinstance(error, TokenError):
         return RefusedError(f"cannot connect to {address}: {reason}{hint}")
     return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
 
@@ -226,7 +224,7 @@ def _is_of_another_protocol(error: Exception) -> bool:
 
 
 def _may_heal(error: Exception) -> bool:
-    if isinstance(error, ProxyError | TokenError):
+    if isinstance(error, TokenError):
         return error.may_heal
     if isinstance(error, ssl.SSLError):
         return not look_at_for(error)
@@ -261,11 +259,9 @@ def _enumerated(names: list[str]) -> str:
 
 
 def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
-    login, _, _ = str(properties.get("proxy_url") or "").rpartition("@")
-    login = login.partition("//")[2] or login
     of_options = [*properties.items(), *properties.get("sasl_oauth_options", {}).items()]
     secrets = [str(value) for name, value in of_options if "password" in name or "secret" in name.lower()]
-    for secret in sorted(filter(None, [*secrets, login, login.partition(":")[2]]), key=len, reverse=True):
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 

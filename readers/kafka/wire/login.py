@@ -5,7 +5,6 @@ our promises:
 
 - A refusal that arrives together with the close is lost, so the same login is sent again.
 - Its log shows logins and tokens.
-- The first of several addresses of a name may take all the time.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ class Listener(NamedTuple):
 def open_frames(
     address: str, properties: Mapping[str, Any], timeout_s: float, context: ssl.SSLContext | None
 ) -> FrameSocket:
-    """Connect to ``host:port``, through ``proxy_url`` if there is one, and with TLS if there is a context.
+    """Connect to ``host:port``, with TLS if there is a context.
 
-    Raises OSError (including ssl.SSLError), ValueError for an invalid address, and ProxyError.
+    Raises OSError (including ssl.SSLError), and ValueError for an invalid address.
     """
     deadline = time.monotonic() + timeout_s
     host, port, _ = get_ip_port_afi(address)
     buffers = [properties.get(f"{name}_buffer_bytes", -1) for name in ("send", "receive")]
-    sock = connected(host, port, properties.get("proxy_url"), deadline, buffers)
+    sock = connected(host, port, deadline, buffers)
     try:
         if context is not None:
             name = host.rstrip(".")

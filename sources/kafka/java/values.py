@@ -12,7 +12,6 @@ from tidegate.errors import did_you_mean
 from tidegate.sources.kafka.java.login import callback_name, either
 
 VERSIONS = ("TLSv1.2", "TLSv1.3")
-_PROXIES = ("http", "socks5", "socks5h")
 _OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
 _STORES = ("JKS", "PKCS12", "PEM")
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1  # of Java, and of Kafka's protocol
@@ -134,17 +133,3 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return text
 
     return check
-
-
-def proxy_url(text: str) -> str:
-    """Read the URL of a proxy, which may hold a login."""
-    # kafka-python would show the whole address with the password if it cannot read it.
-    expected = f"expected {either(_PROXIES)}, such as socks5://proxy:1080 or socks5://user:password@proxy:1080"
-    try:
-        url = urlsplit(text)
-        host, port = url.hostname, url.port
-    except ValueError:
-        raise ValueError(expected) from None
-    if url.scheme not in _PROXIES or not host or not port:
-        raise ValueError(expected)
-    return text

@@ -27,7 +27,7 @@ from kafka import TopicPartition as ConsumerPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from tests.support.kafka.split_proxy import SplitProxy
+from tests.support.kafka.split_cluster import SplitCluster
 from tests.support.waiting import await_that
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
@@ -35,7 +35,6 @@ from tidegate.alignment.plan import Limits
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
-from tidegate.servers import KafkaServer
 
 PARTITIONS = 6
 NAMES = (f"bad-days-{number}" for number in itertools.count())
@@ -54,7 +53,7 @@ CLUSTER = {
 
 def start_cluster():
     """Return three brokers.  All of them are controllers, so that any broker may be killed."""
-    return KafkaServer(brokers=3, controllers=3, properties=CLUSTER, timeout_seconds=120)
+    return SplitCluster(brokers=3, controllers=3, properties=CLUSTER, timeout_seconds=120)
 
 
 class Writer(threading.Thread):
@@ -102,15 +101,17 @@ class Reading(threading.Thread):
     longest_s: the longest time between two batches.
     """
 
-    def __init__(self, kafka, topic, *, aligned, proxy=None):
+    def __init__(self, kafka, topic, *, aligned, far=False):
         super().__init__(daemon=True)
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
         if aligned:
             strategy = strategy.with_watermark_alignment(max_drift=timedelta(minutes=1))
         fields = {"subscribe": [topic], "starting_offsets": "earliest", "watermarks": strategy}
         self._planned = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, **fields)
-        far = {} if proxy is None else {"kafka": {"proxy.url": proxy.url, "request.timeout.ms": "2000"}}
-        self._read = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, **fields, **far)
+        servers, properties = kafka.bootstrap_servers, {}
+        if far:
+            servers, properties = kafka.far_servers, {"request.timeout.ms": "2000"}
+        self._read = KafkaSource(bootstrap_servers=servers, kafka=properties, **fields)
         self._settings = CoordinatorSettings(strategy, Limits(aligned=aligned))
         self._over = threading.Event()
         self.rows, self.error, self.longest_s = [], None, 0.0
@@ -186,13 +187,13 @@ def everything(kafka, topic):
 
 
 @contextmanager
-def reading(kafka, *, aligned, proxy=None, replicas=(1, 2, 3), stamped_by="CreateTime"):
+def reading(kafka, *, aligned, far=False, replicas=(1, 2, 3), stamped_by="CreateTime"):
     """Write and read while the block breaks things.  Then all must be whole again, and every row read once."""
     topic = next(NAMES)
     in_sync = "2" if len(replicas) > 1 else "1"
     configs = {"min.insync.replicas": in_sync, "message.timestamp.type": stamped_by}
     kafka.create_topic(topic, PARTITIONS, configs, replicas=replicas)
-    writer, reader = Writer(kafka, topic), Reading(kafka, topic, aligned=aligned, proxy=proxy)
+    writer, reader = Writer(kafka, topic), Reading(kafka, topic, aligned=aligned, far=far)
     writer.start()
     reader.start()
     try:
@@ -270,10 +271,11 @@ def a_disk_is_full(kafka, *, aligned):
 
 def the_network_splits(kafka, *, aligned):
     """Readers do not reach one broker, which all other processes reach."""
-    with SplitProxy() as proxy, reading(kafka, aligned=aligned, proxy=proxy, replicas=(1, 2, 3)):
-        proxy.cut(kafka.address(1))
-        await_that(lambda: proxy.held > 2)
-        proxy.heal()
+    with reading(kafka, aligned=aligned, far=True, replicas=(1, 2, 3)):
+        held = kafka.far[1].held
+        kafka.far[1].cut()
+        await_that(lambda: kafka.far[1].held > held + 2)
+        kafka.far[1].heal()
 
 
 def a_broker_stands_still(kafka, *, aligned):

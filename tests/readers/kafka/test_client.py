@@ -188,18 +188,9 @@ def test_an_address_that_a_broker_has_left_is_tried_last(lab: Lab, monkeypatch: 
     assert tried.count(old) == 1
 
 
-@pytest.mark.parametrize(
-    ("address", "proxy", "reason"),
-    [
-        ("localhost:1", f"//user:{SECRET}@127.0.0.1:1080", "the proxy's URL is invalid"),
-        ("localhost:abc", None, "invalid literal"),
-    ],
-)
-def test_what_kafka_python_cannot_read_is_reported_without_the_password(
-    address: str, proxy: str | None, reason: str
-) -> None:
-    config = KafkaConnectionConfig(address, {"proxy_url": proxy, "sasl_plain_password": SECRET}, deadline_s=1)
-    with KafkaClient(config) as client, pytest.raises(ConnectorError, match=reason) as raised:
+def test_what_kafka_python_cannot_read_is_reported_without_the_password() -> None:
+    config = KafkaConnectionConfig("localhost:abc", {"sasl_plain_password": SECRET}, deadline_s=1)
+    with KafkaClient(config) as client, pytest.raises(ConnectorError, match="invalid literal") as raised:
         client.partitions()
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 

@@ -24,7 +24,7 @@ OF_SPARK = {
 """The options of Spark's guide to its Kafka source."""
 
 OURS = {
-    *("max.decompressed.bytes", "receive.message.max.bytes", "proxy.url", "sasl.plain.username", "sasl.plain.password"),
+    *("max.decompressed.bytes", "receive.message.max.bytes", "sasl.plain.username", "sasl.plain.password"),
     *("sasl.kerberos.name", "sasl.kerberos.domain.name", "ssl.crlfile"),
 }
 """The properties that Kafka's Java client does not have."""

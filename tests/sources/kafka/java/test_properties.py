@@ -82,27 +82,6 @@ def test_a_secret_in_properties_of_the_wrong_shape_shows_in_no_error(kafka):
 
 
 @pytest.mark.parametrize(
-    "proxy",
-    [
-        f"//user:{SECRET}@here:1080",
-        f"user:{SECRET}@here:1080",
-        f"ftp://user:{SECRET}@here:1080",
-        f"socks5://user:{SECRET}/{SECRET}@here:1080",
-        f"socks5://user:{SECRET}@[here",
-        f"socks5://user:{SECRET}@here",
-        f"socks5://user:{SECRET}@:1080",
-    ],
-)
-def test_a_malformed_proxy_is_refused_and_its_password_not_shown(proxy):
-    with pytest.raises(OptionError) as raised:
-        of(kafka__proxy__url=proxy)
-    assert str(raised.value) == (
-        "the option 'kafka.proxy.url' is malformed: expected http, socks5 or socks5h, such as socks5://proxy:1080 or "
-        "socks5://user:password@proxy:1080"
-    )
-
-
-@pytest.mark.parametrize(
     ("given", "understood"),
     [
         ("here", "here"),
