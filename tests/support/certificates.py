@@ -1,4 +1,4 @@
-"""A CA of a test's own, with keys, certificates and revocations as PEM files."""
+"""A CA of a test's own, with keys and certificates as PEM files."""
 
 import datetime as dt
 from ipaddress import IPv4Address
@@ -33,19 +33,6 @@ class Authority:
         private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
         file.write_bytes(private + _pem(certificate))
         return file
-
-    def revoke(self, *files):
-        """A list of revoked certificates, those in ``files``."""
-        now = dt.datetime.now(dt.timezone.utc)
-        crl = x509.CertificateRevocationListBuilder().issuer_name(self._name)
-        crl = crl.last_update(now - DAY).next_update(now + DAY)
-        for file in files:
-            serial = x509.load_pem_x509_certificate(file.read_bytes()).serial_number
-            revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - DAY)
-            crl = crl.add_revoked_certificate(revoked.build())
-        made = self.folder / f"revoked-{len(files)}.pem"
-        made.write_bytes(_pem(crl.sign(self._key, hashes.SHA256())))
-        return made
 
     def _sign(
         self,

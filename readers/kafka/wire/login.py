@@ -206,9 +206,7 @@ def _mechanism(name: str, host: str, properties: Mapping[str, Any], deadline: fl
 _SASL_DEFAULTS: dict[str, Any] = {
     "sasl_plain_username": None,
     "sasl_plain_password": None,
-    "sasl_kerberos_name": None,
     "sasl_kerberos_service_name": "kafka",
-    "sasl_kerberos_domain_name": None,
 }
 
 

@@ -40,8 +40,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
                 "Kerberos libraries of the system: pip install 'tidegate[kerberos]'"
             ) from None
         self._is_done = self._is_authenticated = False
-        domain = config.get("sasl_kerberos_domain_name") or config["host"]
-        self.auth_id = config.get("sasl_kerberos_name") or f"{config['sasl_kerberos_service_name']}@{domain}"
+        self.auth_id = f"{config['sasl_kerberos_service_name']}@{config['host']}"
         service = gssapi.Name(self.auth_id, gssapi.NameType.hostbased_service)
         self.gssapi_name = service.canonicalize(gssapi.MechType.kerberos)
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,7 +25,6 @@ _NAMES_DIFFER = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_
 _OUT_OF_DATE = {9, 10}  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _INLINE = "..."  # in place of a file name, for a value in the option itself, which no error may show
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_OF_REVOCATION = {3, 11, 12, 23}  # X509_V_ERR_UNABLE_TO_GET_CRL, ..._CRL_NOT_YET_VALID, ..._HAS_EXPIRED, ..._REVOKED
 
 
 def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
@@ -36,8 +35,8 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     """
     if not properties.get("security_protocol", "PLAINTEXT").endswith("SSL"):
         return None
-    for name in ("crlfile", "truststore.location", "keystore.location"):
-        _check_readable(f"ssl.{name}", properties.get(f"ssl_{name.replace('.', '_')}"))
+    for name in ("truststore", "keystore"):
+        _check_readable(f"ssl.{name}.location", properties.get(f"ssl_{name}_location"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     versions = properties.get("ssl_versions", ("TLSv1.2", "TLSv1.3"))
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
@@ -48,7 +47,6 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     _trust(context, properties)
     if (own := _own_key(properties)) is not None:
         _show(context, own, properties)
-    _heed_revocations(context, properties.get("ssl_crlfile"))
     return context
 
 
@@ -67,7 +65,7 @@ def look_at_for(error: ssl.SSLError) -> tuple[str, ...]:
             return ("ssl_endpoint_identification_algorithm", "bootstrap_servers")
         if error.verify_code in _OUT_OF_DATE:
             return ("bootstrap_servers",)
-        return ("ssl_crlfile",) if error.verify_code in _OF_REVOCATION else ("ssl_truststore_location",)
+        return ("ssl_truststore_location",)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
         return ()
     if "ALERT" in (error.reason or ""):
@@ -191,16 +189,6 @@ def _told(option: str, file: str, password: str | None) -> Callable[[], str]:
         return str(password)
 
     return told
-
-
-def _heed_revocations(context: ssl.SSLContext, file: str | None) -> None:
-    if file is None:
-        return
-    with suppress(ssl.SSLError):
-        context.load_verify_locations(file)
-    if not context.cert_store_stats()["crl"]:
-        _refuse("ssl.crlfile", file, "which holds no list of revoked certificates (CRL) in PEM")
-    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def _check_readable(option: str, file: str | None) -> None:

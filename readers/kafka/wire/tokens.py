@@ -18,7 +18,6 @@ from tidegate.errors import OptionError
 from tidegate.kafka_private import AbstractTokenProvider
 from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.kafka.wire.frames import remaining_s
-from tidegate.readers.kafka.wire.tls import tls_context
 
 __all__ = ["TokenError", "TokenProvider"]
 
@@ -128,14 +127,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
     def _of_endpoint(self, url: str) -> _Token:
         deadline = time.monotonic() + self._timeout_s()
         try:
-            answer = ask(
-                url,
-                self._headers(),
-                deadline,
-                most_bytes=_LARGEST_ANSWER,
-                form=self._question(),
-                tls=self._tls(url),
-            )
+            answer = ask(url, self._headers(), deadline, most_bytes=_LARGEST_ANSWER, form=self._question())
         except NoAnswerError as error:
             raise TokenError(f"the token endpoint {error}", may_heal=True) from None
         if answer.status != HTTPStatus.OK:
@@ -164,14 +156,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             client, secret = quote_plus(client), quote_plus(secret)
         login = base64.b64encode(f"{client}:{secret}".encode()).decode()
         return {"Authorization": f"Basic {login}", "Accept": "application/json"}
-
-    def _tls(self, url: str) -> Any:
-        if not url.startswith("https:"):
-            return None
-        try:
-            return tls_context({"security_protocol": "SSL", **self._properties.get("sasl_oauth_tls", {})})
-        except OptionError as error:
-            raise OptionError(f"for the token endpoint, in 'kafka.sasl.jaas.config', {error}") from None
 
     def _timeout_s(self) -> float:
         limits = [self._properties.get(f"sasl_login_{name}_timeout_ms") for name in ("connect", "read")]

@@ -148,6 +148,11 @@ def _check_tokens(connecting: Mapping[str, Any]) -> None:
     if url is None or url.startswith("file:"):
         return
     options = connecting.get("sasl_oauth_options", {})
+    if tls := next((option for option in options if option.startswith("ssl.")), None):
+        raise OptionError(
+            f"the option 'kafka.sasl.jaas.config' has {tls!r} for the token endpoint, which is checked by the system's "
+            "CAs: add its CA to these, or name a file of CAs in the environment variable SSL_CERT_FILE"
+        )
     for option, name in (("clientId", "client.id"), ("clientSecret", "client.secret")):
         plain = f"sasl.oauthbearer.client.credentials.{name}"
         if not (options.get(option) or connecting.get(plain.replace(".", "_"))):

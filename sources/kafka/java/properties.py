@@ -13,7 +13,7 @@ from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tidegate.sources.kafka.java.login import check_login, either, take_login_module
-from tidegate.sources.kafka.java.table import INSTEAD, PROPERTIES, Property, is_of, why_without_effect
+from tidegate.sources.kafka.java.table import INSTEAD, PROPERTIES, is_of, why_without_effect
 from tidegate.sources.kafka.java.values import VERSIONS
 
 __all__ = ["connection_config", "planner_config", "without_effect"]
@@ -67,7 +67,6 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     _check_protocol(connecting)
     take_login_module(connecting)
     check_login(connecting)
-    _take_tls_of_tokens(connecting)
     _check_certificates(connecting)
     _join_versions(connecting)
     _pair_backoffs(reading)
@@ -131,30 +130,6 @@ def _check_certificates(connecting: Mapping[str, Any]) -> None:
         if option is not None and not any(map(is_set, needed)):
             missing = either([f"'kafka.{name}'" for name in needed])
             raise OptionError(f"the option 'kafka.{option}' is given, but {missing} is missing: {why}")
-
-
-def _take_tls_of_tokens(connecting: MutableMapping[str, Any]) -> None:
-    """Read the options ``ssl.*`` of the login module, which are for the token endpoint, as in Java."""
-    url = connecting.get("sasl_oauthbearer_token_endpoint_url")
-    if url is None or "sasl_login_callback_handler_class" in connecting:
-        return
-    options = connecting.get("sasl_oauth_options", {})
-    given = {n: value for n, value in options.items() if n.startswith("ssl.") and why_without_effect(n) is None}
-    try:
-        tls = {name.replace(".", "_"): _converted(name, value, _of_tls(name).convert) for name, value in given.items()}
-        _check_certificates(tls)
-        _join_versions(tls)
-    except OptionError as error:
-        raise OptionError(f"for the token endpoint, in 'kafka.sasl.jaas.config', {error}") from None
-    if tls:
-        connecting["sasl_oauth_tls"] = tls
-
-
-def _of_tls(name: str) -> Property:
-    if (listed := PROPERTIES.get(name)) is None:
-        names = [f"kafka.{known}" for known in PROPERTIES if known.startswith("ssl.")]
-        raise OptionError(f"there is no option 'kafka.{name}'{did_you_mean(f'kafka.{name}', names)}")
-    return listed
 
 
 def _join_versions(connecting: MutableMapping[str, Any]) -> None:

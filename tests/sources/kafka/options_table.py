@@ -23,10 +23,7 @@ OF_SPARK = {
 }
 """The options of Spark's guide to its Kafka source."""
 
-OURS = {
-    *("max.decompressed.bytes", "receive.message.max.bytes", "sasl.plain.username", "sasl.plain.password"),
-    *("sasl.kerberos.name", "sasl.kerberos.domain.name", "ssl.crlfile"),
-}
+OURS = {"max.decompressed.bytes", "receive.message.max.bytes", "sasl.plain.username", "sasl.plain.password"}
 """The properties that Kafka's Java client does not have."""
 
 

@@ -58,9 +58,8 @@ def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_anothe
     store = asked["credentials"].pop("store")
     assert asked["credentials"] == {"name": "principal me@REALM", "usage": "initiate"}
     assert (store.pop("client_keytab"), store.pop("ccache").partition(":")[0], store) == ("/k", "MEMORY", {})
-    KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c", sasl_kerberos_domain_name="there")
+    KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c")
     assert asked["credentials"] == {"name": None, "store": {"ccache": "/c"}, "usage": "initiate"}
-    assert asked["context"]["name"] == "service kafka@there by kerberos"
 
 
 @pytest.mark.parametrize(("code", "may_heal"), [(-1765328228, True), (2529639068, True), (2529639107, False)])

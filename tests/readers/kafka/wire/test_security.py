@@ -110,14 +110,6 @@ def test_a_broker_that_wants_a_certificate_is_shown_ours_and_its_alert_is_always
         assert why.endswith("; look at kafka.ssl.keystore.location and kafka.security.protocol")
 
 
-def test_a_revoked_certificate_is_refused(secured: Secured) -> None:
-    servers, properties = secured.servers("SSL"), secured.properties("SSL")
-    nobody, broker = (secured.authority.revoke(*files) for files in ((), (secured.certificate,)))
-    assert secured.rows(servers, {**properties, "ssl.crlfile": str(nobody)}) == 200
-    why = refusal(servers, {**properties, "ssl.crlfile": str(broker)})
-    assert why.endswith("certificate revoked; look at kafka.ssl.crlfile")
-
-
 @pytest.mark.parametrize("given", PROTOCOLS)
 @pytest.mark.parametrize("spoken", [*PROTOCOLS, "MTLS"])
 def test_another_protocol_than_the_listener_s_is_reported_at_once(secured: Secured, given: str, spoken: str) -> None:

@@ -69,7 +69,6 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority, tmp_path:
     [
         ("truststore.location", "is no JKS, PKCS12 or PEM store|holds no certificate"),
         ("keystore.location", "is no JKS, PKCS12 or PEM store|holds no private key"),
-        ("crlfile", r"holds no list of revoked certificates \(CRL\) in PEM"),
     ],
 )
 @pytest.mark.parametrize("content", ["", "no certificate", "-----BEGIN X-----\nAA==\n-----END X-----\n"])
@@ -80,8 +79,3 @@ def test_a_file_that_is_not_what_it_should_be_is_named_with_its_option(
     file.write_text(content)
     with pytest.raises(OptionError, match=rf"^the option 'kafka.ssl.{name}' is '{file}', which ({reason})$"):
         context(**{f"ssl_{name.replace('.', '_')}": file})
-
-
-def test_certificates_are_no_list_of_revoked_ones(authority: Authority) -> None:
-    with pytest.raises(OptionError, match=r"'kafka.ssl.crlfile' is .*, which holds no list of revoked certificates"):
-        context(ssl_truststore_location=authority.certificate, ssl_crlfile=authority.certificate)

@@ -224,21 +224,6 @@ def test_a_token_that_a_broker_refuses_is_fetched_anew(endpoint: TokenEndpoint) 
     assert len(endpoint.asked) == 2
 
 
-def test_the_endpoint_has_the_tls_of_the_login_module(tmp_path: Path) -> None:
-    options = 'ssl.protocol="TLSv1.2" ssl.endpoint.identification.algorithm="" ssl.provider="x"'
-    settings = from_endpoint("https://here/token", options=options)
-    assert settings["sasl_oauth_tls"] == {"ssl_versions": ("TLSv1.2",), "ssl_endpoint_identification_algorithm": ""}
-    for wrong, sentence in (
-        ('ssl.truststore.locatoin="x"', r"did you mean 'kafka.ssl.truststore.location'\?$"),
-        ('ssl.protocol="TLSv9"', r"'kafka.ssl.protocol' is malformed: expected TLSv1.2, TLSv1.3 or TLS"),
-    ):
-        with pytest.raises(OptionError, match=rf"^for the token endpoint, in 'kafka.sasl.jaas.config', .*{sentence}"):
-            from_endpoint("https://here/token", options=wrong)
-    missing = from_endpoint("https://here/token", options=f'ssl.truststore.location="{tmp_path}/absent"')
-    with pytest.raises(OptionError, match=r"^for the token endpoint, in 'kafka.sasl.jaas.config', .*No such file"):
-        provider(missing).token()
-
-
 def test_a_token_may_be_in_a_file_which_is_read_each_time_unless_it_tells_its_end(
     tmp_path: Path, signer: TokenSigner
 ) -> None:

@@ -26,6 +26,7 @@ interceptor.classes=com.example.Interceptor
 schema.registry.url=https://registry.cloud
 basic.auth.user.info=key:{SECRET}
 """
+ENDPOINT = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "https://tokens"}
 
 
 def config_of(**properties):
@@ -135,8 +136,12 @@ def test_every_login_module_is_understood(mechanism, module, understood):
             "asks for unsecured tokens, which prove nothing",
         ),
         (
-            {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "https://tokens"},
+            ENDPOINT,
             "'kafka.sasl.oauthbearer.client.credentials.client.id' is missing, and clientId in",
+        ),
+        (
+            {"sasl.jaas.config": f"a.OAuthBearerLoginModule required ssl.truststore.password={SECRET};", **ENDPOINT},
+            "has 'ssl.truststore.password' for the token endpoint, which is checked by the system's CAs",
         ),
         (
             {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.example.Handler"},
