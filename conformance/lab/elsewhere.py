@@ -15,17 +15,15 @@ from typing import Any
 
 from tidegate.alignment.splits import Positions
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.lab.planning import LabClock, OpenRun, Run
 from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
 from tidegate.spark_private import cloudpickle
 
-__all__ = ["Elsewhere", "offset_after", "snapshot_of"]
+__all__ = ["Elsewhere", "snapshot_of"]
 
 _HASH_SEED = "20260101"  # sets of texts are probably in another order there
 _ZONE = "Pacific/Chatham"  # probably another time zone than here
 _ENDING_S = 30.0  # Spark takes some
-_KEPT: list[Run] = []
 
 
 class Elsewhere:
@@ -76,13 +74,6 @@ class Elsewhere:
             if pipe is not None:
                 with suppress(BrokenPipeError):  # it died with a question on its way
                     pipe.close()
-
-
-def offset_after(open_run: OpenRun, source: Source, cores: int, start: Json) -> Json:
-    """Plan a batch, and keep the planner."""
-    run = open_run(source.as_stream(), LabClock().clocks, cores)
-    _KEPT.append(run)
-    return run.latest_offset(start)
 
 
 def snapshot_of(source: Source, state: Json, positions: Positions) -> Json | None:

@@ -53,7 +53,7 @@ MISTAKES = [
     Mistake("peek takes the oldest row", "ALIGN-4", _PEEK, _PEEK.replace("BY id", "BY at_ms", 1)),
     Mistake(
         "lookup takes the oldest row",
-        "TIME-7",
+        "TIME-6",
         _LOOKUP,
         _LOOKUP.replace("min(id), ", "id, ", 1).replace("HAVING min(id) IS NOT NULL", "ORDER BY at_ms, id LIMIT 1"),
     ),
@@ -73,14 +73,14 @@ MISTAKES = [
     Mistake("a shard that is gone is no loss", "LIFE-11", _LOST, "extent and extent.begin > wanted.start"),
     Mistake("a begin is a row early", "SPLIT-20", _BEGIN, _BEGIN.replace("min(id)", "max(0, min(id) - 1)")),
     Mistake("a begin is that of all shards", "SPLIT-20", _BEGIN, "(SELECT min(id) FROM outbox)"),
-    Mistake("a query begins at 0", "SPLIT-21", "else extent.begin for", "else 0 for"),
+    Mistake("a query begins at 0", "SPLIT-12", "else extent.begin for", "else 0 for"),
     Mistake(
         "a shard without rows is complete",
         "SPLIT-14",
         "complete=bool(row[2])",
         "complete=bool(row[2]) or row[0] == row[1]",
     ),
-    Mistake("later shards begin at their end, too", "SPLIT-2", "at_end = first and ", "at_end = "),
+    Mistake("later shards begin at their end, too", "SPLIT-1", "at_end = first and ", "at_end = "),
     Mistake("rows are fetched by one page", "READ-5", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY id LIMIT 10000"'),
     Mistake("rows come by their times", "READ-18", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY at_ms"'),
 ]

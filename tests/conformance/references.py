@@ -172,5 +172,5 @@ REFERENCES = {
     "ALIGN-7": sinful(enumerator=CommittingEnumerator),
     "LIFE-16": sinful(enumerator=CommittingEnumerator),
     "READ-30": aside(),
-    **dict.fromkeys(("TIME-27", "TIME-28"), sinful(reader=TimedReader)),
+    "TIME-27": sinful(reader=TimedReader),
 }

@@ -23,7 +23,7 @@ def test_every_text_has_its_function():
 
 def test_of_the_rules_that_wait_those_about_leaks_come_first():
     waiting = [registered.id for registered in rules_of([Tier.CONTRACT]) if registered.waits]
-    assert waiting.index("LIFE-3") < waiting.index("SPLIT-1")
+    assert waiting.index("LIFE-2") < waiting.index("SPLIT-1")
 
 
 def test_a_function_becomes_a_rule_with_its_text(small_rules):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import TypeVar
 
 from tidegate.alignment.splits import Positions, SplitRange
 from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.lab.explain import ordered_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.resources import Resources, acts
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.sources.source import Source
-from tidegate.spark_private import cloudpickle, from_arrow_schema
+from tidegate.spark_private import from_arrow_schema
 
 _Made = TypeVar("_Made")
 _WARM_UP = 2
@@ -38,34 +36,22 @@ def constructors_open_nothing(lab: Lab) -> None:
     _expect_quiet(lab, "an enumerator with a state", lambda: stream.enumerator(state)).close()
 
 
-@rule("LIFE-2")
-def a_run_leaves_nothing_open(lab: Lab) -> None:
-    split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+@rule("LIFE-2", witness=("a reader that is given up",))
+def queries_and_readers_leave_nothing_open(lab: Lab) -> None:
+    split = lab.split(*after(*range(4)))
+    source, enumerator = lab.opened()
+    task, state = lab.task(lab.everything(enumerator), enumerator), enumerator.snapshot()
 
     def run() -> None:
-        query = Query(lab, lab.source())
+        query = Query(lab, source)
         query.run_until_read(split.rows)
         query.stop()
-
-    _expect_no_growth(lab, "runs of a query", run)
-
-
-@rule("LIFE-3", witness=("a reader that is given up",))
-def a_reader_leaves_nothing_open(lab: Lab) -> None:
-    lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
-    source, enumerator = lab.opened()
-    task = lab.task(lab.everything(enumerator), enumerator)
-    state = enumerator.snapshot()
-
-    def read() -> None:
-        for _ in source.reader(state).read(task):
-            pass
         batches = iter(source.reader(state).read(task))
         if next(batches, None) is not None:
             lab.saw("a reader that is given up")
         del batches  # as Spark's worker does, when a task is killed
 
-    _expect_no_growth(lab, "tasks", read)
+    _expect_no_growth(lab, run)
 
 
 @rule("LIFE-4", waits=False)
@@ -78,20 +64,6 @@ def close_may_come_at_any_time(lab: Lab) -> None:
             enumerator.extents(enumerator.discover())
         _close(lab, enumerator, moment)
         _close(lab, enumerator, f"{moment}, for the second time")
-
-
-@rule("LIFE-5")
-def a_source_travels(lab: Lab) -> None:
-    lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    source = lab.source(maxDrift="10 seconds")
-    copy = _travelled(lab, "a source", source)
-    enumerator = lab.enumerator(source)
-    ranges = lab.everything(enumerator)
-    rows = lab.keys(lab.read(source, ranges, enumerator))
-    _travelled(lab, "a source that was used", source)
-    lab.refuse(
-        ordered_difference("read by a source, and by its copy", rows, lab.keys(lab.read(copy, ranges, enumerator)))
-    )
 
 
 @rule("LIFE-16", witness=("rows that are not committed",))
@@ -149,7 +121,7 @@ def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
     return instance
 
 
-def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
+def _expect_no_growth(lab: Lab, cycle: Callable[[], None]) -> None:
     """Raise ConformanceError if repeating an action makes the process hold more resources."""
     for _ in range(_WARM_UP):
         cycle()
@@ -159,17 +131,8 @@ def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
     # Resources that end by themselves may take a moment.
     lab.until(
         lambda: True if Resources.now().beyond(before) is None else None,
-        lambda: f"after {_CYCLES} more {what} there are {Resources.now().beyond(before)}",
+        lambda: f"after {_CYCLES} more queries there are {Resources.now().beyond(before)}",
     )
-
-
-def _travelled(lab: Lab, what: str, source: Source) -> Source:
-    try:
-        copy: Source = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call] # noqa: S301 - its own
-    except Exception as error:
-        raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
-    lab.expect(copy == source, f"{what} is not equal to its copy after pickling")
-    return copy
 
 
 def _there(enumerator: SplitEnumerator) -> list[SplitRange]:

@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference, row_difference
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
 
@@ -36,20 +36,29 @@ def a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
 
 
 @rule("READ-11")
-def another_process_reads_the_same_rows(lab: Lab) -> None:
-    lab.split(*after(*range(5)))
+def another_process_finds_the_same_splits_and_reads_the_same_rows(lab: Lab) -> None:
+    lab.two_splits(*after(*range(5)))
     source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     first = _whole(lab, source, ranges, enumerator)
-    lab.tell("read it in another process")
+    state, splits = enumerator.snapshot(), sorted(enumerator.discover())
+    begins = {part.split_id: part.start for part in ranges}
+    lab.tell("read it in another process, and discover there")
     with closing(lab.elsewhere()) as process:
-        read = process.call(read_all, source, enumerator.snapshot(), lab.task(ranges, enumerator))
+        read, found = process.call(read_and_find, source, state, lab.task(ranges, enumerator), begins)
     _expect_same(lab, "here and in another process", first, pa.Table.from_batches(read, source.arrow_schema))
+    lab.refuse(ordered_difference("splits that are found here and in another process", splits, found))
 
 
-def read_all(source: Source, state: Json | None, task: ReadTask) -> list[pa.RecordBatch]:
-    """Return all that a task gives."""
-    return list(source.reader(state).read(task))
+def read_and_find(
+    source: Source, state: Json | None, task: ReadTask, begins: Positions
+) -> tuple[list[pa.RecordBatch], list[SplitId]]:
+    """Return all that a task gives, and the splits that a new run finds from this state and these positions."""
+    read = list(source.reader(state).read(task))
+    with closing(source.as_stream().enumerator(state)) as enumerator:
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(begins)
+        return read, sorted(enumerator.discover())
 
 
 def _whole(lab: Lab, source: Source, ranges: Sequence[SplitRange], enumerator: SplitEnumerator) -> pa.Table:

@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
 from contextlib import closing
 from itertools import count
 
-from tidegate.alignment.splits import Positions, SplitId
+from tidegate.alignment.splits import SplitId
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.explain import listed, ordered_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.explain import difference, listed, ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SupportsCommit
-from tidegate.sources.source import Source
 
 _LOOKS = 3
 
 
 @rule("SPLIT-1", needs=(Ability.NEW_SPLITS,), witness=("a split that came later",))
-def a_new_split_is_read_from_its_beginning(lab: Lab) -> None:
-    first = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    query = Query(lab, lab.source())
-    query.run_until_read(first.rows)
-    late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
-    query.run_until_read(late.rows)
-    lab.saw("a split that came later")
-    lab.compare(query.delivered)
-
-
-@rule("SPLIT-2", needs=(Ability.NEW_SPLITS, Ability.START_AT_END))
-def a_new_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
-    old = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    query = Query(lab, lab.source_at_end())
-    query.rest()
-    late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
-    query.run_until_read(late.rows)
-    skipped = {row.key for row in old.rows}
-    again = [key for key in query.delivered if key in skipped]
-    lab.expect(not again, f"rows that were there before the query began are delivered: {listed(again)}")
+def a_split_that_comes_later_is_read_from_its_beginning(lab: Lab) -> None:
+    old = lab.split(*after(0, 1))
+    lab.wait_until_discovered(lab.source())
+    queries = {"beginning": Query(lab, lab.source())}
+    queries["beginning"].run_until_read(old.rows)
+    if lab.can(Ability.START_AT_END):
+        queries["end"] = Query(lab, lab.source_at_end())
+        queries["end"].step()
+    for is_down in (False, True):
+        if is_down:
+            for query in queries.values():
+                query.stop()
+        late = lab.split(*after(2, 3))
+        for begins, query in queries.items():
+            lab.tell(f"continue with the query that begins at the {begins}")
+            query.run_until_read(late.rows)
+        lab.saw("a split that came later")
+    for begins, query in queries.items():
+        wanted = {split.number: split.keys for split in lab.splits if begins == "beginning" or split is not old}
+        lab.refuse(difference(wanted, query.delivered, wanted="asked for"))
 
 
 @rule("SPLIT-3", needs=(Ability.MANY_SPLITS,))
@@ -91,27 +88,6 @@ def a_split_keeps_its_name(lab: Lab) -> None:
     )
 
 
-@rule("SPLIT-7")
-def another_process_finds_the_same_splits(lab: Lab) -> None:
-    lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    source = lab.source()
-    with closing(lab.enumerator(source)) as enumerator:
-        splits = lab.discovered(enumerator)
-        positions = dict(enumerator.starts(splits, first=True))
-        state = enumerator.snapshot()
-    lab.tell("discover in another process")
-    with closing(lab.elsewhere()) as process:
-        _expect_same_names(lab, "in another process", splits, process.call(splits_of, source, state, positions))
-
-
-def splits_of(source: Source, state: Json | None, positions: Positions) -> list[SplitId]:
-    """Return the splits that a new run finds from this state and these positions."""
-    with closing(source.as_stream().enumerator(state)) as enumerator:
-        if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(positions)
-        return sorted(enumerator.discover())
-
-
 @rule("SPLIT-10")
 def looking_again_changes_nothing(lab: Lab) -> None:
     lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
@@ -148,11 +124,3 @@ def looking_again_changes_nothing(lab: Lab) -> None:
     for number in range(1, 4):
         query.clock.sleep(1.0)
         lab.expect(not query.plan(), f"the query has read everything, but plan {number} after that makes a new offset")
-
-
-def _expect_same_names(lab: Lab, when: str, before: Collection[SplitId], after: Collection[SplitId]) -> None:
-    gone, new = sorted(set(before) - set(after)), sorted(set(after) - set(before))
-    lab.expect(
-        not gone, f"{when} there is no split {listed(gone)} any more; instead there is {listed(new) or 'nothing'}"
-    )
-    lab.expect(not new, f"{when} there is another split, {listed(new)}, though nothing was added")

@@ -34,18 +34,6 @@ class KeepsAClient(MemorySource):
         return super().enumerator(state)
 
 
-class LosesAFieldOnItsWay(MemorySource):
-    def __getstate__(self):
-        state = super().__getstate__()
-        fields = {**state["__dict__"], "watermarks": type(self.watermarks)()}
-        return {**state, "__dict__": fields}
-
-
-class NeedsItsThread(CommittingEnumerator):
-    def details(self, wanted):
-        return threading.Lock()
-
-
 class LetsErrorsThrough(MemoryReader):
     def _read(self, client, wanted):
         client.ask("records", wanted.split_id, wanted.start, wanted.end)
@@ -78,24 +66,15 @@ MUTANTS = [
     Mutant("a thread leaked", "LIFE-2", ("more of the kind 'thread'",), leaking(a_thread)),
     Mutant(
         "a reader that is given up leaks",
-        "LIFE-3",
+        "LIFE-2",
         ("more of the kind 'file'",),
         sinful(reader=LeaksWhenGivenUp, harness=Undoing),
     ),
     Mutant(
         "a source keeps a value that cannot be pickled",
-        "LIFE-5",
-        ("a source that was used cannot be pickled",),
-        sinful(source=KeepsAClient),
-    ),
-    Mutant(
-        "a source loses an option on its way", "LIFE-5", ("not equal to its copy",), sinful(source=LosesAFieldOnItsWay)
-    ),
-    Mutant(
-        "details cannot be pickled",
         "READ-11",
         ("cannot be pickled", "lock"),
-        sinful(enumerator=NeedsItsThread),
+        sinful(source=KeepsAClient),
     ),
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
     Mutant("a secret in the log", "LIFE-12", ("a secret is in a log",), sinful(enumerator=LogsItsAddress)),

@@ -53,7 +53,7 @@ def method(text):
 
 PATCHES = [
     ("SPLIT-1", "a late split is read from its end", "2 missing", BEGINS, "extent.begin if first else extent.end"),
-    ("SPLIT-2", "new splits begin as the option says", "all are missing, 1#0 to 1#1", "= first and ", "= "),
+    ("SPLIT-1", "new splits begin as the option says", "all are missing, 1#0 to 1#1", "= first and ", "= "),
     ("SPLIT-3", "only the first page of splits is found", "2 missing", FOUND, f"{FOUND}[:3]"),
     ("SPLIT-4", "splits are named by numbers", "named by int", FOUND, f"range(len({FOUND}))"),
     ("SPLIT-4", "names are no UTF-8", "as UTF-8", FOUND, f'["\\udcff" + name for name in {FOUND}]'),
@@ -69,19 +69,19 @@ PATCHES = [
         "complete=complete",
         "complete=True",
     ),
-    ("SPLIT-15", "an empty split starts behind its first row", "before position 1", BEGINS)
+    ("SPLIT-12", "an empty split starts behind its first row", "1 missing", BEGINS)
     + ("extent.begin + (extent.begin == extent.end)",),
-    ("SPLIT-15", "a stream stops at the present end", "2 rows were written and not all delivered")
+    ("STATE-7", "a stream stops at the present end", "are never planned")
     + method("stops(self, splits) -> {split: extent.end for split, extent in self.extents(splits).items()}"),
-    ("SPLIT-16", "extents fail for a split that is gone", "KeyError")
+    ("SPLIT-17", "extents fail for a split that is gone", "KeyError")
     + ("in answers.items()}", "in {split: answers[split] for split in splits}.items()}"),
-    ("SPLIT-16", "splits that are gone are still found", "deleted, but", RETURN_FOUND)
+    ("SPLIT-17", "splits that are gone are still found", "deleted, but", RETURN_FOUND)
     + (f"self.__dict__.setdefault('found', set()).update({FOUND}); return self.found",),
     ("SPLIT-17", "unread splits are forgotten", "never read", *method("forget(self, removed) -> removed.keys()")),
     ("SPLIT-17", "a deleted split is not lost", "lost() names nothing", *method("lost(self, removed) -> ()")),
     ("SPLIT-20", "a split begins behind its end", "past its end", "Extent(begin,", "Extent(begin + (begin == end),"),
     ("SPLIT-20", "a begin is a row early", "does not begin behind it", "Extent(begin,", "Extent(max(0, begin - 1),"),
-    ("SPLIT-21", "a query begins at 0", "DataLossError: positions 0 to 1", BEGINS, "0"),
+    ("SPLIT-12", "a query begins at 0", "which begins at 1", BEGINS, "0"),
     ("READ-1", "rows come backwards", "comes after 0#6", READ, READ.replace("records]", "records[::-1]]")),
     (
         "READ-4",
@@ -154,10 +154,10 @@ PATCHES = [
     ("WHOLE-1", "paused splits are read", "it should have been paused", LOOKED_UP, "dict.fromkeys(splits)"),
     ("WHOLE-1", "a restart forgets all splits but one", "3 rows are not delivered", RETURN_FOUND)
     + (f"return sorted({FOUND})[: 1 if self.restored else None]", STATE, f"{STATE}; self.restored = state is not None"),
-    ("STATE-1", "a split is lost on restart", "never delivers all that was written", RETURN_FOUND)
+    ("STATE-7", "a split is lost on restart", "not all delivered", RETURN_FOUND)
     + (f"return {FOUND}[: -1 if self.restored else None]", STATE, f"{STATE}; self.restored = state is not None")
     + method("lost(self, removed) -> ()"),
-    ("STATE-4", "a restart takes its first look for a new query", "2 rows were written and not all delivered")
+    ("SPLIT-1", "a restart takes its first look for a new query", "2 rows were written and not all delivered")
     + ("at_end = first", "first, self.looked = not self.__dict__.get('looked'), True; at_end = first"),
     ("STATE-16", "a checkpoint of another place is taken", "4 rows were written and not all delivered", OTHER_STORE)
     + ("if False and (",),

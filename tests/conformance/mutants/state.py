@@ -1,14 +1,10 @@
-import os
-import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from tests.conformance.memory.reference import MemoryEnumerator
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import Extent
-from tidegate.errors import ConnectorError
 
 
 class LooksForTheEndInEachRun(MemoryEnumerator):
@@ -37,28 +33,6 @@ class AcknowledgesWhatItPlans(MemoryEnumerator):
         extents = super().extents(splits)
         self.HANDED_OUT[self._source.address] = {split: extent.end for split, extent in extents.items()}
         return {s: replace(e, begin=max(e.begin, self._done.get(s, 0))) for s, e in extents.items()}
-
-
-class LeavesALock(MemoryEnumerator):
-    def __init__(self, source, state):
-        super().__init__(source, state)
-        self._path = Path(tempfile.gettempdir(), f"tidegate-mutant-{self._client.name}.lock")
-        self._locked = False
-
-    def discover(self):
-        if not self._locked:
-            try:
-                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                raise ConnectorError("another run has the lock") from None
-            self._locked = True
-        return super().discover()
-
-    def close(self):
-        super().close()
-        if self._locked:
-            self._path.unlink()
-        self._locked = False
 
 
 def snapshot_with(more):
@@ -102,9 +76,6 @@ class ForgetsWithoutAField(BelievesTheState):
 MUTANTS = [
     Mutant("a start is resolved twice", "STATE-2", ("are gone",), sinful(enumerator=LooksForTheEndInEachRun)),
     Mutant("planned rows count as done", "STATE-7", ("gone",), sinful(enumerator=AcknowledgesWhatItPlans)),
-    Mutant(
-        "a killed planner leaves its lock", "STATE-9", ("another run has the lock",), sinful(enumerator=LeavesALock)
-    ),
     Mutant(
         "a tuple in the snapshot",
         "STATE-10",

@@ -54,7 +54,7 @@ class TakesAllRangesForTheFirst(TimedReader):
 
 
 MUTANTS = [
-    enumerating("lookup takes a split to be sorted", "TIME-7", "and skips position", SearchesAsIfSorted),
+    enumerating("lookup takes a split to be sorted", "TIME-6", "and skips position", SearchesAsIfSorted),
     enumerating(
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
     ),
@@ -66,6 +66,6 @@ MUTANTS = [
         sinful(reader=TakesAllRangesForTheFirst),
     ),
     Mutant(
-        "a generator sees a time that does not count", "TIME-28", ("left out",), sinful(reader=ShowsTimesThatDoNotCount)
+        "a generator sees a time that does not count", "TIME-27", ("left out",), sinful(reader=ShowsTimesThatDoNotCount)
     ),
 ]
