@@ -41,6 +41,7 @@ def queries_and_readers_leave_nothing_open(lab: Lab) -> None:
     split = lab.split(*after(*range(4)))
     source, enumerator = lab.opened()
     task, state = lab.task(lab.everything(enumerator), enumerator), enumerator.snapshot()
+    enumerator.close()
 
     def run() -> None:
         query = Query(lab, source)

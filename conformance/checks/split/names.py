@@ -10,7 +10,7 @@ from itertools import count
 from tidegate.alignment.splits import SplitId
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 
@@ -21,23 +21,26 @@ _LOOKS = 3
 def a_split_that_comes_later_is_read_from_its_beginning(lab: Lab) -> None:
     old = lab.split(*after(0, 1))
     lab.wait_until_discovered(lab.source())
-    queries = {"beginning": Query(lab, lab.source())}
-    queries["beginning"].run_until_read(old.rows)
+    query = Query(lab, lab.source())
+    query.run_until_read(old.rows)
+    _expect_later(lab, query, [])
     if lab.can(Ability.START_AT_END):
-        queries["end"] = Query(lab, lab.source_at_end())
-        queries["end"].step()
+        lab.tell("the next query begins at the end")
+        query, before = Query(lab, lab.source_at_end()), list(lab.splits)
+        query.step()
+        _expect_later(lab, query, before)
+
+
+def _expect_later(lab: Lab, query: Query, before: list[Split]) -> None:
+    """Add splits while a query runs, and while it is down.  Expect it to read all but the splits before."""
     for is_down in (False, True):
         if is_down:
-            for query in queries.values():
-                query.stop()
-        late = lab.split(*after(2, 3))
-        for begins, query in queries.items():
-            lab.tell(f"continue with the query that begins at the {begins}")
-            query.run_until_read(late.rows)
+            query.stop()
+        query.run_until_read(lab.split(*after(2, 3)).rows)
         lab.saw("a split that came later")
-    for begins, query in queries.items():
-        wanted = {split.number: split.keys for split in lab.splits if begins == "beginning" or split is not old}
-        lab.refuse(difference(wanted, query.delivered, wanted="asked for"))
+    query.stop()
+    wanted = {split.number: split.keys for split in lab.splits if split not in before}
+    lab.refuse(difference(wanted, query.delivered, wanted="asked for"))
 
 
 @rule("SPLIT-3", needs=(Ability.MANY_SPLITS,))
