@@ -73,9 +73,7 @@ class FailsWhenASplitGoes(MemoryEnumerator):
 
 MUTANTS = [
     Mutant("names hold the size of a split", "SPLIT-5", ("is not found any more",), renamed(NamesWithTheSize)),
-    Mutant(
-        "names hold a hash", "READ-11", ("found here and in another process",), renamed(NamesByHash)
-    ),
+    Mutant("names hold a hash", "READ-11", ("found here and in another process",), renamed(NamesByHash)),
     Mutant("ends go back", "SPLIT-11", ("the end of 'split-0' went back",), sinful(enumerator=EndsGoBack)),
     Mutant(
         "a split that goes ends the query in spite of the option",
