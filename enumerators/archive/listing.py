@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.contract import FileInfo, Folder
 from tidegate.enumerators.folders.opening import open_folder
-from tidegate.readers.archive.objects import ArchivedObject, parse_name
+from tidegate.readers.archive.layout import ArchiveLayout
+from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 
-__all__ = ["Listing", "list_partition", "listing_of"]
+__all__ = ["Listing", "directories_of", "list_partition", "listing_of"]
+
+_THREADS = 8
 
 
 class Listing(NamedTuple):
@@ -21,19 +26,53 @@ class Listing(NamedTuple):
     written_s: Mapping[ArchivedObject, float]
 
 
+def directories_of(
+    layout: ArchiveLayout, partitions: Collection[tuple[str, int]], *, option: str = "archive"
+) -> dict[tuple[str, int], Directory]:
+    """Return the directory of each partition.
+
+    Raises ConnectorError if the place cannot be listed, DeadlineError if it does not answer, and OptionError if it has
+    no bucket, or is malformed.  Raises the errors of ``ArchiveLayout.objects_in``.
+    """
+    top = open_folder(layout.place.location, layout.place.connection, option=option, noun="archive")
+
+    def listed(path: str) -> Mapping[tuple[str, int], Collection[ArchivedObject]]:
+        files = _files(_below(top, path), nested=layout.is_nested)
+        return layout.objects_in(path, {name: info.bytes for name, info in files})
+
+    found: dict[tuple[str, int], list[ArchivedObject]] = {partition: [] for partition in partitions}
+    with ThreadPoolExecutor(_THREADS, "tidegate-archive") as threads:
+        for objects in threads.map(listed, {layout.folder_of(*partition) for partition in partitions}):
+            for partition in found.keys() & objects.keys():
+                found[partition] += objects[partition]
+    return {partition: Directory(objects) for partition, objects in found.items()}
+
+
 def list_partition(place: ArchivePlace, topic: str, partition: int, *, option: str = "archive") -> Directory:
-    """Return the directory of a partition.  Raises the errors of ``listing_of``."""
-    return Directory(listing_of(place, topic, partition, option=option).written_s)
+    """Return the directory of a partition in tidegate's own layout.  Raises the errors of ``directories_of``."""
+    return directories_of(OwnLayout(place), [(topic, partition)], option=option)[topic, partition]
 
 
 def listing_of(place: ArchivePlace, topic: str, partition: int, *, option: str) -> Listing:
-    """Return the archived objects of a partition; other files are left out.
+    """Return the objects of a partition in tidegate's own layout.  Raises the errors of ``directories_of``."""
+    layout = OwnLayout(place)
+    path = layout.folder_of(topic, partition)
+    folder = _below(open_folder(place.location, place.connection, option=option, noun="archive"), path)
+    files = folder.files()
+    objects = layout.objects_in(path, {name: info.bytes for name, info in files.items()})[topic, partition]
+    return Listing(folder, {obj: files[obj.name].written_s for obj in objects})
 
-    Raises ConnectorError if the place cannot be listed, DeadlineError if it does not answer, and OptionError if it has
-    no bucket, or is malformed.
-    """
-    folder = open_folder(place.location, place.connection, option=option, noun="archive")
-    folder = folder.within(topic).within(str(partition))
-    files = folder.files().items()
-    named = ((parse_name(f"{topic}/{partition}", name, info.bytes), info.written_s) for name, info in files)
-    return Listing(folder, {obj: written_s for obj, written_s in named if obj is not None})
+
+def _below(folder: Folder, path: str) -> Folder:
+    for name in filter(None, path.split("/")):
+        folder = folder.within(name)
+    return folder
+
+
+def _files(folder: Folder, path: str = "", *, nested: bool) -> Iterator[tuple[str, FileInfo]]:
+    """Yield the files of a folder by their paths in it; hidden folders, such as those of Spark, are left out."""
+    for name, info in folder.files().items():
+        yield f"{path}{name}", info
+    for name in folder.folders() if nested else ():
+        if not name.startswith(("_", ".")):
+            yield from _files(folder.within(name), f"{path}{name}/", nested=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.archive.directory import Directory
+from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import Group, groups_of, read_groups
+from tidegate.readers.archive.read import groups_of, read_groups
 from tidegate.readers.arrow.numpy_arrays import int64_values
 
 __all__ = ["ArchivedRecords"]
@@ -28,8 +28,8 @@ class ArchivedRecords:
     schema: the columns that are needed, among them ``offset`` and ``timestamp``.
     """
 
-    def __init__(self, place: ArchivePlace, schema: pa.Schema) -> None:
-        self._place, self._schema = place, schema
+    def __init__(self, layout: ArchiveLayout, schema: pa.Schema) -> None:
+        self._layout, self._schema = layout, schema
         self._footers: OrderedDict[str, list[Group]] = OrderedDict()
         self._held: OrderedDict[tuple[str, int], list[pa.RecordBatch]] = OrderedDict()
         self._bytes = 0
@@ -68,7 +68,7 @@ class ArchivedRecords:
 
     def _groups(self, obj: ArchivedObject) -> list[Group]:
         if obj.path not in self._footers:
-            self._footers[obj.path] = groups_of(self._place, obj)
+            self._footers[obj.path] = groups_of(self._layout, obj)
             if len(self._footers) > HELD_FOOTERS:
                 self._footers.popitem(last=False)
         return self._footers[obj.path]
@@ -78,7 +78,7 @@ class ArchivedRecords:
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
-        batches = self._held[key] = read_groups(self._place, obj, group.number, self._schema)
+        batches = self._held[key] = read_groups(self._layout, obj, group.number, self._schema)
         self._bytes += _size(batches)
         while self._bytes > HELD_BYTES and len(self._held) > 1:
             self._bytes -= _size(self._held.popitem(last=False)[1])

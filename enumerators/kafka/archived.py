@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -20,12 +19,13 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import list_partition
+from tidegate.enumerators.archive.listing import directories_of
 from tidegate.enumerators.archive.records import ArchivedRecords
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.errors import DataLossError, ObjectGoneError, OptionError
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.layout import ArchiveLayout
+from tidegate.readers.archive.objects import UNKNOWN_MS
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -34,7 +34,6 @@ from tidegate.readers.kafka.schema import arrow_schema
 __all__ = ["archived_enumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_THREADS = 8
 _LISTED_FOR_S = 3600.0  # merged objects are kept for longer
 _FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
 _NOTHING = Directory()
@@ -48,14 +47,14 @@ class _Archived(KafkaEnumerator):
     lacks, when the listing is read to its end, when it is an hour old, and when an object of it is gone.
     """
 
-    def __init__(self, place: ArchivePlace, preferred: bool, *args: Any, **options: Any) -> None:
+    def __init__(self, layout: ArchiveLayout, preferred: bool, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._place, self._preferred = place, preferred
+        self._layout, self._place, self._preferred = layout, layout.place, preferred
         times = self._find_head.event_times
         schema = arrow_schema(include_headers=times.needs_headers)
         if times.by_record_timestamp:
             schema = pa.schema([schema.field(name) for name in _FOR_TIMESTAMPS])
-        self._records = ArchivedRecords(self._place, schema)
+        self._records = ArchivedRecords(layout, schema)
         self._directories: dict[TopicPartition, Directory] = {}
         self._listed_s: dict[TopicPartition, float] = {}
         self._begins: dict[TopicPartition, int] = {}
@@ -80,9 +79,9 @@ class _Archived(KafkaEnumerator):
         return splits
 
     def _list(self, partitions: Collection[TopicPartition]) -> None:
-        with ThreadPoolExecutor(_THREADS, "tidegate-archive") as threads:
-            listed = threads.map(lambda partition: list_partition(self._place, *partition), partitions)
-            self._directories.update(zip(partitions, listed, strict=True))
+        if partitions:
+            listed = directories_of(self._layout, partitions)
+            self._directories.update({partition: listed[partition] for partition in partitions})
         self._listed_s.update(dict.fromkeys(partitions, time.monotonic()))
 
     def _directory(self, partition: TopicPartition) -> Directory:
@@ -244,16 +243,19 @@ class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
             if split in latest or self._seam(partition) >= end:  # otherwise, peeks look in Kafka first
                 known_ms = latest.get(split)
                 later = self._directory(partition).with_times_from(-1 if known_ms is None else known_ms + 1, 0)
-                times = [p.obj.max_ms for p in later if p.end <= end and accepts(p.obj.max_ms, horizon)]
-                if times:
+                told = [p.obj.max_ms for p in later if p.end <= end]
+                times = [ms for ms in told if accepts(ms, horizon)]
+                if times and UNKNOWN_MS not in told:
                     latest[split] = max(times)
         return latest
 
 
-def archived_enumerator(place: ArchivePlace, *, preferred: bool, by_timestamp: bool) -> Callable[..., KafkaEnumerator]:
+def archived_enumerator(
+    layout: ArchiveLayout, *, preferred: bool, by_timestamp: bool
+) -> Callable[..., KafkaEnumerator]:
     """Return the constructor of an enumerator, which takes the parameters of ``KafkaEnumerator``.
 
     preferred: whether the archive gives the records that are in both places.
     by_timestamp: whether event times are the timestamps of records, which both places index.
     """
-    return partial(_ArchivedByTimestamp if by_timestamp else _Archived, place, preferred)
+    return partial(_ArchivedByTimestamp if by_timestamp else _Archived, layout, preferred)

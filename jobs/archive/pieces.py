@@ -18,6 +18,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.errors import OptionError
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
+from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.read import read_records
 from tidegate.readers.archive.write import write_object
@@ -58,7 +59,7 @@ class Merge:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield their records from the archive."""
         for part in self.parts:
-            yield from read_records(self.place, part.obj, part.start, part.end, _COLUMNS)
+            yield from read_records(OwnLayout(self.place), part.obj, part.start, part.end, _COLUMNS)
 
 
 class Lost(NamedTuple):

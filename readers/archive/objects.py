@@ -13,7 +13,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["ArchivedObject", "ArchivedPart", "parse_name"]
+__all__ = ["UNKNOWN_MS", "ArchivedObject", "ArchivedPart", "parse_name"]
+
+UNKNOWN_MS = 2**63 - 1
+"""The greatest timestamp of records whose timestamps are not known before they are read."""
 
 _NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)\.parquet", re.ASCII)
 
@@ -24,6 +27,9 @@ class ArchivedObject(NamedTuple):
     folder: the topic and the partition, such as ``orders/0``.
     min_ms, max_ms: the least and the greatest timestamp of its records in ms; -1: it has none.
     topic_id: as Kafka's tools show it; empty: unknown.
+    file: its path in the archive, in other layouts than tidegate's own.
+
+    In other layouts, the times may be -1 and UNKNOWN_MS.
     """
 
     folder: str
@@ -33,16 +39,17 @@ class ArchivedObject(NamedTuple):
     min_ms: int
     max_ms: int
     topic_id: str
+    file: str | None = None
 
     @property
     def name(self) -> str:
-        """The name in the folder of the partition."""
+        """The name in the folder of the partition, in tidegate's own layout."""
         return f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}.parquet"
 
     @property
     def path(self) -> str:
         """The name in the archive."""
-        return f"{self.folder}/{self.name}"
+        return self.file or f"{self.folder}/{self.name}"
 
 
 class ArchivedPart(NamedTuple):

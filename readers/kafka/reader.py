@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tidegate.alignment.horizon import Horizon
     from tidegate.alignment.splits import SplitId, SplitRange
-    from tidegate.readers.archive.place import ArchivePlace
+    from tidegate.readers.archive.layout import ArchiveLayout
     from tidegate.readers.kafka.bad_records import BadRecordPlace, BadRecords
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.cluster import LeaderCall
@@ -94,7 +94,7 @@ class KafkaSplitReader(SplitReader):
         bad_records: BadRecordPlace | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
-        archive: ArchivePlace | None = None,
+        archive: ArchiveLayout | None = None,
     ) -> None:
         self._config = config
         self._include_headers = include_headers

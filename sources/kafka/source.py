@@ -239,6 +239,7 @@ class KafkaSource(ArchiveOptions, Source):
                 f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
             )
         self._check_watermark(registry)
+        self.check_archived_times(self.event_time, [*self._starts[:1], *self._ends[:1]])
         topics = self.subscribe or self.assign or ()
         check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
         _ = self._config
@@ -386,10 +387,10 @@ class KafkaSource(ArchiveOptions, Source):
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         by_timestamp = self.event_times.by_record_timestamp
         kind: Callable[..., KafkaEnumerator] = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
-        if (place := self.archive_place) is not None:
+        if (layout := self.archived) is not None:
             from tidegate.enumerators.kafka.archived import archived_enumerator  # most queries have no archive
 
-            kind = archived_enumerator(place, preferred=self.archive_preferred, by_timestamp=by_timestamp)
+            kind = archived_enumerator(layout, preferred=self.archive_preferred, by_timestamp=by_timestamp)
         return kind(
             planner_config(self._config, self.fetch_offset_num_retries, self.fetch_offset_retry_interval_ms),
             self._subscription(),
@@ -415,7 +416,7 @@ class KafkaSource(ArchiveOptions, Source):
             event_times=event_times,
             bad_records=bad_record_place(self._bad_records_folder, self.bad_records_topic, event_times),
             include_event_time=self.include_event_time,
-            archive=self.archive_place,
+            archive=self.archived,
         )
 
     @property

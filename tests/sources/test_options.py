@@ -178,6 +178,34 @@ def test_the_other_ways_to_subscribe(other):
             "the option 'archive.endpoint' is 'here': expected a URL",
         ),
         (
+            {"archive": "/lake", "archive__layout": "conect"},
+            "'archive.layout' is 'conect': expected 'tidegate', 'parquet'",
+        ),
+        (
+            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '{"ofset": "o"}'},
+            "Kafka has no column 'ofset'; did you mean 'offset'?",
+        ),
+        (
+            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '{"offset": null}'},
+            "no record is known without its offset, so it cannot be null",
+        ),
+        (
+            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '["offset"]'},
+            "expected names of columns, such as ",
+        ),
+        (
+            {"archive": "/lake", "archive__columns": "{}"},
+            "archive.columns is set, which needs archive.layout 'parquet', not 'tidegate'",
+        ),
+        (
+            {"archive": "/lake", "archive__layout": "connect"},
+            "the archive keeps no timestamps, so eventTime cannot be timestamp",
+        ),
+        (
+            {"archive": "/lake", "archive__layout": "Connect", "eventTime": "json:/at", "startingTimestamp": "5"},
+            "the archive keeps no timestamps, so startingTimestamp cannot reach into it; set offsets",
+        ),
+        (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},
             "kafka.isolation.level is 'read_uncommitted', but an archive holds only committed records",
         ),

@@ -4,10 +4,12 @@ import shutil
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from kafka import KafkaProducer
+from pyarrow import parquet
 
 from tests.support.archives import archive_topic, committed_source, delete_before
 from tests.support.streams import append, kafka_source, new_topic
@@ -57,6 +59,32 @@ def twins(kafka, tmp_path_factory):
     return whole, cut, str(place)
 
 
+@pytest.fixture(scope="module")
+def layouts(twins, tmp_path_factory):
+    """Return the options of the archive in each layout; those of others have been written by others."""
+    _, cut, place = twins
+    written = tmp_path_factory.mktemp("written")
+    for number, file in enumerate(sorted(Path(place).rglob("*.parquet"))):
+        partition, table = file.parent.name, parquet.read_table(file)
+        of_spark = written / f"parquet/topic={cut}/partition={partition}/{number}.parquet"
+        of_connect = written / f"connect/{cut}/partition={partition}"
+        for folder in (of_spark.parent, of_connect):
+            folder.mkdir(parents=True, exist_ok=True)
+        renamed = table.drop_columns(["topic", "partition"]).rename_columns({"offset": "at", "headers": "marks"})
+        parquet.write_table(renamed, of_spark, use_deprecated_int96_timestamps=True)
+        for first in (table["offset"][0].as_py(), ARCHIVED):  # the newest one is still being written
+            parquet.write_table(table.select(["value"]), of_connect / f"{cut}+{partition}+{first:010d}.parquet")
+    return {
+        "tidegate": {"archive": place},
+        "parquet": {
+            "archive": str(written / "parquet"),
+            "archive_layout": "parquet",
+            "archive_columns": {"offset": "at", "headers": "marks"},
+        },
+        "connect": {"archive": str(written / "connect"), "archive_layout": "connect"},
+    }
+
+
 @contextmanager
 def planning(of):
     with closing(of.enumerator(None)) as enumerator:
@@ -78,11 +106,11 @@ def read(of, start, end, partition=0, **task):
     return [{**row, "topic": None} for row in rows]
 
 
-@pytest.mark.parametrize("preferred", [True, False])
-def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
-    whole, cut, place = twins
+@pytest.mark.parametrize(("preferred", "layout"), [(True, "tidegate"), (False, "tidegate"), (True, "parquet")])
+def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, layouts, preferred, layout):
+    whole, cut, _ = twins
     hold = {"future_event_time": "hold"}
-    fields = {"archive": place, "archive_preferred": preferred, **hold}
+    fields = {**layouts[layout], "archive_preferred": preferred, **hold}
     with (
         planning(source(kafka, whole, **hold)) as (expected, of_whole),
         planning(source(kafka, cut, **fields)) as (ours, of_cut),
@@ -99,7 +127,8 @@ def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
                 assert found[split] == (None if first is None else Head(first, times[first]))
         ends = dict.fromkeys(of_cut, COUNT)
         latest = named(expected.latest(dict.fromkeys(of_whole, COUNT), horizon))
-        assert named(ours.latest(ends, horizon)) == {"1": latest["1"]}  # Kafka still names the record of 2099
+        if layout == "tidegate":  # Kafka still names the record of 2099; without statistics, peeks look
+            assert named(ours.latest(ends, horizon)) == {"1": latest["1"]}
         ranges = [SplitRange(split, 11, 200) for split in of_cut]
         early = Horizon(FIRST_MS + 100_000)
         held = expected.held([SplitRange(split, 11, 200) for split in of_whole], early)
@@ -125,13 +154,14 @@ def test_starts_and_ends_reach_into_the_archive(kafka, twins, fields):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("preferred", [True, False])
-@pytest.mark.parametrize(("start", "end"), [(0, COUNT), (15, 99), (115, 165), (160, 200), (159, 160), (200, COUNT)])
-def test_any_range_gives_the_rows_of_kafka(kafka, twins, preferred, start, end):
-    whole, cut, place = twins
+@pytest.mark.parametrize(("preferred", "layout"), [(True, "tidegate"), (False, "tidegate"), (True, "parquet")])
+@pytest.mark.parametrize("wanted", [(0, COUNT), (15, 99), (115, 165), (160, 200), (159, 160), (200, COUNT)])
+def test_any_range_gives_the_rows_of_kafka(kafka, twins, layouts, preferred, layout, wanted):
+    whole, cut, _ = twins
+    start, end = wanted
     expected = read(source(kafka, whole), start, end)
     assert len(expected) == end - start
-    assert read(source(kafka, cut, archive=place, archive_preferred=preferred), start, end) == expected
+    assert read(source(kafka, cut, archive_preferred=preferred, **layouts[layout]), start, end) == expected
 
 
 def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
@@ -149,8 +179,9 @@ def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
     assert [row["offset"] for row in rows] == [0, 3, 6]
 
 
-def test_event_times_of_fields_are_found_in_both_places(kafka, twins):
-    whole, cut, place = twins
+@pytest.mark.parametrize("layout", ["tidegate", "connect"])
+def test_event_times_of_fields_are_found_in_both_places(kafka, twins, layouts, layout):
+    whole, cut, _ = twins
 
     def by_value(batch):
         """Return times of every third record; the planner finds them by peeks only."""
@@ -160,12 +191,14 @@ def test_event_times_of_fields_are_found_in_both_places(kafka, twins):
     fields = {"event_time": by_value}
     with (
         planning(source(kafka, whole, **fields)) as (expected, of_whole),
-        planning(source(kafka, cut, archive=place, **fields)) as (archived, of_cut),
+        planning(source(kafka, cut, **layouts[layout], **fields)) as (archived, of_cut),
     ):
         assert not hasattr(archived, "lookup")
         for position in (0, 1, 118, 119, 158, 160, 238):
             heads = archived.peek(dict.fromkeys(of_cut, position), Horizon())
             assert named(heads) == named(expected.peek(dict.fromkeys(of_whole, position), Horizon()))
+    offsets = [row["offset"] for row in read(source(kafka, cut, **layouts[layout], **fields), 0, COUNT)]
+    assert offsets == [*range(COUNT)]
 
 
 def test_what_neither_place_has_ends_the_batch_before_a_row_is_read(kafka, twins, tmp_path, caplog):
@@ -231,7 +264,7 @@ def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
         wanted = SplitRange(splits[0], 0, 20)
         task = ReadTask((wanted,), (enumerator.details(wanted),))
     file.write_bytes(content[:100] + bytes(200) + content[300:])
-    with pytest.raises(CorruptDataError, match="is damaged"):
+    with pytest.raises(CorruptDataError, match="cannot be read"):
         list(of.reader(None).read(task))
     file.unlink()
     with pytest.raises(DataLossError, match=r"records 0 to 20 of .* was deleted \(failOnDataLoss\)"):

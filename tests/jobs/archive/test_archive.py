@@ -23,6 +23,7 @@ from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
 from tidegate.jobs.archive.compaction import merges_of
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
+from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.read import read_records
 from tidegate.readers.kafka.schema import arrow_schema
@@ -177,6 +178,6 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     archive_topic(kafka, topic, place)
     for partition in range(PARTITIONS):
         (part,) = list_partition(place, topic, partition).parts
-        rows = read_records(place, part.obj, 0, 500, arrow_schema(include_headers=True))
+        rows = read_records(OwnLayout(place), part.obj, 0, 500, arrow_schema(include_headers=True))
         assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == [*range(500)]
     assert len(bucket.keys()) == PARTITIONS

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.archive import write
 from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.read import groups_of, read_records
 from tidegate.readers.archive.write import write_object
@@ -75,7 +76,7 @@ def test_any_range_gives_the_records_that_were_written(tmp_path_factory, records
     start = data.draw(st.integers(0, 50))
     end = data.draw(st.integers(start, 60))
     wanted = [kept for kept in records if start <= kept["offset"] < end]
-    assert rows(read_records(place, obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
+    assert rows(read_records(OwnLayout(place), obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
 
 
 def test_the_same_records_give_the_same_object(tmp_path):
@@ -86,7 +87,7 @@ def test_the_same_records_give_the_same_object(tmp_path):
         contents.append((obj.path, (tmp_path / name / obj.path).read_bytes()))
         assert [path.name for path in (tmp_path / name / "orders" / "0").iterdir()] == [obj.name]
     assert contents[0] == contents[1]
-    assert [(group.first, group.last) for group in groups_of(place, obj)][:2] == [(0, 2), (3, 5)]
+    assert [(group.first, group.last) for group in groups_of(OwnLayout(place), obj)][:2] == [(0, 2), (3, 5)]
 
 
 def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
@@ -94,11 +95,11 @@ def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
     records = [record(at, at * 1000, value=noise[at].as_py()) for at in range(30)]
     place = ArchivePlace(f"s3://{bucket.name}/lake", s3_config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegate.readers.archive.read.SMALL_BYTES", 100)
+        patch.setattr("tidegate.readers.archive.parquet.SMALL_BYTES", 100)
         patch.setattr(write, "GROUP_BYTES", 1)
         empty = ArchivedObject("orders/0", 0, 0, 30, -1, -1, "")
         obj, _ = write_object(place, empty, SCHEMA, [batch(records[:20]), batch(records[20:])])
-        assert rows(read_records(place, obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
+        assert rows(read_records(OwnLayout(place), obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
 
 
 @pytest.mark.parametrize("cut", [1, 200, 1000])
@@ -107,12 +108,12 @@ def test_a_damaged_object_is_named(tmp_path, cut):
     file = tmp_path / obj.path
     file.write_bytes(file.read_bytes()[:-cut])
     with pytest.raises(CorruptDataError, match=obj.name):
-        list(read_records(place, obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
+        list(read_records(OwnLayout(place), obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
     with pytest.raises(ObjectGoneError, match=obj.name):
-        list(read_records(place, obj, 0, 30, SCHEMA))
+        list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
     file.unlink()
     with pytest.raises(ObjectGoneError, match="was deleted"):
-        list(read_records(place, obj, 0, 30, SCHEMA))
+        list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
 
 
 def test_an_object_that_holds_other_offsets_than_its_name_says_is_refused(tmp_path):
@@ -120,4 +121,4 @@ def test_an_object_that_holds_other_offsets_than_its_name_says_is_refused(tmp_pa
     renamed = obj._replace(first=5)
     (tmp_path / obj.path).rename(tmp_path / renamed.path)
     with pytest.raises(CorruptDataError, match="offsets 0 to 2, unlike its name"):
-        list(read_records(place, renamed, 5, 30, SCHEMA))
+        list(read_records(OwnLayout(place), renamed, 5, 30, SCHEMA))

@@ -40,7 +40,15 @@ SUBJECTS = {
         *("includeSourceWatermark", "includePreviousWatermark", "watermarkRows"),
     ),
     "archive": (
-        *("archive", "archivePreferred", "archive.endpoint", "archive.region", "archive.accessKey"),
+        *(
+            "archive",
+            "archive.layout",
+            "archive.columns",
+            "archivePreferred",
+            "archive.endpoint",
+            "archive.region",
+            "archive.accessKey",
+        ),
         *("archive.secretKey", "archive.sessionToken", "archive.anonymous", "archive.roleArn"),
     ),
     "schema registry": (

@@ -1,0 +1,75 @@
+"""The contract of a layout: how the records of topics lie in the objects of an archive."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.place import ArchivePlace
+
+__all__ = ["ArchiveLayout", "Group", "OpenObject"]
+
+
+class Group(NamedTuple):
+    """A stretch of an object that is read as a whole, such as a row group of Parquet.
+
+    first, last: the offsets of its first and its last record.
+    max_ms: the greatest timestamp of its records in ms, or UNKNOWN_MS.
+    """
+
+    number: int
+    first: int
+    last: int
+    max_ms: int
+
+
+class OpenObject(Protocol):
+    """An object that is being read.  groups: all its groups, in the order of their offsets."""
+
+    groups: list[Group]
+
+    def read(self, numbers: list[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the records of some groups, in the order of their offsets, as exactly these columns."""
+
+
+class ArchiveLayout(ABC):
+    """Finds the objects of a partition, with their offsets and times, and reads them.
+
+    place: where the objects are.
+    keeps_timestamps: whether records have Kafka's timestamps; otherwise they are null.
+    is_nested: whether the objects of a partition may be in folders below its folder.
+
+    Picklable: the driver lists the objects, and executors read them.  A layout never guesses an offset.  Where an
+    object does not tell the offset of each record, it raises CorruptDataError.
+    """
+
+    place: ArchivePlace
+    keeps_timestamps = True
+    is_nested = False
+
+    @abstractmethod
+    def folder_of(self, topic: str, partition: int) -> str:
+        """Return the folder of the archive that has the objects of a partition, perhaps among those of others."""
+
+    @abstractmethod
+    def objects_in(self, folder: str, files: Mapping[str, int]) -> Mapping[tuple[str, int], Collection[ArchivedObject]]:
+        """Return the objects of each topic and partition in the listing of a folder.
+
+        files: the size of each file by its path in the folder.
+
+        Called on the driver, whenever it lists the archive.  Raises OptionError for files of another layout, and the
+        errors of ``open`` if it has to look into objects.
+        """
+
+    @abstractmethod
+    def open(self, obj: ArchivedObject) -> AbstractContextManager[OpenObject]:
+        """Open an object, to read it.
+
+        While it is open, raises CorruptDataError, which names the object, if it is damaged or does not hold what was
+        listed.  Raises ObjectGoneError if it was deleted, and ConnectorError or DeadlineError if it cannot be fetched.
+        """

@@ -1,0 +1,41 @@
+"""tidegate's own layout: Kafka's columns in Parquet objects, whose names tell their offsets and times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from tidegate.readers.archive.layout import ArchiveLayout
+from tidegate.readers.archive.objects import ArchivedObject, parse_name
+from tidegate.readers.archive.parquet import COLUMNS, ParquetObject, opened_parquet
+from tidegate.readers.archive.place import ArchivePlace
+
+__all__ = ["OwnLayout"]
+
+_COLUMNS = dict(zip(COLUMNS, COLUMNS, strict=True))
+
+
+@dataclass(frozen=True)
+class OwnLayout(ArchiveLayout):
+    """What ``tidegate archive`` writes: a listing is enough to plan."""
+
+    place: ArchivePlace
+
+    @override
+    def folder_of(self, topic: str, partition: int) -> str:
+        return f"{topic}/{partition}"
+
+    @override
+    def objects_in(self, folder: str, files: Mapping[str, int]) -> Mapping[tuple[str, int], Collection[ArchivedObject]]:
+        topic, _, partition = folder.rpartition("/")
+        named = (parse_name(folder, name, size) for name, size in files.items())
+        return {(topic, int(partition)): [obj for obj in named if obj is not None]}
+
+    @contextmanager
+    @override
+    def open(self, obj: ArchivedObject) -> Iterator[ParquetObject]:
+        with opened_parquet(self.place, obj.path, obj.size) as (file, source):
+            yield ParquetObject(file, source, obj, _COLUMNS)

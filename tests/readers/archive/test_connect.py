@@ -1,0 +1,97 @@
+"""Objects of Kafka Connect's S3 sink, which tell offsets by where the next one begins."""
+
+import datetime as dt
+import json
+import re
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.readers.archive.test_records import SCHEMA, rows
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.archive import connect
+from tidegate.readers.archive.connect import ConnectLayout
+from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.read import read_records
+
+FOLDER = "orders/partition=3"
+
+
+def written(location, objects):
+    """Write objects by their first offsets and forms."""
+    for (first, form), content in objects.items():
+        file = location / FOLDER / f"orders+3+{first:010d}.{form}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, pa.Table):
+            parquet.write_table(content, file)
+        else:
+            file.write_bytes(content)
+    files = {file.name: file.stat().st_size for file in (location / FOLDER).iterdir()}
+    layout = ConnectLayout(ArchivePlace(str(location)))
+    return layout, layout.objects_in(FOLDER, files)["orders", 3]
+
+
+def read(layout, objects, start=0, end=100):
+    return rows(row for obj in objects for row in read_records(layout, obj, start, end, SCHEMA))
+
+
+def test_offsets_are_counted_from_the_first_and_the_newest_object_is_left_to_kafka(tmp_path):
+    table = pa.table(
+        {
+            "id": [4, 5],
+            "at": [dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc), None],
+            "price": [Decimal("1.5"), Decimal(0)],
+        }
+    )
+    objects = {
+        (0, "bin"): b"a\n\nc\n",
+        (3, "json"): b'{"id":3}\n',
+        (4, "snappy.parquet"): table.append_column("day", pa.array([1, 2], pa.date32())),
+        (6, "json"): b"{}\n",
+        (0, "keys.json"): b'"key"',
+    }
+    layout, found = written(tmp_path, objects)
+    assert [(obj.first, obj.next) for obj in found] == [(0, 3), (3, 4), (4, 6)]
+    read_rows = read(layout, found)
+    values = [row.pop("value") for row in read_rows]
+    nothing = dict.fromkeys(("key", "timestamp", "timestampType", "headers"))
+    assert read_rows == [{**nothing, "topic": "orders", "partition": 3, "offset": at} for at in range(6)]
+    assert values[:4] == [b"a", b"", b"c", b'{"id":3}']
+    assert [json.loads(value) for value in values[4:]] == [
+        {"id": 4, "at": 1_767_225_600_000, "price": "1.5", "day": 1},
+        {"id": 5, "at": None, "price": "0.0", "day": 2},
+    ]
+    assert [row["offset"] for row in read(layout, found, 2, 5)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "count"),
+    [
+        ("json", b"{}\n{}\n", 2),  # the third is a transaction marker, or compaction has deleted it
+        ("json", b"{}\n{}\n{}\n{}\n", 4),
+        ("bin", b"", 0),
+        ("parquet", pa.table({"id": [1, 2]}), 2),
+    ],
+)
+def test_an_object_that_does_not_tell_the_offset_of_each_record_is_refused(tmp_path, form, content, count):
+    layout, found = written(tmp_path, {(7, form): content, (10, "json"): b"{}\n"})
+    sentence = rf"orders\+3\+0000000007.{form} holds {count} records, but the next object begins 3 offsets later"
+    with pytest.raises(CorruptDataError, match=sentence):
+        read(layout, found)
+
+
+def test_an_object_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    layout, found = written(tmp_path, {(0, "json"): b"{}\n{}\n", (2, "json"): b"{}\n"})
+    monkeypatch.setattr(connect, "_MOST_BYTES", 5)
+    with pytest.raises(CorruptDataError, match="has 6 bytes, and at most 5 are read at once"):
+        read(layout, found)
+
+
+@pytest.mark.parametrize("name", ["orders+3+0000000000.avro", "orders+3+0000000000.json.gz", "data.json"])
+def test_another_form_is_refused(tmp_path, name):
+    layout = ConnectLayout(ArchivePlace(str(tmp_path)))
+    sentence = f"archive is {str(tmp_path)!r}, and archive.layout is 'connect', but the file {FOLDER}/{name} is not"
+    with pytest.raises(OptionError, match=re.escape(sentence)):
+        layout.objects_in(FOLDER, {name: 1})
