@@ -16,19 +16,14 @@ from tidegate.readers.s3.request import ask_s3
 
 __all__ = ["BucketFolder"]
 
-PROBE = ".conditional-writes"
-NO_ETAG = '"0"'  # of no object
-
 _Answer = TypeVar("_Answer")
 
 
 class BucketFolder(Folder):
-    """A prefix of a bucket.  Without conditional writes, it first reads the version and then writes the file."""
+    """A prefix of a bucket whose endpoint has conditional writes."""
 
-    def __init__(
-        self, config: S3ConnectionConfig, bucket: str, prefix: str, noun: str, parent: Folder | None = None
-    ) -> None:
-        self._parent, self.noun = parent, noun
+    def __init__(self, config: S3ConnectionConfig, bucket: str, prefix: str, noun: str) -> None:
+        self.noun = noun
         self._config = config
         self._bucket = bucket
         self._prefix = prefix
@@ -36,7 +31,7 @@ class BucketFolder(Folder):
 
     @override
     def within(self, name: str) -> Folder:
-        return BucketFolder(self._config, self._bucket, self._key(name), self.noun, self)
+        return BucketFolder(self._config, self._bucket, self._key(name), self.noun)
 
     @override
     def read(self, name: str) -> Stored | None:
@@ -49,16 +44,11 @@ class BucketFolder(Folder):
 
     @override
     def create(self, name: str, data: bytes) -> str | None:
-        if self.keeps_conditions():
-            return self._put_if(name, data, IfNoneMatch="*")
-        return self._put(name, data) if self.read(name) is None else None
+        return self._put(name, data, IfNoneMatch="*")
 
     @override
     def replace(self, name: str, data: bytes, version: str) -> str | None:
-        if self.keeps_conditions():
-            return self._put_if(name, data, IfMatch=version)
-        stored = self.read(name)
-        return self._put(name, data) if stored is not None and stored.version == version else None
+        return self._put(name, data, IfMatch=version)
 
     @override
     def write(self, name: str, data: bytes) -> None:
@@ -89,20 +79,6 @@ class BucketFolder(Folder):
             for entry in answer.get("Contents", ()):
                 self.delete(self._name(entry["Key"]))
 
-    @override
-    def keeps_conditions(self) -> bool:
-        return self._keeps_conditions if self._parent is None else self._parent.keeps_conditions()
-
-    @functools.cached_property
-    def _keeps_conditions(self) -> bool:
-        # Some endpoints refuse conditions, and some ignore them.
-        try:
-            created = self._put_if(PROBE, b"", IfNoneMatch="*")
-            kept = created is None or self._put_if(PROBE, b"", IfNoneMatch="*") is None
-            return kept and self._put_if(PROBE, b"", IfMatch=NO_ETAG) is None
-        except _UnknownRequestError:
-            return False
-
     @property
     def _client(self) -> Any:
         return self._config.client()
@@ -123,12 +99,7 @@ class BucketFolder(Folder):
                 return
             request["ContinuationToken"] = answer["NextContinuationToken"]
 
-    def _put(self, name: str, data: bytes) -> str:
-        version = self._put_if(name, data)
-        assert version is not None, "there was no condition"  # noqa: S101 - for mypy
-        return version
-
-    def _put_if(self, name: str, data: bytes, **condition: str) -> str | None:
+    def _put(self, name: str, data: bytes, **condition: str) -> str | None:
         def put() -> str:
             answer = self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **condition)
             return str(answer.get("ETag", ""))
@@ -149,11 +120,9 @@ class BucketFolder(Folder):
                 if code in missing:
                     return None
                 if code == "NotImplemented":
-                    raise _UnknownRequestError(f"{self.address} does not know the request") from problem
+                    raise ConnectorError(
+                        f"the {self.noun} {self.address} needs an endpoint with conditional writes"
+                    ) from problem
                 raise
 
         return ask_s3(ask, operation, f"the {self.noun} {self.address}", self._config.deadline_s)
-
-
-class _UnknownRequestError(ConnectorError):
-    """The endpoint does not support a request."""

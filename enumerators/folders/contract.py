@@ -73,10 +73,3 @@ class Folder(ABC):
     @abstractmethod
     def remove(self) -> None:
         """Delete the folder with its content, if it exists."""
-
-    @abstractmethod
-    def keeps_conditions(self) -> bool:
-        """Return whether ``create`` and ``replace`` always let only one of several writers win.
-
-        The first call asks the endpoint.
-        """

@@ -91,10 +91,6 @@ class LocalFolder(Folder):
         with self._mapped_errors("write to"), suppress(FileNotFoundError):
             shutil.rmtree(self._path)
 
-    @override
-    def keeps_conditions(self) -> bool:
-        return True
-
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         with self._mapped_errors("read"), suppress(FileNotFoundError), os.scandir(self._path) as entries:
             yield from (entry for entry in entries if not entry.name.startswith("."))

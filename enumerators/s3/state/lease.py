@@ -31,7 +31,7 @@ LEASE_S, _LONGEST_S = 30.0, 3600.0
 RENEWALS_PER_LEASE = 6
 LOOKS_PER_LEASE = 30
 PATIENCE_S = 5.0
-SETTLE_S = 2.0  # for so long, two writers at the same time may overtake each other
+NO_VERSION = '"0"'  # of no file
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Lease:
                 )
                 waited = True
                 over = self._watch(stored, note)
-        self._require_settled()
+        self._require_conditions(mine.dump())
         self._held, self._renewed_at = (mine, version), asked_at
         if self._renewed_by_thread:
             self._thread = threading.Thread(target=self._renew_for_ever, name="tidegate-lease", daemon=True)
@@ -222,16 +222,12 @@ class Lease:
             if asked_at - begun >= note.lease_s or has_ended(note.process):
                 return stored
 
-    def _require_settled(self) -> None:
-        """Make sure that no other query wrote at the same time, if the folder itself does not."""
-        if self._folder.keeps_conditions():
-            return
-        self._clocks.sleep(SETTLE_S)
-        stored = self._folder.read(NAME)
-        if stored is None or self._parse(stored).holder != self._holder:
+    def _require_conditions(self, data: bytes) -> None:
+        """Make sure that the endpoint does not ignore conditions: two queries would both take the lease."""
+        if self._folder.create(NAME, data) is not None or self._folder.replace(NAME, data, NO_VERSION) is not None:
             raise ConnectorError(
-                f"the state location {self._folder.address} was taken by another query at the same time; "
-                "each query needs its own stateLocation"
+                f"the state location {self._folder.address} needs an endpoint with conditional writes, but this one "
+                "ignores If-None-Match or If-Match; give a folder on a disk"
             )
 
     def _attempt(self, note: _Note, version: str) -> None:

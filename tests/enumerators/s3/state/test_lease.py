@@ -142,17 +142,11 @@ def test_a_file_that_is_no_lease_is_named(folder, data):
 
 
 @pytest.mark.parametrize("conditions", ["ignored", "refused"])
-def test_where_conditions_are_not_kept_the_later_writer_wins_and_the_other_learns_it(conditions, server, tmp_path):
+def test_an_endpoint_that_does_not_keep_conditions_is_refused(conditions, server, tmp_path):
     with closing(server.client()) as client:
         folder = open_folder(f"s3://state/{tmp_path.name}", Endpoint(client, conditions))
-        loser = lease(folder, Rival(lambda _: folder._put("lease.json", winning)))
-        winner = lease(folder, Clock())
-        winner.acquire("winner")
-        winning = folder.read("lease.json").data
-        folder.delete("lease.json")
-        with pytest.raises(ConnectorError, match="taken by another query at the same time"):
-            loser.acquire("loser")
-        winner.renew()
+        with pytest.raises(ConnectorError, match=f"the state location {folder.address} needs an endpoint with cond"):
+            lease(folder, Clock()).acquire("one")
 
 
 class Slow:

@@ -10,7 +10,6 @@ import pytest
 
 from tests.enumerators.s3.state.endpoints import Endpoint
 from tests.enumerators.s3.state.leases import Rival, lease
-from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError
@@ -105,23 +104,6 @@ def test_many_who_write_the_same_at_one_time_agree(ledger):
     assert ledger.names() == ["same"]
 
 
-@pytest.mark.parametrize("conditions", ["kept", "ignored", "refused"])
-def test_a_file_is_created_once_and_replaced_only_in_the_version_that_was_read(conditions, server, config, tmp_path):
-    with closing(server.client()) as client:
-        folder = open_folder(f"s3://state/{tmp_path.name}", Endpoint(client, conditions))
-        assert folder.keeps_conditions() == (conditions == "kept")
-        first = folder.create("a", b"1")
-        assert first is not None
-        assert folder.create("a", b"2") is None
-        second = folder.replace("a", b"2", first)
-        assert folder.replace("a", b"3", first) is None
-        assert folder.read("a") == (b"2", second)
-        folder.delete("a")
-        folder.delete("a")
-        assert folder.replace("a", b"3", second) is None
-        assert folder.read("a") is None
-
-
 def test_a_write_whose_answer_was_lost_is_no_other_ones(server, tmp_path):
     with closing(server.client()) as client:
         endpoint = Endpoint(client)
@@ -143,5 +125,7 @@ def test_an_endpoint_that_fails_is_an_error_after_the_deadline(server, tmp_path)
         endpoint = Endpoint(client)
         endpoint.deadline_s = 0.2
         endpoint.is_down = True
-        with pytest.raises(DeadlineError, match=f"^cannot write to the state location s3://state/{tmp_path.name} "):
+        with pytest.raises(
+            DeadlineError, match=f"^cannot write to the state location s3://state/{tmp_path.name}/ledger "
+        ):
             Ledger(f"s3://state/{tmp_path.name}", endpoint).write("a", b"content")
