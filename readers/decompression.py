@@ -28,7 +28,6 @@ __all__ = [
     "about",
     "decompress",
     "parse_most_bytes",
-    "sound_lz4_header",
 ]
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
@@ -190,37 +189,3 @@ _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "bzip2": functools.partial(_by_streams, bz2.BZ2Decompressor),
     "xz": lambda block, bound: _by_streams(_xz(bound), block, bound),
 }
-
-_LZ4_MAGIC_SIZE = 4
-_LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
-
-
-def sound_lz4_header(frame: memoryview) -> memoryview:
-    """Return an LZ4 frame with the right checksum in its header, since Kafka's first producers wrote a wrong one."""
-    if len(frame) <= _LZ4_MAGIC_SIZE:
-        return frame
-    flags = frame[_LZ4_MAGIC_SIZE]
-    size = 2 + 8 * bool(flags & _LZ4_CONTENT_SIZE) + 4 * bool(flags & _LZ4_DICTIONARY)
-    end = _LZ4_MAGIC_SIZE + size
-    checksum = _xxh32(bytes(frame[_LZ4_MAGIC_SIZE:end])) >> 8 & 0xFF
-    return memoryview(bytes(frame[:end]) + bytes([checksum]) + bytes(frame[end + 1 :]))
-
-
-def _xxh32(data: bytes) -> int:
-    """Return the 32-bit xxHash of less than 16 bytes, with the seed 0."""
-    first, second, third, fourth, fifth = 2654435761, 2246822519, 3266489917, 668265263, 374761393
-    whole = len(data) // 4 * 4
-    value = fifth + len(data)
-    for (word,) in struct.iter_unpack("<I", data[:whole]):
-        value = _rotated(value + word * third, 17) * fourth
-    for byte in data[whole:]:
-        value = _rotated(value + byte * fifth, 11) * first
-    value &= 0xFFFFFFFF
-    value = (value ^ value >> 15) * second & 0xFFFFFFFF
-    value = (value ^ value >> 13) * third & 0xFFFFFFFF
-    return value ^ value >> 16
-
-
-def _rotated(value: int, bits: int) -> int:
-    value &= 0xFFFFFFFF
-    return value << bits | value >> 32 - bits

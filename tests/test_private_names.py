@@ -51,9 +51,12 @@ KAFKA = {
     "kafka.protocol.producer.ProduceRequest": ("TopicProduceData",),
     "kafka.protocol.sasl.SaslAuthenticateRequest": (),
     "kafka.protocol.sasl.SaslHandshakeRequest": (),
-    "kafka.record.default_records.DefaultRecordBatchBuilder": ("append", "build"),
+    "kafka.record.default_records.DefaultRecordBatchBuilder": ("HEADER_STRUCT", "_buffer", "append", "build"),
+    "kafka.record.legacy_records.LegacyRecordBatch": (
+        *("CODEC_MASK", "LOG_OVERHEAD", "_buffer", "_decompress", "_read_all_headers", "_read_header"),
+        *("_read_key_value", "base_offset", "compression_type", "magic", "validate_crc"),
+    ),
     "kafka.record.util.decode_varint": (),
-    "kafka.record.util.encode_varint": (),
 }
 PYSPARK = {
     "pyspark.cloudpickle": ("CloudPickler", "dumps", "loads"),

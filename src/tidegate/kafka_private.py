@@ -26,7 +26,8 @@ from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoo
 from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from kafka.record.util import decode_varint, encode_varint
+from kafka.record.legacy_records import LegacyRecordBatch
+from kafka.record.util import decode_varint
 
 __all__ = [
     "AbstractTokenProvider",
@@ -37,6 +38,7 @@ __all__ = [
     "DescribeQuorumRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
+    "LegacyRecordBatch",
     "ListOffsetsRequest",
     "MetadataRequest",
     "OffsetCommitRequest",
@@ -51,12 +53,17 @@ __all__ = [
     "ScramClient",
     "connections_of",
     "decode_varint",
-    "encode_varint",
     "get_ip_port_afi",
     "get_sasl_mechanism",
+    "records_of",
 ]
 
 
 def connections_of(admin: Any) -> Any:
     """Return the connection manager of a KafkaAdminClient, which sends any request to any node."""
     return admin._manager  # noqa: SLF001 - no client of kafka-python sends batches as they are
+
+
+def records_of(builder: Any) -> bytes:
+    """Return the records of a DefaultRecordBatchBuilder, without the header, whose checksum takes long in Python."""
+    return bytes(builder._buffer[builder.HEADER_STRUCT.size :])  # noqa: SLF001

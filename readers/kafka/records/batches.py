@@ -7,7 +7,9 @@ and one compressed block with all its records.  Messages of older formats become
 from __future__ import annotations
 
 import heapq
+import itertools
 import struct
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,16 +18,17 @@ import google_crc32c
 import numpy as np
 
 from tidegate.errors import CorruptDataError, OutOfMemoryError
+from tidegate.kafka_private import DefaultRecordBatchBuilder, records_of
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit, decompress
-from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessages
+from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     import numpy.typing as npt
 
     from tidegate.alignment.splits import SplitId
-    from tidegate.readers.kafka.records.old_messages import OldRecords
 
 __all__ = ["RecordBatch", "corruption_named", "holds_a_batch", "split_batches", "visible_batches"]
 
@@ -119,27 +122,27 @@ def split_batches(
     Raises CorruptDataError if the bytes are not record batches, or if the first one has an old format and is damaged.
     """
     batches: list[RecordBatch] = []
-    old: OldMessages | None = None
+    old: list[Any] = []
+    old_bytes = 0
     data = _readonly(fetched)
     for start, end, magic in _frames(fetched):
         if magic == MAGIC:
-            if old is not None:
-                batches += map(_upgraded, old.take())
+            batches += _upgraded(old)
+            old = []
             header = HEADER.unpack_from(fetched, start)
             batches.append(_batch(data[start:end], header, check_crc=check_crc, most_bytes=most_bytes))
             continue
-        old = old or OldMessages(SizeLimit(most_bytes, MOST_BYTES_OPTION), check_crc=check_crc)
+        message = OldMessage(fetched[start:end], SizeLimit(most_bytes, MOST_BYTES_OPTION))
         try:
-            old.add(fetched[start:end])
+            old += message.read(check_crc=check_crc)
         except CorruptDataError:
-            if batches or old.bytes:
+            if batches or old:
                 break
             raise
-        if old.bytes > OLD_BYTES:
+        old_bytes += message.size
+        if old_bytes > OLD_BYTES:
             break
-    if old is not None:
-        batches += map(_upgraded, old.take())
-    return _in_order(batches)
+    return _in_order([*batches, *_upgraded(old)])
 
 
 def holds_a_batch(fetched: memoryview) -> bool:
@@ -204,22 +207,35 @@ def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], *, check_crc: boo
     )
 
 
-def _upgraded(old: OldRecords) -> RecordBatch:
-    return RecordBatch(
-        np.frombuffer(old.data, np.uint8),
-        old.base_offset,
-        old.last_offset,
-        old.base_timestamp_ms,
-        old.append_time_ms,
-        producer_id=-1,
-        attributes=0,
-        crc=0,
-        count=old.number,
-        check_crc=False,  # each message had its own
-        most_bytes=len(old.data),
-        has_timestamps=old.has_timestamps,
-        start=0,
-    )
+def _upgraded(old: Iterable[Any]) -> Iterator[RecordBatch]:
+    """Yield consecutive messages of one format, stamped by the same, as a batch of format 2."""
+    for (magic, append_time_ms), run in itertools.groupby(old, _kind_of):
+        builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, sys.maxsize)
+        messages = list(run)
+        first = messages[0]
+        for message in messages:
+            timestamp_ms = -1 if message.timestamp is None else message.timestamp
+            builder.append(message.offset - first.offset, timestamp_ms, message.key, message.value, [])
+        data = records_of(builder)
+        yield RecordBatch(
+            np.frombuffer(data, np.uint8),
+            first.offset,
+            messages[-1].offset,
+            -1 if first.timestamp is None else first.timestamp,
+            append_time_ms,
+            producer_id=-1,
+            attributes=0,
+            crc=0,
+            count=len(messages),
+            check_crc=False,  # each message had its own
+            most_bytes=len(data),
+            has_timestamps=magic > 0,
+            start=0,
+        )
+
+
+def _kind_of(message: Any) -> tuple[int, int | None]:
+    return message.magic, message.timestamp if message.timestamp_type else None
 
 
 def _impossible(base_offset: int) -> CorruptDataError:

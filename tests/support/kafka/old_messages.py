@@ -9,7 +9,6 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from tidegate.servers.batches import CODECS
 
 LOG_APPEND_TIME = 0x08
-LZ4_CHECKSUM_AT = 6  # behind the magic number and two bytes of flags
 
 
 class Message(NamedTuple):
@@ -46,8 +45,6 @@ def wrapper(
     messages = list(messages)
     first = messages[0][0] if magic else 0
     block = CODECS[codec](b"".join(plain(magic, at - first, message) for at, message in messages))
-    if codec == "lz4" and magic == 0:  # as Kafka's first producers had it
-        block = block[:LZ4_CHECKSUM_AT] + bytes([block[LZ4_CHECKSUM_AT] ^ 0x5A]) + block[LZ4_CHECKSUM_AT + 1 :]
     whole = plain(magic, 0, Message(messages[0][1].timestamp if stamped_ms is None else stamped_ms, None, block))
     attributes = [*CODECS].index(codec) | LOG_APPEND_TIME * (stamped_ms is not None)
     return sealed(whole, messages[-1][0] if offset is None else offset, attributes)
