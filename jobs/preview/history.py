@@ -79,6 +79,16 @@ class History:
         return self.slices[-1].end
 
     @property
+    def first_ms(self) -> int:
+        """The event time of the first row."""
+        return self.slices[0].begin_ms
+
+    @property
+    def last_ms(self) -> int:
+        """The greatest event time."""
+        return self.ceilings()[-1]
+
+    @property
     def rows(self) -> int:
         """The number of records."""
         return round((self.end - self.start) * self.density)
@@ -95,6 +105,10 @@ class History:
             part = self.slices[place]
             yield part, start, min(end, part.end)
             start, place = part.end, place + 1
+
+    def time_ms(self, position: int) -> int:
+        """Return the event time of the row at a position."""
+        return next(self.parts(position, position + 1))[0].time_ms(position)
 
     def greatest_ms(self, start: int, end: int) -> int:
         """Return the greatest event time in a range that is not empty."""

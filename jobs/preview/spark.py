@@ -27,7 +27,7 @@ class Account:
     rows: the number of positions in each batch.
     lost: the rows of each split that are dropped.
     least_delay_ms: the least delay with which none is.
-    lead_ms: the furthest that a batch went ahead of the oldest row that was left.
+    lead_ms: the furthest that a batch went ahead of the slowest split before it.
     """
 
     rows: tuple[int, ...]
@@ -77,7 +77,6 @@ def account(
         newest_ms = max(histories[s].greatest_ms(*part) for s, part in ranges.items())
         greatest.append(max([newest_ms, *greatest[-1:]]))
         rows.append(sum(end - start for start, end in ranges.values()))
+        lead_ms = max(lead_ms, newest_ms - min(h.time_ms(at[s]) for s, h in histories.items() if at[s] < h.end))
         at = after
-        left = [h.least_ms(at[s], at[s] + 1) for s, h in histories.items() if at[s] < h.end]
-        lead_ms = max(lead_ms, greatest[-1] - min(left, default=greatest[-1]))
     return Account(tuple(rows), {s: round(number) for s, number in lost.items()}, least_delay_ms, lead_ms)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from tidegate.jobs.archive.run import archive
     from tidegate.jobs.pages.report import report
+    from tidegate.jobs.preview.preview import Preview, preview
     from tidegate.sources.columns.decoding import from_avro, from_protobuf
     from tidegate.sources.columns.observed import observe_event_times
     from tidegate.sources.columns.watermark import with_source_watermark
@@ -68,6 +69,7 @@ __all__ = [
     "LateDataError",
     "ObjectGoneError",
     "OptionError",
+    "Preview",
     "S3Source",
     "ServerError",
     "Source",
@@ -80,6 +82,7 @@ __all__ = [
     "from_protobuf",
     "observe_event_times",
     "on_progress",
+    "preview",
     "progress",
     "register",
     "report",
@@ -91,6 +94,7 @@ __all__ = [
 
 _HOMES = {
     "KafkaSource": "tidegate.sources.kafka.source",
+    "Preview": "tidegate.jobs.preview.preview",
     "S3Source": "tidegate.sources.s3.source",
     "Source": "tidegate.sources.source",
     "SourceProgress": "tidegate.enumerators.planning.source_progress",
@@ -101,6 +105,7 @@ _HOMES = {
     "from_protobuf": "tidegate.sources.columns.decoding",
     "observe_event_times": "tidegate.sources.columns.observed",
     "on_progress": "tidegate.sources.progress.query",
+    "preview": "tidegate.jobs.preview.preview",
     "progress": "tidegate.sources.progress.query",
     "register": "tidegate.sources.session.registration",
     "report": "tidegate.jobs.pages.report",

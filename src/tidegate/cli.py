@@ -334,6 +334,52 @@ def migrate(
 
 
 @app.command()
+def preview(  # noqa: PLR0913 - parameters are options
+    *,
+    bootstrap_servers: Annotated[str, typer.Option(metavar="HOST:PORT", help="Servers, separated by commas.")],
+    topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")],
+    max_drift: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            show_default="at least ten batches, of a million rows at most",
+            help="How much event time one micro-batch of tidegate covers, such as '1 hour'.",
+        ),
+    ] = None,
+    watermark_delay: Annotated[
+        str, typer.Option(metavar="DURATION", help="The delay of the query's watermark.")
+    ] = "10 minutes",
+    window: Annotated[
+        str, typer.Option(metavar="DURATION", help="The length of the query's tumbling windows.")
+    ] = "5 minutes",
+    rows_per_batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, show_default="all in one batch", help="The query's maxOffsetsPerTrigger."),
+    ] = None,
+    kafka: _KafkaProperties = None,
+    kafka_properties: _KafkaFile = None,
+    as_json: _Json = False,
+) -> None:
+    """Show a topic in event time, how many rows Spark's own source would drop from it as late, and options to paste.
+
+    It needs no Spark and no consumer group, and reads only a few records of each partition.
+    """
+    from tidegate.jobs.preview.command import run_preview
+
+    run_preview(
+        bootstrap_servers,
+        topic,
+        max_drift=max_drift,
+        watermark_delay=watermark_delay,
+        window=window,
+        rows_per_batch=rows_per_batch,
+        kafka=kafka or (),
+        kafka_properties=kafka_properties,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def watch(
     *, once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False
 ) -> None:

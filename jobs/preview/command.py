@@ -1,0 +1,55 @@
+"""Runs ``tidegate preview``: options to a source, and its preview to the terminal, JSON or a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from tidegate.jobs.backfill.arguments import parse_properties, parse_span
+from tidegate.jobs.preview.preview import preview
+from tidegate.jobs.preview.terminal import terminal
+from tidegate.sources.kafka.java.file import read_properties
+from tidegate.sources.kafka.source import KafkaSource
+
+__all__ = ["run_preview"]
+
+
+def run_preview(  # noqa: PLR0913 - parameters are options
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    *,
+    max_drift: str | None,
+    watermark_delay: str,
+    window: str,
+    rows_per_batch: int | None,
+    kafka: Sequence[str],
+    kafka_properties: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the preview of some topics.
+
+    Raises OptionError for an option that cannot be read, and the errors of ``tidegate.preview``.
+    """
+    properties = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
+    properties |= {"bootstrap.servers": bootstrap_servers, **parse_properties("--kafka", kafka)}
+    options = {
+        **{f"kafka.{name}": value for name, value in properties.items()},
+        "subscribe": ",".join(topics),
+        "startingOffsets": "earliest",
+        **({} if rows_per_batch is None else {"maxOffsetsPerTrigger": str(rows_per_batch)}),
+        **({} if max_drift is None else {"maxDrift": f"{parse_span('--max-drift', max_drift).total_seconds()} s"}),
+    }
+    found = preview(
+        KafkaSource.from_options(options),
+        watermark_delay=parse_span("--watermark-delay", watermark_delay),
+        window=parse_span("--window", window),
+    )
+    console = Console(highlight=False)
+    if as_json:
+        console.print(json.dumps(found.to_json(), indent=1), soft_wrap=True, markup=False)
+        return
+    for part in terminal(found):
+        console.print(part)

@@ -1,0 +1,206 @@
+"""Looks at a topic with as little as the planner needs: lookups by time, and a few records of each partition."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.alignment.index import SupportsTimeIndex, TimeIndex
+from tidegate.alignment.splits import Extent, SplitId, SplitRange
+from tidegate.enumerators.contract import SupportsCost, SupportsDetails
+from tidegate.errors import OptionError
+from tidegate.jobs.preview.curve import Curve
+from tidegate.jobs.preview.history import History, Slice
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.source import Source
+
+__all__ = ["Seen", "look"]
+
+_MOST_LOOKS = 2_000
+_REQUESTS_PER_SECOND = 200
+_SAMPLES = 8  # of each partition
+_UNSURE_SAMPLES = 64
+_ROWS = 200  # of a sample
+_GROUPS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The rows of each split, as far as lookups and samples tell.
+
+    histories: those of the splits with rows.
+    empty: the splits without any.
+    blind: the splits with many rows that the time index cannot see; only samples tell their event times.
+    bytes_per_row: the mean size of a record as stored.
+    now_ms: the driver's clock.
+    """
+
+    histories: Mapping[SplitId, History]
+    empty: Collection[SplitId]
+    blind: Collection[SplitId]
+    bytes_per_row: float
+    now_ms: int
+
+
+class _Pace:
+    """Spreads requests over time."""
+
+    def __init__(self) -> None:
+        self._next_s = time.monotonic()
+
+    def wait(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            time.sleep(self._next_s - now_s)
+        self._next_s = max(now_s, self._next_s) + 1 / _REQUESTS_PER_SECOND
+
+
+def look(source: Source) -> Seen:
+    """Return what the time index and samples tell of a source from its start to its present end.
+
+    Raises OptionError for a source that is not previewed, and the errors of a planner's first calls.
+    """
+    if not isinstance(source, KafkaSource) or not source.event_times.by_record_timestamp:
+        raise OptionError(
+            "preview reads Kafka topics by the timestamps of their records; a source of objects, or one with "
+            "eventTime or watermarkFrom, has no preview"
+        )
+    if source.watermark_from is not None:
+        raise OptionError("preview knows nothing of watermarkFrom, because Spark's own source has none; leave it out")
+    quiet = {"bad_event_time": "ignore", "bad_records_path": None, "bad_records_topic": None, "commit_group_id": None}
+    source = source.model_copy(update=quiet).as_batch()
+    pace = _Pace()
+    with closing(source.enumerator(None)) as enumerator:
+        assert isinstance(enumerator, SupportsTimeIndex)  # noqa: S101 - event times are timestamps
+        splits = sorted(enumerator.discover())
+        starts, stops = enumerator.starts(splits, first=True), enumerator.stops(splits)
+        extents = enumerator.extents(splits)
+        ends = {s: e.end if (stop := stops[s]) is None else min(stop, e.end) for s, e in extents.items()}
+        index = TimeIndex(enumerator)
+        heads = index.heads({s: starts[s] for s in splits if starts[s] < ends[s]})
+        known = {s: Extent(starts[s], ends[s]) for s, head in heads.items() if head and head.position < ends[s]}
+        latest = index.latest(known)
+        curves = {}
+        for split, extent in known.items():
+            first_ms = head.event_time_ms if (head := heads[split]) else 0
+            curves[split] = Curve(extent.begin, extent.end, first_ms, max(first_ms, latest[split] or first_ms))
+        _ask(curves, index, pace)
+        wanted = {split: _wanted(curve) for split, curve in curves.items()}
+        samples: dict[SplitId, list[_Sample]] = defaultdict(list)
+        reader = source.reader(enumerator.snapshot())
+        for ranges in _tasks(wanted, ends):
+            pace.wait()
+            details = tuple(map(enumerator.details, ranges)) if isinstance(enumerator, SupportsDetails) else ()
+            for rows in reader.read(ReadTask(ranges, details)):
+                split = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()).split_id
+                samples[split].append(_Sample.of(rows.column("offset").to_numpy(), rows.column("timestamp")))
+        whole = {s: SplitRange(s, e.begin, e.end) for s, e in known.items()}
+        cost = enumerator.cost(whole) if isinstance(enumerator, SupportsCost) else None
+    histories = {s: _history(curve, samples[s], wanted[s]) for s, curve in curves.items()}
+    return Seen(
+        histories,
+        [split for split in splits if split not in known],
+        [split for split, curve in curves.items() if len(wanted[split]) > _SAMPLES],
+        cost.bytes / cost.rows if cost is not None and cost.rows else 0.0,
+        time.time_ns() // 1_000_000,
+    )
+
+
+def _ask(curves: Mapping[SplitId, Curve], index: TimeIndex, pace: _Pace) -> None:
+    """Look for event times, each time in all the splits that learn from it."""
+    for _ in range(_MOST_LOOKS):
+        questions = [(curve.looks, s) for s, curve in curves.items() if curve.question is not None]
+        if not questions:
+            return
+        time_ms = curves[min(questions)[1]].question or 0
+        asked = {s: curve.gaps[0].start for s, curve in curves.items() if curve.wants(time_ms)}
+        pace.wait()
+        for split, head in index.lookup(time_ms, asked).items():
+            curves[split].learn(time_ms, head)
+
+
+def _wanted(curve: Curve) -> list[int]:
+    """Return the positions of samples: a few everywhere, and many where the index is blind."""
+    start, end = curve.gaps[0].start, curve.gaps[-1].end
+    wanted = list(np.linspace(start, max(start, end - _ROWS), _SAMPLES).astype(int))
+    for gap in curve.gaps:
+        if gap.is_unsure and gap.rows * 100 >= end - start and gap.rows > _ROWS:
+            number = 4 + _UNSURE_SAMPLES * gap.rows // (end - start)
+            wanted += list(np.linspace(gap.start + 1, gap.end - _ROWS // 2, number).astype(int))
+    return wanted
+
+
+def _tasks(wanted: Mapping[SplitId, Sequence[int]], ends: Mapping[SplitId, int]) -> Iterator[tuple[SplitRange, ...]]:
+    """Yield ranges that are fetched together, one of each split."""
+    for positions in zip_longest(*wanted.values()):
+        yield tuple(
+            SplitRange(split, at, min(at + _ROWS, ends[split]))
+            for split, position in zip(wanted, positions, strict=True)
+            if position is not None and (at := int(position)) < ends[split]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Some records of a split that follow each other."""
+
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, offsets: NDArray[np.int64], timestamps: Any) -> _Sample:
+        return cls(offsets, timestamps.cast("int64").to_numpy() // 1000)
+
+
+def _history(curve: Curve, samples: Sequence[_Sample], wanted: Sequence[int]) -> History:
+    """Return the rows as the curve says, and as samples say where the index is blind."""
+    by_gap: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    lags: list[NDArray[np.int64]] = []
+    for sample in samples:
+        gap = curve.gap_at(int(sample.offsets[0]))
+        newest_ms = np.maximum.accumulate(sample.times_ms)
+        if gap.is_unsure:
+            by_gap[gap.start].append((int(sample.offsets[0]), int(np.median(newest_ms))))
+        else:
+            newest_ms = np.maximum(newest_ms, gap.start_ms)
+        lags.append(newest_ms - sample.times_ms)
+    slices: list[Slice] = []
+    for gap in curve.gaps:
+        points = sorted({position: at_ms for position, at_ms in by_gap[gap.start] if position > gap.start}.items())
+        if not points:
+            slices.append(Slice(gap.start, gap.end, gap.start_ms, gap.before_ms))
+            continue
+        slices.append(Slice(gap.start, gap.start + 1, gap.start_ms, gap.start_ms))
+        # The first and the last sample also stand for the rows beside them.
+        ends = [gap.start + 1, *(position for position, _ in points[1:]), gap.end]
+        times = [at_ms for _, at_ms in points]
+        for number, (start, end) in enumerate(pairwise(ends)):
+            if start < end:
+                slices.append(Slice(start, end, times[number], times[min(number + 1, len(times) - 1)]))
+    last = slices[-1]
+    if last.end - last.start > 1 and last.end_ms == curve.latest_ms + 1:  # the last row is the latest one
+        latest = Slice(last.end - 1, last.end, curve.latest_ms, curve.latest_ms)
+        slices[-1:] = [Slice(last.start, last.end - 1, last.begin_ms, curve.latest_ms), latest]
+    covered = sum(min(_ROWS, curve.gaps[-1].end - at) for at in wanted)
+    found = sum(len(sample.offsets) for sample in samples)
+    return History(tuple(slices), _grouped(lags), min(1.0, found / covered) if covered and found else 1.0)
+
+
+def _grouped(lags: Sequence[NDArray[np.int64]]) -> tuple[tuple[int, float], ...]:
+    """Return some lags for all, each with its share of the rows; the greatest is among them."""
+    every = np.sort(np.concatenate(lags)) if lags else np.zeros(1, np.int64)
+    values, counts = np.unique(every, return_counts=True)
+    if len(values) > _GROUPS:
+        parts = [*np.array_split(every[:-1], _GROUPS), every[-1:]]
+        return tuple((int(part.mean()), len(part) / len(every)) for part in parts)
+    return tuple((int(value), count / len(every)) for value, count in zip(values, counts, strict=True))

@@ -1,0 +1,169 @@
+"""The preview of a source: what Spark's own source would lose, and what tidegate would do with the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tidegate.alignment.durations import milliseconds
+from tidegate.alignment.splits import SplitId
+from tidegate.errors import OptionError
+from tidegate.jobs.figures import count
+from tidegate.jobs.preview.aligned import aligned
+from tidegate.jobs.preview.looks import Seen, look
+from tidegate.jobs.preview.spark import Account, account, by_backlog
+from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.source import Source
+
+__all__ = ["Preview", "SplitPreview", "preview"]
+
+_MOST_BATCHES = 100_000
+_MOST_ROWS = 1_000_000  # of a batch that is suggested
+_DRIFTS = [timedelta(minutes=n) for n in (1, 5, 15, 30, 60, 120, 360, 720, 1440, 2880, 10_080)]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPreview:
+    """One split of a preview.
+
+    first_ms, last_ms: the event time of its first row, and the greatest one, in ms since the epoch; None: it is empty.
+    rows: its rows, from its positions and the share of positions that hold a record.
+    lost_by_spark: the rows that Spark would drop.
+    """
+
+    id: SplitId
+    first_ms: int | None
+    last_ms: int | None
+    rows: int
+    lost_by_spark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a windowed count would lose with Spark's own source, and what tidegate would do with the same rows.
+
+    reads: the topics and servers.
+    watermark_delay, window: those of the query.
+    rows_per_batch: maxOffsetsPerTrigger; None: Spark reads everything in one batch.
+    max_drift: the one of the source, or one that gives at least ten batches, of a million rows at most on average.
+    splits: all splits, in the order of their names.
+    spark: what Spark's own source would do.
+    limited: the same with batches as large as the greatest of tidegate, if ``rows_per_batch`` is None.
+    tidegate: what tidegate would do with this drift.
+    """
+
+    reads: str
+    watermark_delay: timedelta
+    window: timedelta
+    rows_per_batch: int | None
+    max_drift: timedelta
+    splits: tuple[SplitPreview, ...]
+    seen: Seen
+    spark: Account
+    limited: Account
+    tidegate: Account
+
+    @property
+    def rows(self) -> int:
+        """The rows of all splits."""
+        return sum(split.rows for split in self.splits)
+
+    @property
+    def lost_by_spark(self) -> int:
+        """The rows that Spark would drop as late."""
+        return sum(self.spark.lost.values())
+
+    @property
+    def least_delay(self) -> timedelta:
+        """The least watermark delay with which Spark would drop none."""
+        return timedelta(milliseconds=self.spark.least_delay_ms)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``tidegate preview --json`` prints, with times in ms since the epoch, and durations in ms."""
+        return {
+            "rows": self.rows,
+            "lostBySpark": self.lost_by_spark,
+            "leastDelay": self.spark.least_delay_ms,
+            "batches": len(self.spark.rows),
+            "window": milliseconds(self.window),
+            "watermarkDelay": milliseconds(self.watermark_delay),
+            "rowsPerBatch": self.rows_per_batch,
+            "tidegate": {
+                "maxDrift": milliseconds(self.max_drift),
+                "batches": len(self.tidegate.rows),
+                "largestBatch": max(self.tidegate.rows, default=0),
+                "leastDelay": self.tidegate.least_delay_ms,
+            },
+            "splits": [
+                {
+                    "id": split.id,
+                    "first": split.first_ms,
+                    "last": split.last_ms,
+                    "rows": split.rows,
+                    "lostBySpark": split.lost_by_spark,
+                    "sampled": split.id in self.seen.blind,
+                }
+                for split in self.splits
+            ],
+        }
+
+
+def preview(
+    source: Source, *, watermark_delay: timedelta = timedelta(minutes=10), window: timedelta = timedelta(minutes=5)
+) -> Preview:
+    """Return what a windowed count of a Kafka source would lose in Spark, without Spark and without reading it all.
+
+    It asks Kafka's time index some 200 times, at most 200 times a second, and reads a few records of each partition.
+    It needs the rights to describe and read the topics, and no consumer group.
+
+    source: its starts and ends, ``max_offsets_per_trigger`` and the max drift count.  Event times are the timestamps of
+        records.
+    watermark_delay: that of ``withWatermark``.
+    window: the length of the tumbling windows, in append mode.
+
+    Raises OptionError for another source, and ConnectorError if Kafka cannot be reached.
+    """
+    if window < timedelta(milliseconds=1) or watermark_delay < timedelta(0):
+        raise OptionError("the window must be at least 1 millisecond long, and the watermark delay at least 0")
+    seen = look(source)
+    histories, limit = seen.histories, source.budget.rows
+    positions = sum(history.end - history.start for history in histories.values())
+    if limit is not None and positions > limit * _MOST_BATCHES:
+        raise OptionError(
+            f"{count(positions)} rows in batches of {count(limit)} are more than {count(_MOST_BATCHES)} batches; "
+            "preview larger batches (maxOffsetsPerTrigger)"
+        )
+    max_drift = source.watermarks.max_drift or _suggested_drift(seen, min(limit or _MOST_ROWS, _MOST_ROWS))
+    times = milliseconds(watermark_delay), milliseconds(window)
+    ours = account(histories, aligned(histories, milliseconds(max_drift), limit), *times)
+    spark = account(histories, by_backlog(histories, limit), *times)
+    largest = max(ours.rows, default=1)
+    limited = spark if limit is not None else account(histories, by_backlog(histories, largest), *times)
+    splits = {
+        **{split: SplitPreview(split, None, None, 0, 0) for split in seen.empty},
+        **{
+            split: SplitPreview(split, history.first_ms, history.last_ms, history.rows, spark.lost[split])
+            for split, history in histories.items()
+        },
+    }
+    reads = source.reads if isinstance(source, KafkaSource) else ""
+    ordered = tuple(splits[split] for split in sorted(splits, key=_order))
+    return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, ours)
+
+
+def _order(split: SplitId) -> tuple[str, int]:
+    """Return a key that sorts partition 2 before partition 10."""
+    topic, _, number = split.rpartition("-")
+    return topic, int(number)
+
+
+def _suggested_drift(seen: Seen, most_rows: int) -> timedelta:
+    """Return the greatest usual drift that makes ten batches, of at most so many rows on average."""
+    histories = seen.histories.values()
+    if not histories:
+        return _DRIFTS[0]
+    rows = sum(history.rows for history in histories)
+    span_ms = max(history.last_ms for history in histories) - min(history.first_ms for history in histories)
+    least = max(10, rows / most_rows)
+    return max((drift for drift in _DRIFTS if milliseconds(drift) * least <= span_ms), default=_DRIFTS[0])

@@ -1,0 +1,68 @@
+"""A preview in the terminal: a line of bars for each split, and the lines to paste.  Pure logic: to rich's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, printable, span
+from tidegate.jobs.preview.advice import remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.history import History
+from tidegate.jobs.preview.preview import Preview
+
+__all__ = ["bars", "terminal"]
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_WIDTH = 32
+_MOST_SPLITS = 40
+
+
+def bars(history: History, begin_ms: int, end_ms: int, number: int) -> list[float]:
+    """Return the rows of a split in each of some equal parts of event time, ``end_ms`` included."""
+    edges = [begin_ms + (end_ms + 1 - begin_ms) * part // number for part in range(number + 1)]
+    before = [history.rows_before(history.start, history.end, edge_ms) for edge_ms in edges]
+    return [later - earlier for earlier, later in pairwise(before)]
+
+
+def terminal(found: Preview) -> Iterator[RenderableType]:
+    """Yield what is printed; it fits a terminal of 80 columns."""
+    yield Text(printable(f"{verdict(found)}\n{found.reads}"))
+    if not found.rows:
+        return
+    begin_ms, end_ms = shown_span(found)
+    table = Table(
+        Column("partition", overflow="fold"),
+        Column(f"{clock_time(begin_ms)[:16]} to {clock_time(end_ms)[:16]}", min_width=_WIDTH),
+        Column("rows", justify="right"),
+        Column("lost", justify="right"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    said = remarks(found)
+    rows = {s: bars(history, begin_ms, end_ms, _WIDTH) for s, history in found.seen.histories.items()}
+    most = max((max(parts) for parts in rows.values()), default=0) or 1
+    # Where there are many, those with most to say come first.
+    ordered = sorted(found.splits, key=lambda split: -split.lost_by_spark - bool(said[split.id]))
+    chosen = {split.id for split in ordered[:_MOST_SPLITS]}
+    for split in (split for split in found.splits if split.id in chosen):
+        parts = rows.get(split.id, ())
+        line = "".join(_BARS[-(-8 * max(0, round(part)) // round(most + 0.5))] for part in parts)
+        notes = "".join(f"\n{note}" for note in said[split.id])
+        lost = Text(count(split.lost_by_spark), style="red" if split.lost_by_spark else "")
+        table.add_row(printable(split.id), Text(line) + Text(notes, style="dim"), count(split.rows), lost)
+    yield table
+    if len(found.splits) > _MOST_SPLITS:
+        yield Text(f"and {count(len(found.splits) - _MOST_SPLITS)} more partitions; --json shows all")
+    query = f"a delay of {span(found.watermark_delay)} and windows of {span(found.window)}"
+    yield Text(
+        f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at {query}. "
+        f"The least delay that loses nothing: {span(found.least_delay)}.\nWith tidegate:"
+    )
+    for suggestion in suggestions(found):
+        yield Text(f"  {suggestion.line}") + Text(f"\n    {suggestion.reason}", style="dim")

@@ -1,0 +1,24 @@
+"""The planner over previewed rows."""
+
+from tests.jobs.preview.test_spark import MINUTE_MS, demonstration
+from tidegate.jobs.preview.aligned import aligned
+from tidegate.jobs.preview.spark import account
+
+HOUR_MS = 60 * MINUTE_MS
+
+
+def test_an_aligned_back_fill_of_the_demonstration_loses_nothing_with_a_minute():
+    splits = demonstration(330_000)
+    found = account(splits, aligned(splits, HOUR_MS, None), MINUTE_MS, 5 * MINUTE_MS)
+    assert sum(found.rows) == 330_000
+    assert 24 <= len(found.rows) <= 26
+    assert sum(found.lost.values()) == 0
+    assert found.least_delay_ms <= MINUTE_MS
+    assert found.lead_ms <= HOUR_MS
+
+
+def test_the_row_limit_makes_smaller_batches():
+    splits = demonstration(33_000)
+    found = account(splits, aligned(splits, HOUR_MS, 500), MINUTE_MS, 5 * MINUTE_MS)
+    assert max(found.rows) <= 500
+    assert (sum(found.rows), sum(found.lost.values())) == (33_000, 0)

@@ -1,0 +1,106 @@
+"""The preview of topics of a real broker."""
+
+import json
+import re
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
+from tidegate import OptionError, preview
+from tidegate.jobs.demo.run import skewed_history
+
+DAY = 24 * HOUR
+
+
+def exactly_lost(partitions, limit, delay_ms, window_ms):
+    """Return the rows that Spark would drop of each partition, from all event times."""
+    at, lost = [0] * len(partitions), [0] * len(partitions)
+    greatest, before = -1, [0, 0]
+    while any(place < len(times) for place, times in zip(at, partitions, strict=True)):
+        unread = [len(times) - place for place, times in zip(at, partitions, strict=True)]
+        for number, times in enumerate(partitions):
+            share = limit * unread[number] / sum(unread)
+            taken = times[at[number] : at[number] + (int(share) if share >= 1 else 1)]
+            lost[number] += int(np.sum(taken // window_ms * window_ms + window_ms <= before[-2]))
+            at[number] += len(taken)
+            greatest = max([greatest, *taken.tolist()])
+        before.append(max(0, greatest - delay_ms))
+    return lost
+
+
+def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka, tidegate):
+    partitions = skewed_history(33_000)
+    topic = new_topic(kafka, *partitions)
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--rows-per-batch", "2000")
+    code, output, errors = tidegate(*command, "--json")
+    assert (code, errors) == (0, "")
+    said = json.loads(output)
+    lost = exactly_lost(partitions, 2_000, 10 * MINUTE, 5 * MINUTE)
+    assert said["rows"] == 33_000
+    assert said["lostBySpark"] == pytest.approx(sum(lost), rel=0.005)
+    assert [split["lostBySpark"] for split in said["splits"]] == pytest.approx(lost, rel=0.005)
+    assert [split["rows"] for split in said["splits"]] == [len(times) for times in partitions]
+    assert [(s["id"], s["first"], s["last"]) for s in said["splits"]] == [
+        (f"{topic}-{number}", times[0], times[-1]) for number, times in enumerate(partitions)
+    ]
+    assert 12 * HOUR < said["leastDelay"] < DAY
+    assert 16 <= said["batches"] <= 18
+    assert said["tidegate"]["leastDelay"] < 5 * MINUTE
+
+
+def test_the_command_shows_the_topic_and_lines_to_paste(kafka, tidegate):
+    topic = new_topic(kafka, *skewed_history(3_300))
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--max-drift", "1 hour")
+    code, output, errors = tidegate(*command)
+    assert (code, errors) == (0, "")
+    assert "Spark's own source would read all 3,300 rows in one batch, and lose none" in output
+    assert re.search(rf"{topic}-3 +[█▁-▇]+ +300 +0 *\n +begins 22 h after the first", output)
+    assert '.option("maxDrift", "1 hour")' in output
+
+
+def test_gaps_quiet_partitions_and_rates_that_change_are_seen(kafka):
+    rng = np.random.default_rng(5)
+    morning, evening = even_times(NOON, NOON + HOUR, 9_000), even_times(NOON + 20 * HOUR, NOON + DAY, 3_000)
+    bursts = np.sort(NOON + (DAY * rng.beta(0.3, 2, 12_000)).astype(np.int64))
+    partitions = [np.concatenate([morning, evening]), bursts, even_times(NOON + 22 * HOUR, NOON + DAY, 500)]
+    topic = new_topic(kafka, *partitions, [])
+    found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=1_000))
+    lost = exactly_lost([*partitions, np.zeros(0, np.int64)], 1_000, 10 * MINUTE, 5 * MINUTE)
+    assert found.lost_by_spark == pytest.approx(sum(lost), rel=0.02)
+    assert (found.splits[3].rows, found.splits[3].first_ms) == (0, None)
+
+
+def test_a_record_of_the_future_is_seen_and_the_rows_behind_it_are_sampled(kafka):
+    times = even_times(NOON, NOON + DAY, 20_000)
+    ahead = times.copy()
+    ahead[1_000] = NOON + 40 * DAY
+    topic = new_topic(kafka, ahead, times, message_timestamp_after_max_ms=str(2**62))
+    found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=1_000))
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost([ahead, times], 1_000, 600_000, 300_000)), rel=0.02)
+    assert found.splits[0].last_ms == NOON + 40 * DAY
+    assert [*found.seen.blind] == [f"{topic}-0"]
+
+
+def test_disorder_within_a_partition_counts_by_the_samples(kafka):
+    rng = np.random.default_rng(7)
+    times = even_times(NOON, NOON + HOUR, 20_000) - (rng.random(20_000) < 0.1) * 10 * MINUTE
+    topic = new_topic(kafka, times.astype(np.int64))
+    found = preview(
+        kafka_source(kafka, topic, max_offsets_per_trigger=500),
+        watermark_delay=timedelta(minutes=1),
+        window=timedelta(minutes=1),
+    )
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost([times], 500, MINUTE, MINUTE)), rel=0.2)
+    assert timedelta(minutes=7) < found.least_delay < timedelta(minutes=10)
+
+
+def test_without_a_row_limit_spark_reads_one_batch_and_drops_nothing(kafka):
+    found = preview(kafka_source(kafka, new_topic(kafka, even_times(NOON, NOON + DAY, 100), [NOON + DAY])))
+    assert (len(found.spark.rows), found.lost_by_spark, found.least_delay) == (1, 0, timedelta(0))
+
+
+def test_event_times_that_kafka_does_not_index_are_refused(kafka):
+    with pytest.raises(OptionError, match="by the timestamps of their records"):
+        preview(kafka_source(kafka, "orders", event_time="header:at"))
