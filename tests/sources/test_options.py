@@ -2,13 +2,14 @@
 
 import pickle
 import re
+import traceback
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from tests.sources.kafka_options import NEEDED, of
+from tests.sources.kafka_options import NEEDED, SECRET, of
 from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
 
 
@@ -310,6 +311,38 @@ def test_a_source_is_immutable_and_travels_by_pickle():
     assert pickle.loads(pickle.dumps(source)) == source  # noqa: S301 - our own
     with pytest.raises(ValidationError, match="frozen"):
         source.subscribe = ("payments",)
+
+
+ARCHIVE_SECRETS = dict.fromkeys(("archive.accessKey", "archive.secretKey", "archive.sessionToken"), SECRET)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"archive.region": ["x"]},
+        {"archive.endpoint": "x"},
+        {"archive.anonymous": "true"},
+        {"archive.secretKy": SECRET},
+        {"archive.secretKey": [SECRET]},
+        {"archive.secretKey": None},
+        {"archive": None},
+    ],
+)
+def test_the_credentials_of_an_archive_show_in_no_error(wrong):
+    with pytest.raises(OptionError) as raised:
+        KafkaSource.from_options({**NEEDED, "archive": "s3://lake", **ARCHIVE_SECRETS, **wrong})
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("layout", ["tidegate", "parquet"])
+def test_the_credentials_of_an_archive_show_in_no_text_and_no_snapshot(layout, caplog):
+    source = KafkaSource.from_options({**NEEDED, "archive": "s3://lake", "archive.layout": layout, **ARCHIVE_SECRETS})
+    assert source.archived.place.connection.secret_key == SECRET
+    enumerator = source.enumerator(None)
+    texts = (source, source.archived, source.reads, enumerator.snapshot(), vars(enumerator), vars(source.reader(None)))
+    assert SECRET not in repr(texts) + str(source) + caplog.text
+    # Spark hides options with such names in plans, by its spark.redaction.regex.
+    assert all(re.search("(?i)secret|password|token|access[.]?key", option) for option in ARCHIVE_SECRETS)
 
 
 def test_a_batch_query_begins_at_the_earliest_offset_unless_told_otherwise():
