@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from tidegate.windows import (
     EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
     ReducingStateDescriptor,
     Trigger,
     TriggerResult,
@@ -98,13 +97,3 @@ def test_a_key_that_comes_late_sees_the_watermark_and_the_clock():
     assert harness.processing_timers() == [("new", 19, 10, 20)]
     harness.processing_time(19)
     assert [(pane.start_ms, pane.rows) for pane in harness.panes] == [(10, [{"n": 1}])]
-
-
-def test_sessions_in_processing_time_end_a_gap_behind_their_last_row():
-    harness = WindowHarness(ProcessingTimeSessionWindows.with_gap(10 * MS))
-    for now in (5, 12, 22):
-        harness.processing_time(now)
-        harness.element("a", {"now": now}, 0)
-    assert [(pane.start_ms, pane.end_ms) for pane in harness.panes] == [(5, 22)]
-    harness.processing_time(31)
-    assert [(pane.start_ms, pane.end_ms) for pane in harness.panes] == [(5, 22), (22, 32)]

@@ -37,11 +37,8 @@ def replayed(harness, checkpoint, splits, position):
     return sorted(panes, key=str), sorted(row[position] for row in harness.late)
 
 
-def watermark_of_spark(watermark_ms, ahead_ms=0):
-    """Return the source's watermark for one of Spark, which has none before 1970, and a last one.
-
-    ahead_ms: how much later Spark's is.
-    """
+def watermark_of_spark(watermark_ms):
+    """Return the source's watermark for one of Spark, which has none before 1970, and a last one."""
     if watermark_ms is None or watermark_ms <= 0:
         return MIN_TIME
-    return MAX_TIME if watermark_ms >= END_OF_TIME_MS else watermark_ms - ahead_ms
+    return MAX_TIME if watermark_ms >= END_OF_TIME_MS else watermark_ms
