@@ -1,8 +1,6 @@
 """A driver that tests kill: it copies a topic to Parquet, and can be started again over its checkpoint.
 
-python -m tests.sources.driver SERVERS TOPIC OUT [MASTER [LOCATION]]
-
-LOCATION: the location of an alignment group of two members; without it there is no group.
+python -m tests.sources.driver SERVERS TOPIC OUT [MASTER]
 """
 
 import sys
@@ -12,22 +10,21 @@ from tests.sources.killable import await_end, driver_session, run_again_and_agai
 from tidegate import KafkaSource, WatermarkStrategy
 
 
-def start(spark, servers, topic, out, location=None):
-    group = {"group": "drivers", "location": location, "members": 2} if location else {}
+def start(spark, servers, topic, out):
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
         starting_offsets="earliest",
         max_offsets_per_trigger=2_000,
         bad_records_path=f"{out}/bad",
-        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1), **group),
+        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),
     )
     return start_to_parquet(source.read_stream(spark), out, availableNow=True)
 
 
-def main(servers, topic, out, master="local[2]", location=None):
+def main(servers, topic, out, master="local[2]"):
     spark = driver_session(master)
-    run_again_and_again(lambda: await_end(start(spark, servers, topic, out, location), out), out)
+    run_again_and_again(lambda: await_end(start(spark, servers, topic, out), out), out)
     spark.stop()
 
 

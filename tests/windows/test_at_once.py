@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from datetime import timedelta
 from decimal import Decimal
 
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.windows.traces import Player, comparable, operator_of, random_trace
 from tidegate.windows import (
     Aggregate,
     EventTimeSessionWindows,
@@ -81,18 +79,6 @@ def test_sql_aggregates_of_windows_that_merge_equal_those_of_all_rows():
     empty = ALL.add_all(Rows([{"v": None}]), ALL.create_accumulator())
     merged = ALL.get_result(ALL.merge(ALL.merge(one, empty), other))
     assert merged == {"rows": 4, "some": 2, "total": 6, "least": 1, "most": 5, "mean": 3.0}
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_a_batch_gives_what_its_rows_give_one_by_one(seed):
-    trace = random_trace(random.Random(f"at once {seed}"))
-    answers = []
-    for at_once in (False, True):
-        player = Player(operator_of(trace), at_once=at_once)
-        for step in trace["steps"]:
-            player.element(*step[1:]) if step[0] == "e" else player.advance(*step)
-        answers.append(comparable(player.end()))
-    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,6 @@ from tidegate.enumerators.planning.settings import CoordinatorSettings
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
 
-def test_the_first_batch_reads_nothing_and_then_both_keep_within_the_drift():
-    clock = Clock()
-    fast, slow = members(clock, [1000, 1005, 2000], [100, 1004, 1999])
-    assert (fast.plan(), slow.plan()) == ([], [])
-    assert fast.plan() == []
-    assert slow.plan() == [100]
-    assert fast.plan() == [1000, 1005]
-    assert slow.plan() == [1004]
-    assert rounds(clock, [fast, slow], 3) == {0: [2000], 1: [1999]}
-
-
 def test_a_member_that_is_expected_is_waited_for_until_its_lease_would_be_over():
     clock = Clock()
     alone = Member(clock, Logs(a=[100, 200]), expected=2)

@@ -12,15 +12,13 @@ SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.int64())])
 ENDS = "level-histogram.parquet"
 
 
-@pytest.mark.parametrize("event_time", ["column:at", "lastModified"])
-def test_an_object_that_ends_arrows_reader_ends_no_process_of_a_query(spark, bucket, tmp_path, event_time):
-    """With times in a column the planner looks at every object; with LastModified only readers do."""
+def test_an_object_that_ends_arrows_reader_ends_no_process_of_a_query(spark, bucket, tmp_path):
     [file] = [path for path in WORST if path.name == ENDS]
     bucket.put(ENDS, file.read_bytes())
     bucket.put("sound.parquet", parquet([(1, NOON), (2, NOON + 1)]))
 
     def source(**fields):
-        options = {"columns": SCHEMA, "event_time": event_time, "bad_event_time": "ignore", **bucket.connection}
+        options = {"columns": SCHEMA, "event_time": "column:at", "bad_event_time": "ignore", **bucket.connection}
         return S3Source(path=bucket.path, **options, **fields)
 
     with pytest.raises(Exception, match=f"the object {bucket.path}/{ENDS} ends Arrow's reader"):

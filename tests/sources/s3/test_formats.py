@@ -1,46 +1,9 @@
-"""The S3 source reads every format through Spark: once, in the order of event times, as Spark's own readers do."""
+"""The S3 source reads formats through Spark as Spark's own readers do, and names the options that do not fit."""
 
-import gzip
-from datetime import datetime, timedelta, timezone
-from itertools import pairwise
-
-import pyarrow as pa
 import pytest
 
-from tests.readers.formats.avro.files import avro, logical
-from tests.readers.formats.orc.files import orc_file
-from tests.support.streams import HOUR, NOON, available_now, milliseconds
-from tidegate import OptionError, S3Source, WatermarkStrategy
-
-HOURS = 6
-
-
-def iso(time_ms):
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat()
-
-
-def csv(rows):
-    return "".join(["id,at\n", *(f'{n},"{iso(t)}"\n' for n, t in rows)]).encode()
-
-
-def avro_file(rows):
-    made = [{"id": n, "at": t * 1000} for n, t in rows]
-    return avro(made, "deflate", 1, id="long", at=["null", logical("long", "timestamp-micros")])
-
-
-def orc_of(rows):
-    at = pa.array([t * 1000 for _, t in rows], pa.timestamp("us", "UTC"))
-    return orc_file(pa.table({"id": [n for n, _ in rows], "at": at}), compression="zstd")
-
-
-CSV = {"file_format": "csv", "header": True, "infer_schema": True}
-TIMED = {
-    "csv": (csv, CSV),
-    "csv.gz": (lambda rows: gzip.compress(csv(rows)), CSV),
-    "avro": (avro_file, {"file_format": "avro"}),
-    "orc": (orc_of, {"file_format": "orc"}),
-}
-"""The object of some rows with event times, and the options that read it."""
+from tests.support.streams import HOUR, NOON, milliseconds
+from tidegate import OptionError, S3Source
 
 
 @pytest.fixture
@@ -49,20 +12,6 @@ def source(bucket, tmp_path):
         return S3Source(**{"path": bucket.path, "state_location": str(tmp_path / "state")} | bucket.connection | fields)
 
     return make
-
-
-@pytest.mark.parametrize("suffix", TIMED)
-def test_rows_are_read_once_in_the_order_of_their_event_times(spark, bucket, source, tmp_path, suffix):
-    write, options = TIMED[suffix]
-    for hour in range(HOURS):
-        bucket.put(f"{hour * 5 % HOURS}.{suffix}", write([(hour * 10 + n, NOON + hour * HOUR + n) for n in range(10)]))
-    aligned = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=2))
-    frame = source(event_time="column:at", watermarks=aligned, **options).read_stream(spark)
-    run = available_now(frame.select("id"), tmp_path / "checkpoint")
-    batches = [sorted(row["id"] for row in rows) for rows in run.rows.values()]
-    assert [*map(len, batches)] == [20, 20, 20]
-    assert all(before[-1] < after[0] for before, after in pairwise(batches))
-    assert sum(map(sum, batches)) == sum(range(HOURS * 10))
 
 
 UNTIMED = {
