@@ -70,6 +70,7 @@ PYSPARK = {
     "pyspark.sql.pandas.types.to_arrow_schema": (),
     "pyspark.sql.session.SparkSession": ("_jsparkSession", "_jvm"),
     "pyspark.sql.streaming.listener.StreamingQueryListener": ("_jlistener",),
+    "pyspark.sql.streaming.query.StreamingQuery": ("_jsq",),
     "pyspark.sql.streaming.transform_with_state_driver_worker": (),
     "pyspark.sql.utils.is_remote": (),
 }

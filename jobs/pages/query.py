@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
+from tidegate.jobs.account.of_progress import KEPT, account_of_run, is_cut
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
@@ -17,8 +18,6 @@ from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 
 __all__ = ["COLUMNS", "KEPT", "query_page"]
-
-KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 
 COLUMNS = (
     "source",
@@ -48,10 +47,13 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
     batches = max(len(run.batches) for run in runs)
     return layout(
         title=f"tidegate: {name}",
-        headline=f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}",
+        headline=(
+            f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}, "
+            f"{account_of_run(progresses, kept).headline}"
+        ),
         introduction=(
             f"Query {last.id}, run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
-            f"{'; it has ended' if ended else ''}." + _windows(progresses) + _missing(first, len(progresses), kept)
+            f"{'; it has ended' if ended else ''}." + _windows(progresses) + _missing(progresses, kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         legend_html="",
@@ -83,12 +85,12 @@ def _windows(progresses: Sequence[QueryProgress]) -> str:
     return told + (f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else "")
 
 
-def _missing(first: QueryProgress, entries: int, kept: int) -> str:
+def _missing(progresses: Sequence[QueryProgress], kept: int) -> str:
     """Return a sentence on the batches before the first entry, if there are any."""
-    number = first.number
+    number, entries = progresses[0].number, len(progresses)
     if not number:
         return ""
-    if entries < kept - 1:  # Spark keeps one fewer than the setting says
+    if not is_cut(progresses, kept):
         return f" The query went on from a checkpoint: earlier runs, up to batch {number - 1}, are not shown."
     return (
         f" The beginning is missing: Spark keeps the last {count(entries)} entries of a query's progress; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,27 +45,40 @@ class SourceBatch:
 
     progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
-    positions: the position of every split after the batch; empty for a source that is not tidegate's.
+    begin, end: the offsets of the batch; None: the source is not tidegate's.
+    input_rows: how many rows it read, by Spark's own count, which depends on the sink.
     """
 
     progress: SourceProgress | None
     moved: bool = True
-    positions: Mapping[SplitId, int] = field(default_factory=dict)
-    state: Json | None = None
+    begin: Offset | None = None
+    end: Offset | None = None
+    input_rows: int = 0
 
     @classmethod
     def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
         """Read a source's entry in Spark's progress."""
         latest = json_object(source.get("latestOffset"))
-        end = Offset.recognized(json_object(source["endOffset"])) or Offset()
+        end = Offset.recognized(json_object(source["endOffset"]))
         # In the offset of Spark's own source, a topic named "planner" would be a dict; our planner's name is a text.
         is_ours = isinstance(latest.get("planner"), str)
         return cls(
             progress=SourceProgress.from_json(latest, committed) if is_ours else None,
             moved=source["startOffset"] != source["endOffset"],
-            positions=end.progress.positions,
-            state=end.enumerator,
+            begin=None if end is None else Offset.recognized(json_object(source["startOffset"])) or Offset(),
+            end=end,
+            input_rows=source["numInputRows"],
         )
+
+    @property
+    def positions(self) -> Mapping[SplitId, int]:
+        """The position of every split after the batch; empty for a source that is not tidegate's."""
+        return {} if self.end is None else self.end.progress.positions
+
+    @property
+    def state(self) -> Json | None:
+        """The snapshot of the source's enumerator after the batch."""
+        return None if self.end is None else self.end.enumerator
 
 
 class KeptWindows(NamedTuple):
@@ -95,6 +108,8 @@ class QueryProgress:
     late_dropped: how many rows windows of tidegate dropped as late in this batch (Flink: numLateRecordsDropped).
     windows: what windows of tidegate's operator keep after the batch, by operator and bucket; only buckets that the
         batch called.
+    operators: how many stateful operators the query has.
+    sink: Spark's description of the sink.
     sources: the query's sources, in Spark's order.
     """
 
@@ -111,6 +126,8 @@ class QueryProgress:
     dropped_rows: int
     late_dropped: int
     windows: Mapping[tuple[str, int], KeptWindows]
+    operators: int
+    sink: str
     sources: tuple[SourceBatch, ...]
 
     @classmethod
@@ -143,6 +160,8 @@ class QueryProgress:
                 if LATE_DROPPED in metrics
                 for kept in metrics.get(WINDOWS, ())
             },
+            operators=len(operators),
+            sink=entry.get("sink", {}).get("description", ""),
             sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
         )
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         ServerError,
         TidegateError,
     )
+    from tidegate.jobs.account.account import Account
+    from tidegate.jobs.account.query import account
     from tidegate.jobs.archive.run import archive
     from tidegate.jobs.pages.report import report
     from tidegate.jobs.preview.preview import Preview, preview
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from tidegate.sources.windows.operating import split_outputs
 
 __all__ = [
+    "Account",
     "BadRecordError",
     "CheckpointError",
     "ConnectorError",
@@ -77,6 +80,7 @@ __all__ = [
     "TidegateError",
     "WatermarkStrategy",
     "WindowedStream",
+    "account",
     "archive",
     "from_avro",
     "from_protobuf",
@@ -93,6 +97,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Account": "tidegate.jobs.account.account",
     "KafkaSource": "tidegate.sources.kafka.source",
     "Preview": "tidegate.jobs.preview.preview",
     "S3Source": "tidegate.sources.s3.source",
@@ -100,6 +105,7 @@ _HOMES = {
     "SourceProgress": "tidegate.enumerators.planning.source_progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.sources.windows.builder",
+    "account": "tidegate.jobs.account.query",
     "archive": "tidegate.jobs.archive.run",
     "from_avro": "tidegate.sources.columns.decoding",
     "from_protobuf": "tidegate.sources.columns.decoding",

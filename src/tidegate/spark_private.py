@@ -16,11 +16,13 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arro
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = [
     "DRIVER_WORKER",
     "analyzed_plan",
     "arrow_udf",
+    "checkpoint_of",
     "cloudpickle",
     "from_arrow_schema",
     "from_arrow_type",
@@ -31,6 +33,7 @@ __all__ = [
     "java_of_process",
     "java_session",
     "launch_java",
+    "physical_plan",
     "to_arrow_schema",
     "worker_daemon",
 ]
@@ -64,6 +67,17 @@ def java_session(spark: SparkSession) -> Any:
 def analyzed_plan(rows: DataFrame) -> Any:
     """Return Catalyst's analyzed plan of a DataFrame."""
     return rows._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+
+def checkpoint_of(query: StreamingQuery) -> str | None:
+    """Return the checkpoint of a query; None: it is a query of Spark Connect."""
+    java = getattr(query, "_jsq", None)
+    return None if java is None else str(java.streamingQuery().resolvedCheckpointRoot())
+
+
+def physical_plan(query: StreamingQuery) -> str:
+    """Return the plan of the last batch of a classic query, as text."""
+    return str(query._jsq.explainInternal(False))  # noqa: FBT003, SLF001
 
 
 def is_classic(rows: DataFrame) -> bool:

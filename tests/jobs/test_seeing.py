@@ -46,6 +46,7 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
             with started("watch", "--once") as process:
                 code, table, errors = finish(process)
             page = tidegate.report(query, tmp_path / "pages" / "query.html").read_text()
+            account = tidegate.account(query)
             assert query.isActive
     finally:
         spark.streams.removeListener(listener)
@@ -63,7 +64,9 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     assert f"bound     {said.bound:%Y-%m-%d %H:%M:%S}" in table
 
     assert all(f"{topic}-{partition}</li>" in page for partition in range(3))
-    assert "900 rows in 4 batches" in page
+    assert "900 rows in 4 batches, late rows 0, complete" in page
+    assert (account.read.rows, account.late.rows, account.complete) == (900, 0, True)
+    assert account.sources[0].by_split == {f"{topic}-0": 400, f"{topic}-1": 400, f"{topic}-2": 100}
     assert f"{topic}-2 paused, batches 0 to 2" in page
 
 
@@ -73,6 +76,8 @@ def test_a_query_without_a_source_of_ours_has_nothing_to_show(spark, tmp_path):
         assert tidegate.progress(query) == []
         with pytest.raises(OptionError, match="wait for its first batch"):
             tidegate.report(query, tmp_path / "query.html")
+        with pytest.raises(OptionError, match=r"account\(\) takes a query"):
+            tidegate.account(rate)
     assert not (tmp_path / "query.html").exists()
 
 

@@ -41,7 +41,7 @@ def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_m
     manifest = "00000001-0123456789abcdef"
     said = report(plannedRows=40_000, reads="s3://bucket/events", bySplit={manifest: ["reading", NOON, 5]})
     page = query_page([progress(0, source(said))], ALL)
-    assert "40,000 rows in 1 batch<" in page
+    assert "40,000 rows in 1 batch, late rows 0, complete<" in page
     assert "<h2>s3://bucket/events</h2>" in page
     assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 import numpy as np
 from pyspark.sql.functions import window
 
+import tidegate
 from tests.support.streams import (
     HOUR,
     MINUTE,
@@ -21,6 +22,7 @@ from tests.support.streams import (
     running,
 )
 from tidegate import WatermarkStrategy
+from tidegate.jobs.account.account import Figure
 
 WINDOW = 5 * MINUTE
 
@@ -60,6 +62,12 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
     watermark = int(times.max()) - MINUTE
     assert counted == {begin: n for begin, n in closed.items() if begin + WINDOW <= watermark}
     assert dropped(query) == 0
+    account = tidegate.account(query)
+    closed = sum(counted.values())
+    assert [account.read, account.closed, account.open, account.late] == [
+        *map(Figure, (31_000, closed, 31_000 - closed, 0))
+    ]
+    assert account.complete
 
 
 def test_no_batch_holds_a_record_at_or_past_the_bound_in_its_end_offset(spark, kafka, tmp_path):

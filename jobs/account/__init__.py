@@ -1,0 +1,1 @@
+"""``tidegate account``: every row that a query read, and what became of it."""

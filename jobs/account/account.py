@@ -1,0 +1,193 @@
+"""The account of a query: what became of every row that it read.  Pure logic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Literal, NamedTuple, TypeAlias
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.jobs.figures import count, printable
+
+__all__ = ["NO_ROWS", "Account", "Bound", "Figure", "SourceAccount", "balanced"]
+
+Bound: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about"]
+_OPPOSITE: Mapping[Bound, Bound] = {"at least": "at most", "at most": "at least"}
+_MOST_SPLITS = 20
+_NAMES = {"read": "rows read", "closed": "in closed windows", "open": "in open windows", "late": "dropped as late"}
+
+
+class Figure(NamedTuple):
+    """A number of rows.
+
+    rows: None: nothing is known.
+    bound: ``exact``; ``by plan``: exact if records keep to what the source was told of them; ``at least`` or
+        ``at most``; ``about``: an estimate.
+    """
+
+    rows: int | None
+    bound: Bound = "exact"
+
+    def __str__(self) -> str:
+        if self.rows is None:
+            return "unknown"
+        said = count(self.rows)
+        return {"exact": said, "by plan": f"{said} by the plan"}.get(self.bound, f"{self.bound} {said}")
+
+
+NO_ROWS = Figure(0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccount:
+    """The share of one source.
+
+    reads: what is read, such as topics and servers; from outside, the connector and the place in the query.
+    read: its rows, including those that were set aside.
+    by_split: how many rows of each split were read, where positions count rows, as in Kafka; offsets without a record
+        count, too.
+    """
+
+    reads: str
+    read: Figure
+    set_aside: Figure = NO_ROWS
+    by_split: Mapping[SplitId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The account of a query.  Its figures add up: read = closed + open + late + set_aside.
+
+    batches: the first and the last batch that it covers; None: there was none.
+    read: all rows read.
+    closed: rows whose windows were emitted.  Rows that wait for nothing, such as those of a query without windows, and
+        those that the query itself filters out, count here.
+    open: rows in windows that wait for the watermark, in Spark's state.
+    late: rows that Spark, or windows of tidegate, dropped as late.
+    set_aside: bad records that were set aside.
+    missing: sentences on what is not known; empty: the account is complete.
+    sources: the shares of the sources, in Spark's order.
+    """
+
+    batches: tuple[int, int] | None
+    read: Figure
+    closed: Figure
+    open: Figure
+    late: Figure
+    set_aside: Figure
+    missing: tuple[str, ...] = ()
+    sources: tuple[SourceAccount, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether no row is missing: each was dropped as late, set aside, or is in a window, closed or open."""
+        return not self.missing
+
+    @property
+    def headline(self) -> str:
+        """``late rows 0, complete``, or what is missing, in one line."""
+        return f"late rows {self.late}, {'complete' if self.complete else f'not complete: {self.missing[0]}'}"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return names and values for display."""
+        figures = [(name, str(getattr(self, key))) for key, name in _NAMES.items()]
+        lines = [*figures, ("set aside", str(self.set_aside))]
+        if len(self.sources) > 1:
+            lines += [(one.reads, f"{one.read} read, {one.set_aside} set aside") for one in self.sources]
+        splits = [(split, count(rows)) for source in self.sources for split, rows in sorted(source.by_split.items())]
+        lines += splits[:_MOST_SPLITS]
+        if len(splits) > _MOST_SPLITS:
+            lines.append((f"and {count(len(splits) - _MOST_SPLITS)} more splits", ""))
+        if self.batches is not None:
+            lines.append(("batches", f"{self.batches[0]} to {self.batches[1]}"))
+        return [(printable(name), printable(value)) for name, value in lines]
+
+    def to_json(self) -> Json:
+        """Return the account as JSON; ``bounds`` has the figures that are not exact."""
+        figures = {name: getattr(self, name) for name in _NAMES} | {"setAside": self.set_aside}
+        return {
+            **{name: figure.rows for name, figure in figures.items()},
+            "complete": self.complete,
+            "missing": [*self.missing],
+            "bounds": {name: figure.bound for name, figure in figures.items() if figure.bound != "exact"},
+            "batches": None if self.batches is None else [*self.batches],
+            "sources": [
+                {
+                    "reads": source.reads,
+                    "read": source.read.rows,
+                    "setAside": source.set_aside.rows,
+                    "bySplit": dict(sorted(source.by_split.items())),
+                }
+                for source in self.sources
+            ],
+        }
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.lines())
+        missing = [f"not known: {printable(sentence)}" for sentence in self.missing]
+        rows = [f"{name:{width}}  {value}" for name, value in self.lines()]
+        return "\n".join([*rows, printable(self.headline), *missing[1:]])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in self.lines())
+        missing = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.missing[1:])
+        return f"<p><b>{escape(self.headline)}</b></p>{missing}<table>{cells}</table>"
+
+
+def balanced(
+    *,
+    batches: tuple[int, int] | None,
+    sources: Sequence[SourceAccount],
+    late: Figure = NO_ROWS,
+    open_: Figure = NO_ROWS,
+    missing: Iterable[str] = (),
+) -> Account:
+    """Return the account in which the rows that are neither open, late nor set aside are closed.
+
+    late, open_: may be more than what is read, or have no number: then they are at most all rows.
+    """
+    read, set_aside = _sum(source.read for source in sources), _sum(source.set_aside for source in sources)
+    if read.rows is None:
+        unknown = Figure(None)
+        closed, late, open_ = unknown, late if late.rows == 0 else unknown, open_ if open_.rows == 0 else unknown
+    else:
+        if (set_aside.rows or 0) > read.rows:
+            set_aside = Figure(read.rows, "at least")
+        left = read.rows - (set_aside.rows or 0)
+        late = _at_most(late, left)
+        open_ = _at_most(open_, left - (late.rows or 0))
+        rows = left - (late.rows or 0) - (open_.rows or 0)
+        closed = Figure(rows, _bound([read.bound], [set_aside.bound, late.bound, open_.bound]))
+    return Account(
+        batches=batches,
+        read=read,
+        closed=closed,
+        open=open_,
+        late=late,
+        set_aside=set_aside,
+        missing=tuple(missing),
+        sources=tuple(sources),
+    )
+
+
+def _at_most(figure: Figure, most: int) -> Figure:
+    if figure.rows is not None and figure.rows <= most:
+        return figure
+    return Figure(max(0, most), "at most")
+
+
+def _sum(figures: Iterable[Figure]) -> Figure:
+    each = [*figures]
+    if any(figure.rows is None for figure in each):
+        return Figure(None)
+    return Figure(sum(figure.rows or 0 for figure in each), _bound([figure.bound for figure in each], []))
+
+
+def _bound(added: Iterable[Bound], taken: Iterable[Bound]) -> Bound:
+    """Return the bound of a sum of figures, less others."""
+    bounds = {*added, *(_OPPOSITE.get(bound, bound) for bound in taken)} - {"exact"}
+    if len(bounds) > 1:
+        bounds -= {"by plan"}
+    return bounds.pop() if len(bounds) == 1 else "about" if bounds else "exact"

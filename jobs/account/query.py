@@ -1,0 +1,81 @@
+"""``tidegate.account``: what became of every row that a run of a query has read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tidegate.errors import OptionError
+from tidegate.jobs.account.account import Account, Figure
+from tidegate.jobs.account.of_progress import KEPT, account_of_run
+from tidegate.sources.progress.query import QueryProgress, check_query
+from tidegate.spark_private import checkpoint_of, physical_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["account", "rows_in_state"]
+
+_COUNT = "count"
+_MULTIPLIES_ROWS = ("Expand", "Generate")
+
+
+def account(query: StreamingQuery) -> Account:
+    """Return what became of every row that this run of a query has read, running or ended.
+
+    A row is in a window, closed or open, was dropped as late, or was set aside as a bad record.  Figures that Spark
+    does not tell exactly are marked as bounds, and ``missing`` says what is not known.
+
+    Spark keeps the last 100 batches of a run (``spark.sql.streaming.numRecentProgressUpdates``).  Rows in open windows
+    are counted by a Spark job over the state, if the query is one aggregation with a count.
+
+    Raises OptionError if ``query`` is no query, or has not ended its first batch.
+    """
+    from pyspark.sql import SparkSession
+
+    check_query("account", query)
+    progresses = [QueryProgress.parse(progress.json) for progress in query.recentProgress]
+    if not progresses:
+        raise OptionError(f"the query {query.name or query.id} has no account yet: wait for its first batch")
+    spark = SparkSession.active()
+    kept = int(spark.conf.get(KEPT) or 0)
+    told = account_of_run(progresses, kept)
+    checkpoint = checkpoint_of(query)
+    if told.open.bound == "exact" or progresses[-1].operators > 1 or checkpoint is None:
+        return told
+    state = rows_in_state(spark, checkpoint, physical_plan(query))
+    return told if state is None else account_of_run(progresses, kept, state)
+
+
+def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None) -> Figure | None:
+    """Return how many rows are in the groups of Spark's aggregation, by its count; None: that cannot be told.
+
+    checkpoint: the checkpoint of a query with one stateful operator.
+    plan: Spark's physical plan of the query; None: it is unknown.  Without it, the count may be of a column, which
+        leaves out nulls.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    if plan is not None and any(step in plan for step in _MULTIPLIES_ROWS):
+        return None
+    with suppress(PySparkException):  # the state of another operator, or one that has just been cleaned up
+        state = spark.read.format("statestore").load(checkpoint)
+        keys, values = (state.select(f"{part}.*").columns for part in ("key", "value"))
+        if plan is None and ("window" not in keys or _overlap(state.select("key.window.start", "key.window.end"))):
+            return None
+        counts = [f"_{place}" for place, name in enumerate(values) if name == _COUNT]
+        numbered = state.select("value.*").toDF(*(f"_{place}" for place in range(len(values))))
+        sums = numbered.agg(*map(f.sum, counts)).first() if counts else None
+        if sums is not None:
+            is_exact = plan is not None and "count(1)" in plan
+            return Figure(max(rows or 0 for rows in sums), "exact" if is_exact else "at least")
+    return None
+
+
+def _overlap(windows: DataFrame) -> bool:
+    """Return whether a row may be in two of the windows."""
+    in_order = sorted((row[0], row[1]) for row in windows.distinct().collect())
+    return any(begin < end for (_, end), (begin, _) in pairwise(in_order))

@@ -1,0 +1,178 @@
+"""The account of every row, from figures and from Spark's progress."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.progresses import one, progress, report, run, typed
+from tidegate.jobs.account.account import Figure, SourceAccount, balanced
+from tidegate.jobs.account.of_progress import account_of_run
+
+BOUNDS = st.sampled_from(["exact", "by plan", "at least", "at most", "about"])
+FIGURES = st.builds(Figure, st.none() | st.integers(0, 50), BOUNDS)
+KNOWN = st.builds(Figure, st.integers(0, 50), BOUNDS)
+
+
+def of(*entries, **fields):
+    return account_of_run([typed(entry) for entry in entries], **fields)
+
+
+def stateful(number, *, groups=0, dropped=0, operators=1, first=0, **fields):
+    """Return a batch of 100 positions, after ``number`` batches from position ``first``."""
+    positions = [
+        {"v": 1, "source": "kafka", "positions": {"orders-0": first + 100 * at}} for at in (number, number + 1)
+    ]
+    entry = {"startOffset": positions[0], "endOffset": positions[1], "latestOffset": report(), "numInputRows": 100}
+    state = {"numRowsTotal": groups, "numRowsDroppedByWatermark": dropped}
+    return progress(number, entry | fields.pop("source", {}), stateOperators=[state] * operators, **fields)
+
+
+def figures(account):
+    return [account.read, account.closed, account.open, account.late, account.set_aside]
+
+
+@given(st.lists(st.builds(SourceAccount, st.just("orders"), KNOWN, KNOWN)), FIGURES, FIGURES)
+def test_the_figures_of_an_account_add_up(sources, late, open_):
+    account = balanced(batches=(0, 1), sources=sources, late=late, open_=open_)
+    read, *rest = [figure.rows for figure in figures(account)]
+    assert read == sum(rest)
+    assert min(rest) >= 0
+    told = account.to_json()
+    assert told["read"] == told["closed"] + told["open"] + told["late"] + told["setAside"]
+
+
+@given(st.data())
+def test_the_truth_lies_within_the_bounds(data):
+    """Of rows with a known fate, each figure is told exactly or as a bound; the others follow."""
+    truth = [data.draw(st.integers(0, 20)) for _ in range(4)]
+    read, (closed, *rest) = sum(truth), truth
+
+    def told(rows):
+        off = data.draw(st.integers(-5, 5))
+        bound = "exact" if not off else "at least" if off < 0 else "at most"
+        return Figure(max(0, rows + off), bound if rows + off >= 0 else "at least")
+
+    open_, late, aside = map(told, rest)
+    account = balanced(
+        batches=None, sources=[SourceAccount("orders", told(read), aside)], late=late, open_=open_, missing=()
+    )
+    if account.set_aside != aside or account.late != late or account.open != open_:
+        return  # cut to what is read, which itself is a bound
+    holds = {"exact": int.__eq__, "at least": int.__le__, "at most": int.__ge__, "about": lambda *_: True}
+    assert holds[account.closed.bound](account.closed.rows, closed)
+
+
+def test_nothing_is_known_of_rows_that_are_not_counted():
+    account = balanced(batches=(0, 1), sources=[SourceAccount("s3://bucket", Figure(None))], missing=["the rows"])
+    assert [figure.rows for figure in figures(account)] == [None, None, 0, 0, 0]
+    assert account.headline == "late rows 0, not complete: the rows"
+
+
+def test_a_query_without_state_has_passed_on_every_row():
+    account = of(*(stateful(number) for number in range(3)))
+    assert figures(account) == [Figure(300), Figure(300), Figure(0), Figure(0), Figure(0)]
+    assert account.headline == "late rows 0, complete"
+    assert account.sources[0].by_split == {"orders-0": 300}
+    assert account.batches == (0, 2)
+
+
+def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
+    batches = [stateful(0), stateful(1, groups=4)]
+    assert of(*batches, state=Figure(30)).closed == Figure(170)
+    unknown = of(*batches)
+    assert (unknown.closed, unknown.open) == (Figure(0, "at least"), Figure(200, "at most"))
+    assert unknown.complete
+
+
+def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():
+    account = of(stateful(0), stateful(1, groups=4, dropped=3), stateful(2, groups=4), state=Figure(30))
+    assert (account.late, account.open, account.closed) == (
+        Figure(100, "at most"),
+        Figure(30),
+        Figure(170, "at least"),
+    )
+    assert account.headline == (
+        "late rows at most 100, not complete: how many rows are in the 3 groups that Spark dropped as late"
+    )
+    chained = of(stateful(0), stateful(1, dropped=3, operators=2))
+    assert chained.late == Figure(200, "at most")
+
+
+def test_windows_of_tidegate_count_their_late_rows():
+    observed = {"windows-1": {"numLateRecordsDropped": 7, "windows": [{"bucket": 1, "windows": 0}]}}
+    account = of(stateful(0, groups=1, observedMetrics=observed))
+    assert figures(account) == [Figure(100), Figure(93), Figure(0), Figure(7), Figure(0)]
+    assert account.headline == "late rows 7, complete"
+
+
+@pytest.mark.parametrize(
+    ("given_rows", "sink", "read"),
+    [
+        (100, "ForeachBatchSink", Figure(100)),
+        (0, "ForeachBatchSink", Figure(100, "at most")),
+        (200, "ForeachBatchSink", Figure(100, "at most")),
+        (90, "MemorySink", Figure(90)),  # the log has holes
+        (101, "MemorySink", Figure(100, "at most")),  # a row carries only the watermark
+    ],
+)
+def test_rows_are_those_that_spark_counts_if_the_sink_takes_each_once(given_rows, sink, read):
+    said = {"numInputRows": given_rows}
+    assert of(stateful(0, source=said, sink={"description": f"{sink}[x]"})).read == read
+
+
+def test_bad_records_are_read_and_set_aside():
+    def batch(number, rows, bad):
+        said = report(badRecordsTotal=bad, plannedRows=rows)
+        return stateful(number, source={"latestOffset": said, "numInputRows": 80}, sink={"description": "MemorySink"})
+
+    account = of(batch(0, 100, 5), batch(1, 100, 25))
+    assert (account.read, account.closed, account.set_aside) == (
+        Figure(180, "at least"),
+        Figure(160, "about"),
+        Figure(20, "at least"),
+    )
+    assert account.missing == ("how many bad records the last batch set aside, which the next one reports",)
+
+
+def test_what_was_left_out_or_skipped_is_missing():
+    assert of(one(0, metrics={"numFilesLeftOut": 2})).missing == ("the rows of 2 objects that were left out",)
+    again = {"v": 1, "source": "kafka", "positions": {"orders-0": 300}, "starts": {"orders-0": 250}}
+    account = of(stateful(0), stateful(1, source={"endOffset": again}))
+    assert account.sources[0].by_split == {"orders-0": 150}
+    assert account.missing == ("orders-0 went on at 250 and not at 100: records were lost, or it holds others now",)
+
+
+def test_a_run_that_goes_on_may_close_windows_of_earlier_ones():
+    account = of(stateful(5, groups=3), kept=100, state=Figure(40))
+    assert (account.open, account.closed) == (Figure(40, "at most"), Figure(60, "at least"))
+    assert account.complete
+    cut = of(*run(1, batches=5, first=7), kept=6)
+    assert cut.missing == ("the batches of this run before batch 7, which Spark no longer has",)
+
+
+def test_other_sources_are_counted_by_spark():
+    rate = {"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}
+    ours = stateful(0)["sources"][0]
+    account = of(progress(0, ours, rate, sink={"description": "MemorySink"}))
+    assert (account.read, account.sources[1].read) == (Figure(105), Figure(5))
+
+
+def test_an_account_is_shown_as_text_html_and_json():
+    account = of(stateful(0), stateful(1, groups=4, dropped=3))
+    assert "dropped as late    at most 100\n" in str(account)
+    assert str(account).endswith("the 3 groups that Spark dropped as late")
+    assert account._repr_html_().startswith("<p><b>late rows at most 100, not complete: how many")
+    assert account.to_json() == {
+        "read": 200,
+        "closed": 0,
+        "open": 100,
+        "late": 100,
+        "setAside": 0,
+        "complete": False,
+        "missing": [*account.missing],
+        "bounds": {"closed": "at least", "open": "at most", "late": "at most"},
+        "batches": [0, 1],
+        "sources": [
+            {"reads": "orders at kafka:9092", "read": 200, "setAside": 0, "bySplit": {"orders-0": 200}},
+        ],
+    }
