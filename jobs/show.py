@@ -25,7 +25,7 @@ def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:
     Console(soft_wrap=True, highlight=False).print(table)
 
 
-def show_demo(rows: int, html: Path) -> None:
+def show_demo(rows: int, html: Path, *, with_archive: bool) -> None:
     """Run the demonstration; print its table and, as the last line, the path of its page.
 
     Raises OptionError if the page cannot be written, before anything runs.
@@ -34,9 +34,9 @@ def show_demo(rows: int, html: Path) -> None:
     errors = Console(stderr=True)
     if errors.is_terminal:
         with errors.status("") as status:
-            result = run_demo(rows, status.update)
+            result = run_demo(rows, status.update, with_archive=with_archive)
     else:
-        result = run_demo(rows, errors.print)
+        result = run_demo(rows, errors.print, with_archive=with_archive)
     html.write_text(page(result), encoding="utf-8")
     output = Console()
     output.print(_table(result))

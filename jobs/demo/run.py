@@ -1,4 +1,4 @@
-"""The demonstration: the same windowed count over the same skewed history, read in two ways."""
+"""The demonstration: the same windowed count over the same skewed history, read in two ways or three."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tidegate.alignment.splits import SplitId
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
+from tidegate.jobs.archive.run import archive
 from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.jobs.figures import count
 from tidegate.jobs.run_extent import Stretch, run_extent
@@ -23,7 +24,10 @@ from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
 
-__all__ = ["Demo", "run_demo", "skewed_history"]
+__all__ = ["ARCHIVED", "Demo", "run_demo", "skewed_history"]
+
+ARCHIVED = "archived"
+"""The name of the run that reads what Kafka has deleted from an archive."""
 
 _LEAST_ROWS = 1_000
 _TOPIC = "orders"
@@ -31,6 +35,7 @@ _HOUR_MS = 3_600_000
 _BEGIN_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: the same rows on every day
 _HOURS = 24
 _LATE_HOURS = 2
+_KEPT_HOURS = 6
 _SHARES = (10, 10, 10, 3)  # the share of the rows in each partition; the last partition is the late one
 _BATCHES_BY_BACKLOG = 16.5
 _MAX_DRIFT = timedelta(hours=1)
@@ -39,10 +44,14 @@ _OUT_OF_ORDERNESS = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Both runs, and the history that they have read."""
+    """The runs, and the history that they have read.
+
+    archived_until_ms: the event time up to which only the archive had records in the last run; None: there is none.
+    """
 
     history: dict[SplitId, Stretch]
     runs: tuple[CountRun, ...]
+    archived_until_ms: int | None = None
 
 
 def skewed_history(rows: int) -> list[NDArray[np.int64]]:
@@ -60,9 +69,10 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
     ]
 
 
-def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]") -> Demo:
+def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = False, master: str = "local[*]") -> Demo:
     """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
 
+    with_archive: archive the topic, let Kafka delete most of it, and count once more.
     say: takes a short sentence about the current step.
 
     Raises ServerError when Kafka or Java cannot be started.
@@ -84,22 +94,31 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
                 unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
                 # This warms up the code of both runs, so that neither pays for it.
                 rows_in = aligned.read(spark).count()
-                runs = tuple(
-                    count_by_window(
+                extent = run_extent(aligned)
+
+                def counted(name: str, source: KafkaSource, delay: str) -> CountRun:
+                    return count_by_window(
                         spark,
                         source.read_stream(spark),
                         name=name,
                         delay=delay,
                         rows_in=rows_in,
                         work=work / name,
-                        on_batch=lambda batch, name=name: say(_sentence(name, batch, rows_in)),  # type: ignore[misc]
+                        on_batch=lambda batch: say(_sentence(name, batch, rows_in)),
                     )
-                    for name, source, delay in (
-                        ("unaligned", unaligned, "10 minutes"),
-                        ("aligned", aligned, "1 minute"),
-                    )
+
+                runs = (counted("unaligned", unaligned, "10 minutes"), counted("aligned", aligned, "1 minute"))
+                if not with_archive:
+                    return Demo(extent.stretches, runs)
+                say("Archiving")
+                place = str(work / "archive")
+                archive(spark, bootstrap_servers=kafka.bootstrap_servers, topics=[_TOPIC], out=place)
+                until_ms = _BEGIN_MS + (_HOURS - _KEPT_HOURS) * _HOUR_MS
+                kafka.delete_before(
+                    _TOPIC, {partition: int(times.searchsorted(until_ms)) for partition, times in enumerate(history)}
                 )
-                return Demo(run_extent(aligned).stretches, runs)
+                archived = aligned.model_copy(update={"archive": place})
+                return Demo(extent.stretches, (*runs, counted(ARCHIVED, archived, "1 minute")), until_ms)
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:

@@ -2,7 +2,7 @@
 
 Pure logic: from a Trace to text.  Every mark has a class: ``split-0`` and so on in the order of names,
 ``pause-0`` ..., ``band``, ``slowest``, ``median``, ``fastest``, ``bound``, ``watermark``,
-``source-watermark``, ``late``.
+``source-watermark``, ``late``, ``archived``.
 """
 
 from __future__ import annotations
@@ -45,15 +45,23 @@ class _Picture:
         return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None and first <= i <= last]
 
 
-def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = ()) -> str:
+def chart(
+    run: Trace,
+    axis: Axis,
+    description: str,
+    late_label: Sequence[str] = (),
+    archived_until_ms: int | None = None,
+) -> str:
     """Return an SVG element of 560 by 400 units, which scales to its container.
 
     axis: the axis of event time; values beyond it are drawn at its ends.
     description: a text for people who cannot see the picture.
     late_label: the lines of the label where splits ran below the watermark; empty: such places are not marked.
+    archived_until_ms: the event times before it are shaded; None: nothing is.
     """
     picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks]), axis)
     marks = [
+        *([] if archived_until_ms is None else [_archived(picture, archived_until_ms)]),
         *picture.canvas.frame(axis.title, [(picture.share(at_ms), label) for at_ms, label in axis.ticks]),
         *(_late(picture, run, late_label) if late_label else ()),
         *_pauses(picture, run),
@@ -65,6 +73,12 @@ def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = 
         _stairs(picture, run.watermark, "watermark"),
     ]
     return picture.canvas.svg(marks, description)
+
+
+def _archived(picture: _Picture, until_ms: int) -> str:
+    left, right, top = picture.x(0), picture.x(len(picture.canvas.batches)), picture.y(until_ms)
+    height = picture.canvas.bottom - top
+    return f'<rect class="archived" x="{left}" y="{top}" width="{right - left}" height="{height}"/>'
 
 
 def _splits(picture: _Picture, run: Trace) -> Iterator[str]:

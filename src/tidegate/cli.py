@@ -233,14 +233,16 @@ def conformance(
 
 @app.command()
 def demo(
+    *,
     rows: Annotated[int, typer.Option(metavar="N", help="The number of rows in the skewed topic.")] = 3_300_000,
     html: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("tidegate-demo.html"),
+    archive: Annotated[bool, typer.Option("--archive", help="Count once more, mostly from an archive.")] = False,
 ) -> None:
     """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
     from tidegate.jobs.show import show_demo
 
     try:
-        show_demo(rows, html)
+        show_demo(rows, html, with_archive=archive)
     except KeyboardInterrupt as interrupt:
         typer.echo("tidegate: stopped; no page is written", err=True)
         raise typer.Exit(_exit_code(interrupt)) from None

@@ -1,7 +1,5 @@
 """Topics of which an archive holds the older records, and Kafka only the newer ones."""
 
-from kafka import KafkaAdminClient, TopicPartition
-
 from tests.support.streams import kafka_source
 from tidegate.jobs.archive.pieces import copy, plan_archive
 
@@ -19,6 +17,4 @@ def archive_topic(kafka, topic, place):
 
 def delete_before(kafka, topic, offset, partition=0):
     """Let the retention of Kafka reach an offset."""
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-    admin.delete_records({TopicPartition(topic, partition): offset})
-    admin.close()
+    kafka.delete_before(topic, {partition: offset})
