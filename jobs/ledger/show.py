@@ -94,7 +94,9 @@ def _times(manifest: Any) -> dict[str, str | None]:
 
 
 def _finding(finding: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = {"state": finding.state, "sentence": finding.sentence}
+    shown: dict[str, Any] = {"state": finding.state}
+    if finding.reason is not None:
+        shown["reason"] = finding.reason
     if finding.chunk is not None:
         shown |= {
             **finding.chunk._asdict(),

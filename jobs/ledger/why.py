@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.s3.discovery.left_out import LeftOutObject
 from tidegate.enumerators.s3.manifests.chunk_sorter import compressed_batches
-from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.ledger.listed import Wanted, listed
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object
@@ -23,23 +22,19 @@ __all__ = ["Finding", "State", "Why", "find_chunks", "why"]
 State: TypeAlias = Literal[
     "read", "planned", "waiting", "found", "left out", "overwritten", "too old", "not found yet", "gone", "unknown"
 ]
-_OF_NOTES = {
-    "overwritten": "it was overwritten after it was found, and allowOverwrites is false",
-    "corrupt": "it could not be cut into chunks, and ignoreCorruptFiles is true",
-    "gone": "it was deleted or overwritten before it could be looked at",
-}
 
 
 class Finding(NamedTuple):
     """A finding about an object.
 
+    reason: why the object was left out.
     chunk: the chunk that it is about; None: the whole object.
     manifest, position: the manifest of the chunk, and its position there.
     batch: the batch that read the chunk, or that reads it now.
     """
 
     state: State
-    sentence: str
+    reason: str | None = None
     chunk: Chunk | None = None
     manifest: SplitId | None = None
     position: int | None = None
@@ -92,23 +87,13 @@ def find_chunks(ledger: QueryLedger, split: SplitId, wanted: Wanted) -> Iterator
 
 
 def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) -> Finding:
-    times = "no event time" if chunk.min_ms is None else f"event times from {_clock(chunk.min_ms)}"
-    place = f"position {position} of manifest {split}, with {times}"
-    if ledger.batches is None:
-        return Finding("found", f"it is at {place}; give --checkpoint to know if it is read", chunk, split, position)
     batch = ledger.batch_of(split, position)
+    state: State
     if batch is None:
-        if split in ledger.planned:
-            at = f"it waits at {place}; the query has read {count(ledger.planned[split])} of its chunks"
-            return Finding("waiting", at, chunk, split, position)
-        said = f"it is at {place}; no batch that Spark still knows names this manifest"
-        return Finding("found", said, chunk, split, position)
-    if not batch.is_committed:
-        said = f"batch {batch.number} reads it, and is not written yet: {place}"
-        return Finding("planned", said, chunk, split, position, batch.number)
-    first = batch.number > 0 and batch is ledger.batches[0]
-    said = f"batch {batch.number}{' or an earlier one' if first else ''} has read it: {place}"
-    return Finding("read", said, chunk, split, position, batch.number)
+        state = "waiting" if split in ledger.planned else "found"
+    else:
+        state = "read" if batch.is_committed else "planned"
+    return Finding(state, None, chunk, split, position, None if batch is None else batch.number)
 
 
 def _of_object(
@@ -120,69 +105,29 @@ def _of_object(
     noted: Sequence[LeftOutObject],
 ) -> Iterator[Finding]:
     for note in noted:
-        yield Finding("left out", f"left out on {_clock(note.at_ms)}: {_OF_NOTES[note.reason]}")
+        yield Finding("left out", note.reason)
     if source is None:
         if not chunks and not noted:
-            yield _of_memory(ledger, key)
+            yield Finding("found" if ledger.seen is not None and ledger.seen.remembers(key) else "unknown")
         return
     if present is None:
-        yield Finding("gone" if chunks or noted else "unknown", "there is no such object in the bucket now")
+        yield Finding("gone" if chunks or noted else "unknown")
         return
     prefix = source.listing_rules.prefix
     if not key.startswith(prefix):
-        yield Finding("left out", f"its key does not begin with {prefix!r}, the path of the query")
-        return
-    if (objection := source.listing_rules.objection(present)) is not None:
-        yield Finding("left out", f"left out, because {objection}")
-        return
-    if present in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
-        return
-    if chunks:
-        yield Finding("overwritten", f"it was overwritten since, on {_clock(present.modified_ms)}: {_then(source)}")
-    else:
-        yield _of_present(ledger, source, present)
+        yield Finding("left out", f"its key does not begin with {prefix!r}")
+    elif (objection := source.listing_rules.objection(present)) is not None:
+        yield Finding("left out", objection)
+    elif present not in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
+        yield Finding("overwritten" if chunks else _of_present(ledger, present))
 
 
-def _of_present(ledger: QueryLedger, source: S3Source, present: S3Object) -> Finding:
-    """Return the finding about an object without a kept chunk."""
+def _of_present(ledger: QueryLedger, present: S3Object) -> State:
+    """Return the state of an object without a kept chunk."""
     seen = ledger.seen
     if seen is None:
-        return Finding("unknown", "no kept manifest holds it; give --checkpoint to know if it was found before")
+        return "unknown"
     new, overwritten = seen.sift([present])
-    if overwritten:
-        return Finding("overwritten", f"it was overwritten after it was found: {_then(source)}")
-    if new:
-        return Finding("not found yet", f"it was never seen; {_next_round(source)} finds it")
-    if seen.remembers(present.key):
-        return Finding(
-            "read",
-            "it was found, and nothing of it is left to read: its manifest is finished and no longer kept, or it held "
-            "no row, or it existed when a query with includeExistingFiles = false began",
-        )
-    return Finding(
-        "too old",
-        f"its LastModified is {_clock(present.modified_ms)}, but objects are remembered only from "
-        f"{_clock(seen.horizon_ms or 0)} on (maxFileAge): it was read long ago, or came too late to be found",
-    )
-
-
-def _of_memory(ledger: QueryLedger, key: str) -> Finding:
-    if ledger.seen is not None and ledger.seen.remembers(key):
-        return Finding("found", "it was found before, and no kept manifest holds it")
-    return Finding(
-        "unknown",
-        "no kept manifest holds it; give --checkpoint and --option path=... to look further",
-    )
-
-
-def _then(source: S3Source) -> str:
-    return f"{_next_round(source)} finds it again" if source.allow_overwrites else "allowOverwrites is false"
-
-
-def _next_round(source: S3Source) -> str:
-    misses = source.queue_url is not None
-    return "the next listing of all objects at the latest" if misses else "the next discovery round"
-
-
-def _clock(time_ms: int) -> str:
-    return f"{clock_time(time_ms)} UTC"
+    if new or overwritten:
+        return "not found yet" if new else "overwritten"
+    return "read" if seen.remembers(present.key) else "too old"

@@ -31,13 +31,12 @@ def ledger(tidegate, bucket, query):
 
 
 @pytest.fixture
-def states(ledger, bucket):
-    """Return the states of the findings about an object, and all their sentences."""
+def states(ledger):
+    """Return the states of the findings about an object, and their reasons."""
 
     def ask(key, **how):
         (answer,) = ledger("why", f"in/{key}", **how)
-        return [finding["state"] for finding in answer["findings"]], " ".join(
-            finding["sentence"] for finding in answer["findings"]
-        )
+        findings = answer["findings"]
+        return [finding["state"] for finding in findings], [f["reason"] for f in findings if "reason" in f]
 
     return ask

@@ -44,5 +44,5 @@ def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(q
 
 
 def test_a_key_gives_a_terminal_no_commands(capsys):
-    show_why([Why("in/\x1b[2Jä.json", (Finding("unknown", "nothing\rat all"),))])
+    show_why([Why("in/\x1b[2Jä.json", (Finding("left out", "nothing\rat all"),))])
     assert capsys.readouterr().out.replace("\n", "").isprintable()
