@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from typing_extensions import Self
 
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec
-from tidegate.errors import did_you_mean
+from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.archive.connect import ConnectLayout
 from tidegate.readers.archive.layout import ArchiveLayout
 from tidegate.readers.archive.mapped import MappedLayout
@@ -136,4 +136,5 @@ class ArchiveOptions(BaseModel):
         try:
             return S3ConnectionOptions(**{name: getattr(self, f"archive_{name}") for name in names}).connection
         except ValidationError as error:
-            raise sentence(error, names) from None
+            problem = sentence(error, names)
+            raise problem if error.errors()[0]["loc"] else OptionError(f"of archive.*, {problem}") from None

@@ -17,6 +17,8 @@ def _endpoint(value: Any) -> Any:
     url = urlsplit(str(value))
     if value is not None and (url.scheme not in {"https", "http"} or not url.hostname):
         raise ValueError("expected a URL, such as http://localhost:9000")
+    if "@" in url.netloc:
+        raise ValueError("a user or a password in the URL is not used; give keys in options of their own")
     return value
 
 

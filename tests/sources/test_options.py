@@ -179,6 +179,10 @@ def test_the_other_ways_to_subscribe(other):
             "the option 'archive.endpoint' is 'here': expected a URL",
         ),
         (
+            {"archive": "s3://lake", "archive__secretKey": "any"},
+            r"of archive\.\*, accessKey and secretKey are set together",
+        ),
+        (
             {"archive": "/lake", "archive__layout": "conect"},
             "'archive.layout' is 'conect': expected 'tidegate', 'parquet'",
         ),

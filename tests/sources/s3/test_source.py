@@ -156,6 +156,7 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
             "'endpoint' is '127.0.0.1:9000': expected a URL, such as http://localhost:9000",
         ),
         ({"endpoint": "http:/host:9000"}, "'endpoint' is 'http:/host:9000': expected a URL"),
+        ({"endpoint": "http://me:secret@host:9000"}, "'endpoint' is 'http://host:9000': a user or a password in the"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value(fields, sentence):
