@@ -10,10 +10,14 @@ topic.  Without records, both timestamps are -1.  Without an id, since the broke
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
-__all__ = ["UNKNOWN_MS", "ArchivedObject", "ArchivedPart", "parse_name"]
+__all__ = ["FOOTER_KEY", "UNKNOWN_MS", "ArchivedObject", "ArchivedPart", "parse_name"]
+
+FOOTER_KEY = "tidegate.archive"
+"""The key of the footer in the metadata of an object's file, in tidegate's own layout."""
 
 UNKNOWN_MS = 2**63 - 1
 """The greatest timestamp of records whose timestamps are not known before they are read."""
@@ -50,6 +54,13 @@ class ArchivedObject(NamedTuple):
     def path(self) -> str:
         """The name in the archive."""
         return self.file or f"{self.folder}/{self.name}"
+
+    @property
+    def footer(self) -> str:
+        """Which records the file holds, as the file itself tells it, in tidegate's own layout."""
+        topic, _, partition = self.folder.rpartition("/")
+        told = {"topic": topic, "partition": int(partition), "topicId": self.topic_id}
+        return json.dumps({**told, "first": self.first, "next": self.next})
 
 
 class ArchivedPart(NamedTuple):

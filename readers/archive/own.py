@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pyarrow as pa
 from typing_extensions import override
 
 from tidegate.readers.archive.layout import ArchiveLayout
-from tidegate.readers.archive.objects import ArchivedObject, parse_name
+from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_name
 from tidegate.readers.archive.parquet import COLUMNS, ParquetObject, opened_parquet
 from tidegate.readers.archive.place import ArchivePlace
 
@@ -38,4 +39,6 @@ class OwnLayout(ArchiveLayout):
     @override
     def open(self, obj: ArchivedObject) -> Iterator[ParquetObject]:
         with opened_parquet(self.place, obj.path, obj.size) as (file, source):
+            if (file.metadata.metadata or {}).get(FOOTER_KEY.encode()) != obj.footer.encode():
+                raise pa.ArrowInvalid("its footer tells of other records than its name")
             yield ParquetObject(file, source, obj, _COLUMNS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from tempfile import TemporaryFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.arrow import compute as pc
 
@@ -46,7 +45,7 @@ def write_object(
             column_encoding=_IN_ORDER,
             store_decimal_as_integer=False,
         ) as writer:
-            writer.add_key_value_metadata(_metadata(empty))
+            writer.add_key_value_metadata({FOOTER_KEY: empty.footer})
             for group in _groups(batches):
                 writer.write_table(group, row_group_size=group.num_rows)
                 extremes = pc.min_max(group["timestamp"].cast(pa.int64()))
@@ -55,12 +54,6 @@ def write_object(
         written = empty._replace(size=file.tell(), min_ms=min(times, default=-1), max_ms=max(times, default=-1))
         place.put(written.path, file)
     return written, rows
-
-
-def _metadata(obj: ArchivedObject) -> dict[str, str]:
-    topic, _, partition = obj.folder.rpartition("/")
-    told = {"topic": topic, "partition": int(partition), "topicId": obj.topic_id, "first": obj.first, "next": obj.next}
-    return {"tidegate.archive": json.dumps(told)}
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Table]:

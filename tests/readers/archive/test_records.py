@@ -116,9 +116,11 @@ def test_a_damaged_object_is_named(tmp_path, cut):
         list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
 
 
-def test_an_object_that_holds_other_offsets_than_its_name_says_is_refused(tmp_path):
+@pytest.mark.parametrize("other", [{"first": 5}, {"next": 500}, {"folder": "orders/1"}, {"topic_id": "other"}])
+def test_an_object_that_holds_other_records_than_its_name_says_is_refused(tmp_path, other):
     place, obj, _ = archived(tmp_path, [record(at) for at in range(30)])
-    renamed = obj._replace(first=5)
+    renamed = obj._replace(**other)
+    (tmp_path / renamed.folder).mkdir(exist_ok=True)
     (tmp_path / obj.path).rename(tmp_path / renamed.path)
-    with pytest.raises(CorruptDataError, match="offsets 0 to 2, unlike its name"):
+    with pytest.raises(CorruptDataError, match="its footer tells of other records than its name"):
         list(read_records(OwnLayout(place), renamed, 5, 30, SCHEMA))
