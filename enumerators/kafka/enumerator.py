@@ -48,13 +48,12 @@ class KafkaEnumerator(SplitEnumerator):
     state: the last run's snapshot; see KafkaSnapshot.
     fail_on_data_loss: refuse to continue with another cluster, and remember partitions that are gone.
     commit_group_id: the consumer group to which positions of written batches are committed.
-    bad_records_topic: a topic that must exist, and is not read even if a pattern matches it.
     """
 
     positions_are_rows = True
     _older: OlderRecords | None = None  # an enumerator with an archive sets it
 
-    def __init__(  # noqa: PLR0913 - parameters are options
+    def __init__(
         self,
         config: KafkaConnectionConfig,
         subscription: Subscription,
@@ -65,7 +64,6 @@ class KafkaEnumerator(SplitEnumerator):
         event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
         commit_group_id: str | None = None,
-        bad_records_topic: str | None = None,
     ) -> None:
         stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
@@ -83,27 +81,19 @@ class KafkaEnumerator(SplitEnumerator):
         self._found: list[TopicPartition] = []
         self._logs = LogEnds()
         self._away: Collection[TopicPartition] = ()
-        self._bad_records_topic = bad_records_topic
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast if no broker answers."""
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
-        partitions = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
-        self._found = [partition for partition in partitions if partition.topic != self._bad_records_topic]
+        self._found = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
         if not self._met:
             self._met = True
-            self._check_bad_records_topic()
             self._recognise_cluster()
         now_ms = self._client.clock_ms()
         self._clock_ahead_s = 0.0 if now_ms is None else now_ms / 1000 - time.time()
         return [partition.split_id for partition in self._found]
-
-    def _check_bad_records_topic(self) -> None:
-        topic = self._bad_records_topic
-        if topic is not None and topic not in self._client.partitions([topic], expected=[topic]):
-            raise ConnectorError(f"badRecordsTopic is {topic!r}, but Kafka has no such topic; create it")
 
     def wall_clock(self) -> float:
         """Return the cluster's time, or the driver's if the cluster does not report its time."""

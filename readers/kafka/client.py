@@ -13,7 +13,6 @@ from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
 from tidegate.readers.kafka.fetch_call import fetch_call
-from tidegate.readers.kafka.produce import produce_call
 from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.connection import decode_response
@@ -313,13 +312,6 @@ class KafkaClient:
         """Return the deadline for a broker to send records that it should have."""
         operation = f"read {partition.split_id} up to {end} from Kafka at {self.config.bootstrap_servers}"
         return Deadline(operation, self.config.deadline_s, pauses_s=self.config.retry_pauses_s)
-
-    def produce(self, partition: TopicPartition, batch: bytes) -> int:
-        """Append a record batch, and return its base offset once all replicas in sync have it.
-
-        It may be appended twice: it is sent again if the answer is lost.
-        """
-        return produce_call(self._cluster, partition, batch).result()[partition]
 
     def close(self) -> None:
         """Close all connections; may be called again, and so may the other methods."""

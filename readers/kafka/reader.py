@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidegate.alignment.horizon import Horizon
     from tidegate.alignment.splits import SplitId, SplitRange
     from tidegate.readers.archive.layout import ArchiveLayout
-    from tidegate.readers.kafka.bad_records import BadRecordPlace, BadRecords
+    from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecords
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.cluster import LeaderCall
     from tidegate.readers.kafka.fetch import FetchedPartition
@@ -91,7 +91,7 @@ class KafkaSplitReader(SplitReader):
         include_headers: bool = False,
         fail_on_data_loss: bool = True,
         event_times: RecordTimes | None = None,
-        bad_records: BadRecordPlace | None = None,
+        bad_records: BadRecordFile | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
         archive: ArchiveLayout | None = None,

@@ -25,7 +25,6 @@ __all__ = [
     "Partitions",
     "Timestamp",
     "Timestamps",
-    "TopicName",
     "TopicPattern",
     "Topics",
     "WatermarkFrom",
@@ -183,7 +182,6 @@ def _watermark_from(value: str) -> str:
 Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
 Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_timestamps)]
 Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time), AfterValidator(_since_1970)]
-TopicName: TypeAlias = Annotated[str, AfterValidator(_topic_name)]
 TopicPattern: TypeAlias = Annotated[str, AfterValidator(_topic_pattern)]
 Topics: TypeAlias = Annotated[Sequence[str], BeforeValidator(_topics), AfterValidator(_with_topic_names)]
 Partitions: TypeAlias = Annotated[

@@ -34,7 +34,7 @@ from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import check_only_origin
-from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
+from tidegate.sources.kafka.bad_records import bad_record_file, check_bad_records
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.java.properties import connection_config, planner_config, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
@@ -45,7 +45,6 @@ from tidegate.sources.kafka.option_types import (
     Partitions,
     Timestamp,
     Timestamps,
-    TopicName,
     TopicPattern,
     Topics,
     WatermarkFrom,
@@ -115,8 +114,6 @@ class KafkaSource(ArchiveOptions, Source):
     max_records_per_partition: the maximum number of offsets in one Spark task.
     bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``.  Records that ``bad_event_time``
         refuses are written there, and the query continues without them.
-    bad_records_topic: a topic of the same cluster, to which such records are written instead (Kafka Connect: dead
-        letter queue).  It must exist, and is not read even if ``subscribe_pattern`` matches it.
     include_headers: add the column ``headers``.
     include_event_time: add two columns.  ``event_time`` is the time that planning used, null if it left the row out.
         ``event_time_fault`` is ``bad`` or ``future`` if the row's own time was, else null.
@@ -135,8 +132,8 @@ class KafkaSource(ArchiveOptions, Source):
         "topic": _SUBSCRIBE,
         "topics": _SUBSCRIBE,
         "path": f"{_SUBSCRIBE}, and load without a path",
-        "errors.deadletterqueue.topic.name": "set badRecordsTopic",
-        "errors.tolerance": "set badRecordsPath or badRecordsTopic",
+        "errors.deadletterqueue.topic.name": "set badRecordsPath",
+        "errors.tolerance": "set badRecordsPath",
         "checkpointlocation": "set it on writeStream",
     }
 
@@ -163,7 +160,6 @@ class KafkaSource(ArchiveOptions, Source):
     min_offsets_per_trigger: PositiveInt | None = None
     max_records_per_partition: PositiveInt | None = None
     bad_records_path: BadRecordsPath | None = None
-    bad_records_topic: TopicName | None = None
     include_headers: bool = False
     include_event_time: bool = False
     poll_timeout_ms: Annotated[PositiveInt | None, Field(serialization_alias="kafkaConsumer.pollTimeoutMs")] = None
@@ -240,8 +236,7 @@ class KafkaSource(ArchiveOptions, Source):
             )
         self._check_watermark(registry)
         self.check_archived_times(self.event_time, [*self._starts[:1], *self._ends[:1]])
-        topics = self.subscribe or self.assign or ()
-        check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
+        check_bad_records(self.bad_records_path, super().event_time_policy)
         _ = self._config
         return self
 
@@ -259,7 +254,7 @@ class KafkaSource(ArchiveOptions, Source):
     @property
     def sets_bad_records_aside(self) -> bool:
         """Whether a place for bad records is set."""
-        return self.bad_records_path is not None or self.bad_records_topic is not None
+        return self.bad_records_path is not None
 
     @property
     def event_time_policy(self) -> EventTimePolicy:
@@ -372,7 +367,6 @@ class KafkaSource(ArchiveOptions, Source):
         return self.model_copy(update={"watermarks": strategy})
 
     def _check_place(self) -> None:
-        # A topic for bad records is checked later, with the topics that are read.
         if (folder := self._bad_records_folder) is not None:
             folder.check()
 
@@ -400,7 +394,6 @@ class KafkaSource(ArchiveOptions, Source):
             event_times=self.event_times,
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
-            bad_records_topic=self.bad_records_topic,
         )
 
     def reader(self, state: Json | None) -> SplitReader:
@@ -414,7 +407,7 @@ class KafkaSource(ArchiveOptions, Source):
             include_headers=self._has_headers,
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=event_times,
-            bad_records=bad_record_place(self._bad_records_folder, self.bad_records_topic, event_times),
+            bad_records=bad_record_file(self._bad_records_folder, event_times),
             include_event_time=self.include_event_time,
             archive=self.archived,
         )

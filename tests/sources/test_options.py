@@ -254,7 +254,6 @@ def test_what_is_missing_is_named(options, sentence):
     [
         lambda name: {"subscribe": ["orders", name]},
         lambda name: {"assign": {"orders": [0], name: [1]}},
-        lambda name: {"subscribe": "orders", "bad_records_topic": name},
     ],
 )
 def test_a_topic_that_cannot_exist_is_refused_wherever_it_is_named(options_with, name):

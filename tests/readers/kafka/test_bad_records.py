@@ -1,4 +1,4 @@
-"""Records that the policy sets aside, in files and in a topic of a real broker."""
+"""Records that the policy sets aside, in files."""
 
 from __future__ import annotations
 
@@ -8,25 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer
-from kafka import TopicPartition as ConsumerPartition
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
 from tests.support.kafka.rows import batch as kafka_rows
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
 from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import ConnectorError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.events.watching import Watching, watched
-from tidegate.readers.kafka import bad_records as module
-from tidegate.readers.kafka.bad_records import ERROR_HEADERS, BadRecordFile, BadRecordPlace, BadRecordTopic
-from tidegate.readers.kafka.client import KafkaClient
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.bad_records import BadRecordFile
+from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -45,7 +40,7 @@ def topic(lab: Lab) -> str:
     return name
 
 
-def reader_of(lab: Lab, place: BadRecordPlace | None, **options: Any) -> KafkaSplitReader:
+def reader_of(lab: Lab, place: BadRecordFile | None, **options: Any) -> KafkaSplitReader:
     return KafkaSplitReader(lab.config(), event_times=TIMES, bad_records=place, **options)
 
 
@@ -143,47 +138,3 @@ def test_columns_of_event_times_are_those_of_the_rows_that_are_left(lab, topic):
     assert batch.column("event_time").cast("int64").to_pylist() == [7000] * 3
     assert batch.column("event_time_fault").null_count == 3
     assert batch.column("headers").to_pylist() == [[{"key": "h", "value": b"1"}]] * 3
-
-
-def test_a_topic_has_the_record_and_headers_that_say_from_where_and_why(lab, topic, monkeypatch):
-    monkeypatch.setattr(module, "_BATCH_BYTES", 1)  # each record is a batch of its own
-    dead = lab.new_topic(partitions=2)
-    reader = reader_of(lab, BadRecordTopic(dead))
-    assert read(reader, topic, (0, 5)) == [0, 2, 4]
-    assert [*reader.bad_records.values()] == [2]
-    copies = consumed(lab, dead, 2)
-    assert [(record.key, record.value) for record in copies] == [(record.key, record.value) for record in BAD]
-    for offset, record, written in zip((1, 3), BAD, copies, strict=True):
-        assert written.headers[: len(record.headers)] == [*record.headers]
-        said = {"topic": topic, "partition": 0, "offset": offset, "timestamp": record.timestamp, "message": REASON}
-        assert dict(written.headers[len(record.headers) :]) == {
-            f"{ERROR_HEADERS}{name}": str(value).encode() for name, value in said.items()
-        }
-        assert (
-            written.timestamp > 1_700_000_000_000
-        )  # the time of the write; with its own timestamp, retention would delete the record
-
-
-def consumed(lab: Lab, topic: str, count: int) -> list[Any]:
-    consumer = KafkaConsumer(bootstrap_servers=lab.kafka.bootstrap_servers, auto_offset_reset="earliest")
-    consumer.assign([ConsumerPartition(topic, 0)])
-    polled: list[Any] = []
-    while len(polled) < count:
-        polled += [record for records in consumer.poll(1000).values() for record in records]
-    consumer.close()
-    return polled
-
-
-def test_a_topic_that_is_not_there_or_takes_no_record_of_that_size_is_reported(lab, topic):
-    with pytest.raises(ConnectorError, match=r"badRecordsTopic is 'dead-letters', but Kafka has no such topic; create"):
-        read(reader_of(lab, BadRecordTopic("dead-letters")), topic, (0, 5))
-    small = lab.new_topic(max_message_bytes="200")
-    with pytest.raises(ConnectorError, match=rf"Error to records for {small}-0: raise max\.message\.bytes"):
-        read(reader_of(lab, BadRecordTopic(small)), topic, (0, 5))
-
-
-def test_what_is_produced_is_at_the_offset_that_is_returned(lab):
-    name = lab.new_topic()
-    with KafkaClient(lab.config()) as client:
-        offsets = [client.produce(TopicPartition(name, 0), encode([GOOD, GOOD])) for _ in range(2)]
-    assert offsets == [0, 2]

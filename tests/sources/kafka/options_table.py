@@ -36,7 +36,7 @@ SUBJECTS = {
     ),
     "event time": (
         *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
-        *("badRecordsTopic", "maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
+        *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
         *("includeSourceWatermark", "includePreviousWatermark", "watermarkRows"),
     ),
     "archive": (

@@ -1,7 +1,6 @@
 """Records that are set aside, in streams and batch queries, and their number in the progress."""
 
 import json
-from contextlib import closing
 
 import pytest
 
@@ -9,8 +8,7 @@ from tests.sources.kafka.test_event_time import produce
 from tests.support.pages import blocks
 from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed
 from tests.support.streams import kafka_source as source_of
-from tidegate import KafkaSource, OptionError
-from tidegate.errors import ConnectorError
+from tidegate import OptionError
 
 DONE = NOON + HOUR
 BAD = [b"no json", None, b'{"at": "soon", "done": %d}' % DONE, b'{"at": -5}']
@@ -57,22 +55,20 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"bad_records_path": "a", "bad_records_topic": "b"}, "badRecordsPath and badRecordsTopic exclude each other"),
         (
             {"bad_records_path": "a", "bad_event_time": "ignore"},
             "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or record-",
         ),
         (
-            {"bad_records_topic": "b", "future_event_time": "fail"},
-            "badRecordsTopic is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
+            {"bad_records_path": "a", "future_event_time": "fail"},
+            "badRecordsPath is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
         ),
         (
             {"bad_records_path": "a", "bad_event_time": "ignore", "future_event_time": "fail"},
             "badRecordsPath is set, but badEventTime is 'ignore'",
         ),
-        ({"bad_records_topic": "orders"}, "badRecordsTopic is 'orders', which the query itself reads"),
         ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
-        ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsTopic"),
+        ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsPath"),
     ],
 )
 def test_options_that_contradict_each_other_end_in_a_sentence(options, sentence):
@@ -83,20 +79,3 @@ def test_options_that_contradict_each_other_end_in_a_sentence(options, sentence)
 
 class NoServer:
     bootstrap_servers = "localhost:9"
-
-
-def test_a_topic_for_bad_records_has_to_exist_and_is_not_read_by_a_pattern(kafka):
-    topic, dead = new_topic(kafka, [NOON]), new_topic(kafka, [NOON])
-
-    def discovered(bad_records_topic):
-        source = KafkaSource(
-            bootstrap_servers=kafka.bootstrap_servers,
-            subscribe_pattern=f"{topic}|{dead}",
-            bad_records_topic=bad_records_topic,
-        )
-        with closing(source.enumerator(None)) as enumerator:
-            return enumerator.discover()
-
-    assert discovered(dead) == [f"{topic}-0"]
-    with pytest.raises(ConnectorError, match=r"badRecordsTopic is 'nowhere', but Kafka has no such topic; create it"):
-        discovered("nowhere")
