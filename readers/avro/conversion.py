@@ -17,7 +17,6 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
-from tidegate.readers.avro.memory import ValueCost, list_cost, plain_cost, record_cost, union_cost
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, full_name
 
 __all__ = ["NO_SCHEMA", "RECORDS", "Conversion", "Place", "Typed", "fields_schema", "places"]
@@ -65,11 +64,10 @@ LOGICAL_READERS.update(dict.fromkeys([f"bytes-{_OUR_DECIMAL}", f"fixed-{_OUR_DEC
 
 
 class Typed(NamedTuple):
-    """A type: its schema, its Arrow type, and the memory of a value."""
+    """A type: its schema, and its Arrow type."""
 
     schema: Any
     kind: pa.DataType
-    cost: ValueCost
 
 
 class Place(NamedTuple):
@@ -143,7 +141,7 @@ class Conversion:
         if kind in _COLLECTIONS:
             return self._collection(schema, namespace, path)
         if kind == "bytes" and (digits := _digits(schema, path)):
-            return _plain({**digits, "type": kind}, _decimal(digits))
+            return Typed({**digits, "type": kind}, _decimal(digits))
         converted = self.of(kind, namespace, path)
         return converted._replace(kind=_LOGICAL.get(f"{kind} {schema.get('logicalType')}", converted.kind))
 
@@ -154,33 +152,30 @@ class Conversion:
             name = name if name in self._defined else schema
             return self._named(self._defined[name][0], name, path)
         # Arrow checks a whole column of bytes at once; a text in Python may be four times as large.
-        return _plain("bytes" if schema == "string" else schema, primitive)
+        return Typed("bytes" if schema == "string" else schema, primitive)
 
     def _collection(self, schema: Mapping[str, Any], namespace: str, path: str) -> Typed:
         if schema["type"] == "array":
             items = self.of(schema["items"], namespace, f"{path}.element")
             stored = items.schema
-            if not items.cost.parts:
+            if not isinstance(items.schema, list) and _has_no_bytes(items.kind):  # a union has its index
                 # A few bytes could claim any number of items: only empty arrays are read.
                 stored = {"type": "fixed", "name": next(self._names), "size": NEVER_THERE}
-            return Typed({"type": "array", "items": stored}, pa.list_(items.kind), list_cost(items.cost))
+            return Typed({"type": "array", "items": stored}, pa.list_(items.kind))
         values = self.of(schema["values"], namespace, f"{path}.value")
-        entry = self._record([("key", _plain("bytes", pa.string())), ("value", values)])
-        kind = pa.map_(pa.string(), values.kind)
-        return Typed({"type": "array", "items": entry.schema}, kind, list_cost(entry.cost))
+        entry = self._record([("key", Typed("bytes", pa.string())), ("value", values)])
+        return Typed({"type": "array", "items": entry.schema}, pa.map_(pa.string(), values.kind))
 
     def _named(self, schema: Mapping[str, Any], name: str, path: str) -> Typed:
         if schema["type"] == "enum":
             named_type = {"type": "enum", "name": next(self._names), "symbols": schema["symbols"]}
-            return _plain(named_type, pa.string())
+            return Typed(named_type, pa.string())
         if schema["type"] == "fixed":
             named_type = {"type": "fixed", "name": next(self._names), "size": schema["size"]}
             digits = _digits(schema, path)
-            return (
-                _plain({**named_type, **digits}, _decimal(digits))
-                if digits
-                else _plain(named_type, pa.binary(schema["size"]))
-            )
+            if digits:
+                return Typed({**named_type, **digits}, _decimal(digits))
+            return Typed(named_type, pa.binary(schema["size"]))
         if name in self._within:
             raise OptionError(f"the column {path!r} is of the type {name}, which contains itself: Spark cannot hold it")
         self._within.append(name)
@@ -195,29 +190,30 @@ class Conversion:
     def _record(self, fields: Sequence[tuple[str, Typed]]) -> Typed:
         members = [{"name": name, "type": field.schema} for name, field in fields]
         kind = pa.struct([(name.encode().decode(), field.kind) for name, field in fields])  # no half characters
-        costs = [field.cost for _, field in fields]
-        return Typed({"type": "record", "name": next(self._names), "fields": members}, kind, record_cost(costs))
+        return Typed({"type": "record", "name": next(self._names), "fields": members}, kind)
 
     def _union(self, branches: Sequence[Any], namespace: str, path: str) -> Typed:
         types = [self.of(branch, namespace, path) for branch in branches]
         values = [member for member in types if not pa.types.is_null(member.kind)]
         stored = [member.schema for member in types]
-        costs = [member.cost for member in types]
         if len(values) < 2:
-            return Typed(stored, values[0].kind if values else pa.null(), union_cost(costs, is_record=False))
+            return Typed(stored, values[0].kind if values else pa.null())
         if all(isinstance(member.schema, str) for member in values):
             wider = _WIDER.get(frozenset(member.schema for member in values))
             if wider is not None and len(values) == 2:
-                return Typed(stored, wider, union_cost(costs, is_record=False))
+                return Typed(stored, wider)
         members = [self._record([(f"member{index}", member)]) for index, member in enumerate(values)]
         kind = pa.struct([field for member in members for field in member.kind])
         schemas = iter([member.schema for member in members])
         union = [member.schema if pa.types.is_null(member.kind) else next(schemas) for member in types]
-        return Typed(union, kind, union_cost(costs, is_record=True))
+        return Typed(union, kind)
 
 
-def _plain(schema: Any, kind: pa.DataType) -> Typed:
-    return Typed(schema, kind, plain_cost(kind))
+def _has_no_bytes(kind: pa.DataType) -> bool:
+    """Return whether values of a type may be encoded in no bytes."""
+    if pa.types.is_struct(kind):
+        return all(_has_no_bytes(field.type) for field in kind)
+    return bool(pa.types.is_null(kind) or kind == pa.binary(0))
 
 
 def _digits(schema: Mapping[str, Any], path: str) -> dict[str, Any] | None:

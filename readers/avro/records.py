@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from struct import error as StructError  # noqa: N812 - a class
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
@@ -20,29 +20,32 @@ from tidegate.errors import CorruptDataError, OutOfMemoryError, TidegateError
 from tidegate.readers.arrow.conform import retyped
 from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Place, Typed, fields_schema, places
-from tidegate.readers.avro.memory import CountedBytes, TooManyPartsError, ValueCost, record_cost
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
 from tidegate.readers.decompression import SizeLimit, about
 
 __all__ = ["AvroRecords"]
 
 BATCH_BYTES = 1 << 20  # the size of a batch as encoded records
-BATCH_MEMORY = 64 << 20  # the size of a batch as decoded records, without the contents of texts
+BATCH_MEMORY = 64 << 20  # the size of a batch as decoded records, without the contents of texts and lists
 MOST_ROWS = 16_384
 
-_Stream: TypeAlias = io.BytesIO | CountedBytes
+# The most bytes of a value in CPython and in Arrow, whose buffers double; measured.
+_VALUE_BYTES = 160
+_RECORD_BYTES = 200
+_COPIES = 3  # of bytes of a fixed size: one of Python, two of Arrow
 
 
 class _Decoder(NamedTuple):
     """The decoder of rows with some of their fields.
 
     kind, raw_kind: the type of a row, and its type before texts are distinguished from bytes.
+    row_bytes: the estimated memory of a row, without the contents of its texts and lists.
     """
 
-    read: Callable[[_Stream], Any]
+    read: Callable[[io.BytesIO], Any]
     kind: pa.StructType
     raw_kind: pa.StructType
-    cost: ValueCost
+    row_bytes: int
 
 
 class AvroRecords:
@@ -51,7 +54,7 @@ class AvroRecords:
     A field whose type Spark cannot hold, or which is malformed, is an error only for those who ask for it: it is
     skipped, and never converted.
 
-    bound: the bound for a row's memory, without the contents of its texts.
+    bound: the bound for a row's memory, without the contents of its texts and lists.
     first: fields that are converted before others, which may have more types than are converted.
     fields: the fields of a record in the types of Spark; those that Spark cannot hold are of the type null.
 
@@ -109,21 +112,21 @@ class AvroRecords:
             decoder = self._decoders.get(key) or self._decoders.setdefault(key, self._decoder(names))
         except NO_SCHEMA:
             raise CorruptDataError("its schema is no Avro schema") from None
-        cost = decoder.cost
-        most_rows = max(min(MOST_ROWS, BATCH_MEMORY // cost.memory), 1)
-        most_bytes = min(BATCH_BYTES, BATCH_MEMORY // max(cost.item_memory, 1))
+        most_rows = max(min(MOST_ROWS, BATCH_MEMORY // decoder.row_bytes), 1)
         rows: list[Any] = []
         first = size = rows_without_bytes = 0
         for block in blocks:
             if not block.data:
                 rows_without_bytes += block.rows
-                self._require(rows_without_bytes * cost.memory, f"what comes up to the block at byte {block.start}")
-            self._require(cost.memory, f"a row of the block at byte {block.start}")
-            for row, length in self._rows(block, decoder):
+                self._require(
+                    rows_without_bytes * decoder.row_bytes, f"what comes up to the block at byte {block.start}"
+                )
+            self._require(decoder.row_bytes, f"a row of the block at byte {block.start}")
+            for row, length in _rows(block, decoder):
                 first = first if rows else block.start
                 rows.append(row)
                 size += length
-                if len(rows) == most_rows or size >= most_bytes:
+                if len(rows) == most_rows or size >= BATCH_BYTES:
                     yield first, _batch(rows, decoder, block)
                     rows, size = [], 0
         if rows:
@@ -132,10 +135,10 @@ class AvroRecords:
     def _decoder(self, names: Collection[str]) -> _Decoder:
         kind = self.kind_of(names)
         if self._whole is not None:
-            cost = record_cost([self._whole.cost])
-            return _Decoder(_reading(self._whole.schema, None), kind, _texts_as_bytes(kind), cost)
-        parts: list[Callable[[_Stream], Any]] = []
-        costs: list[ValueCost] = []
+            return _Decoder(
+                _reading(self._whole.schema, None), kind, _texts_as_bytes(kind), _row_bytes(self._whole.kind)
+            )
+        parts: list[Callable[[io.BytesIO], Any]] = []
         for is_foreign, group in itertools.groupby(self._places, lambda place: isinstance(place.typed, TidegateError)):
             members = [*group]
             if is_foreign:
@@ -145,56 +148,31 @@ class AvroRecords:
             # A few bytes could claim any number of items, and skipping them would never end.
             built = [(name, of) for name, of in typed if name in names or _hides_an_end(of.kind)]
             parts.append(_reading(fields_schema(typed), fields_schema(built) if len(built) < len(typed) else None))
-            costs += [of.cost for _, of in built]
         read = parts[0] if len(parts) == 1 else partial(_joined, parts)
-        return _Decoder(read, kind, _texts_as_bytes(kind), record_cost(costs))
-
-    def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
-        """Yield each row, and the number of its encoded bytes.
-
-        The library gets only as many bytes at a time as certainly become rows within the bound; a row that is cut is
-        decoded slowly.
-        """
-        size = len(block.data)
-        shown = self._bound.bytes // decoder.cost.item_memory if decoder.cost.item_memory else size
-        start = begun = 0
-        stream = io.BytesIO(block.data[:shown])
-        for _ in range(block.rows):
-            try:
-                row = decoder.read(stream)
-                end = start + stream.tell()
-            except _MISFITS:
-                if start + shown >= size:
-                    raise _misfit(block) from None
-                end = start + shown
-            except MemoryError:
-                raise _out_of_memory(block) from None
-            if end == start + shown < size:  # cut, perhaps: the library skips missing bytes without an error
-                row, start = self._counted_row(block, begun, decoder)
-                end = start
-                stream = io.BytesIO(block.data[start : start + shown])
-            yield row, end - begun
-            begun = end
-        if begun != size:
-            raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
-
-    def _counted_row(self, block: AvroBlock, position: int, decoder: _Decoder) -> tuple[Any, int]:
-        """Return the row at a position, and its end."""
-        stream = CountedBytes(block.data, position, self._bound.bytes // decoder.cost.item_memory)
-        try:
-            return decoder.read(stream), stream.position
-        except TooManyPartsError:
-            with about(f"a row of the block at byte {block.start}"):
-                raise self._bound.exceeded("decoded") from None
-        except _MISFITS:
-            raise _misfit(block) from None
-        except MemoryError:
-            raise _out_of_memory(block) from None
+        return _Decoder(read, kind, _texts_as_bytes(kind), _row_bytes(kind))
 
     def _require(self, memory: int, subject: str) -> None:
         if memory > self._bound.bytes:
             with about(subject):
                 raise self._bound.exceeded("decoded")
+
+
+def _rows(block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
+    """Yield each row, and the number of its encoded bytes."""
+    stream = io.BytesIO(block.data)
+    end = 0
+    for _ in range(block.rows):
+        begin = end
+        try:
+            row = decoder.read(stream)
+        except _MISFITS:
+            raise _misfit(block) from None
+        except MemoryError:
+            raise _out_of_memory(block) from None
+        end = stream.tell()
+        yield row, end - begin
+    if end != len(block.data):
+        raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
 
 
 _MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, RecursionError, StructError)
@@ -222,18 +200,18 @@ def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatc
         raise _out_of_memory(last) from None
 
 
-def _reading(writer: Any, reader: Any) -> Callable[[_Stream], Any]:
+def _reading(writer: Any, reader: Any) -> Callable[[io.BytesIO], Any]:
     writer = fastavro.parse_schema(writer)
     reader = None if reader is None else fastavro.parse_schema(reader)
-    return lambda stream: fastavro.schemaless_reader(stream, writer, reader)  # type: ignore[arg-type]
+    return lambda stream: fastavro.schemaless_reader(stream, writer, reader)
 
 
-def _skipped(scoped: Scoped, named: NamedTypes, stream: _Stream) -> dict[str, Any]:
+def _skipped(scoped: Scoped, named: NamedTypes, stream: io.BytesIO) -> dict[str, Any]:
     skip(scoped, named, stream)
     return {}
 
 
-def _joined(parts: Sequence[Callable[[_Stream], Any]], stream: _Stream) -> dict[str, Any]:
+def _joined(parts: Sequence[Callable[[io.BytesIO], Any]], stream: io.BytesIO) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for part in parts:
         row.update(part(stream))
@@ -254,6 +232,13 @@ def _is_fixed(kind: pa.DataType) -> bool:
         return all(_is_fixed(field.type) for field in kind)
     is_number = pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
     return bool(is_number or pa.types.is_null(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _row_bytes(kind: pa.DataType) -> int:
+    """Estimate the memory of a value in bytes, without the contents of its texts and lists."""
+    if pa.types.is_struct(kind):
+        return _RECORD_BYTES + sum(_row_bytes(field.type) for field in kind)
+    return _VALUE_BYTES + (_COPIES * kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0)
 
 
 def _texts_as_bytes(kind: pa.DataType) -> pa.DataType:

@@ -56,8 +56,8 @@ class RecordOptions(BaseModel):
 class TypedOptions(RecordOptions):
     """Options of formats whose objects declare the types of their columns.
 
-    max_decompressed_bytes: the maximum size of a decompressed block of avro, and of a row of avro as objects.  It also
-        limits the memory beyond 768 MiB for decoding parquet or orc.
+    max_decompressed_bytes: the maximum size of a decompressed block of avro.  It also limits the memory beyond 768 MiB
+        for decoding parquet or orc.
     """
 
     max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES

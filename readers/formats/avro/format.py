@@ -48,7 +48,7 @@ class AvroFormat(TypedFormat):
     """Object container files of Apache Avro.
 
     most_bytes: the maximum size of a decompressed block, and of a row's values as objects, without the contents of
-        texts.
+        texts and lists.
 
     A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  Memory holds at most two
     requests of REQUEST_BYTES, a block and a batch of rows.  Codecs are null, deflate, snappy, zstandard, bzip2 and xz.

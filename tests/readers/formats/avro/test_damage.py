@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
-import zlib
 from decimal import Decimal
 from unittest import mock
 
@@ -14,8 +11,6 @@ import fastavro
 import pyarrow as pa
 import pytest
 from fastavro.read import LOGICAL_READERS
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.readers.formats.avro.files import CODECS, MARKER, avro, logical, timed
 from tests.support.objects.lab import InMemory, chunk, held, read
@@ -135,99 +130,8 @@ def _number(value: int) -> bytes:
     return bytes([*digits[:-1], digits[-1] & 0x7F])
 
 
-def _with_block(rows: int, data: bytes, **types: object) -> bytes:
-    """Return an object with one block of the encoded rows, compressed."""
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    block = deflate.compress(data) + deflate.flush()
-    return avro([], "deflate", **types) + _number(rows) + _number(len(block)) + block + MARKER
-
-
-def _items(count: int, item: bytes = b"\0") -> bytes:
-    return _number(count) + item * count + b"\0"
-
-
 def _record(name: str, **types: object) -> dict[str, object]:
     return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in types.items()]}
-
-
-ITEMS = {"type": "array", "items": _record("item", x="int")}
-_IN_MEMORY = """
-import sys
-from pathlib import Path
-from tests.support.objects.lab import InMemory, chunk, held, read
-from tidegate.errors import CorruptDataError
-from tidegate.readers.avro import records
-from tidegate.readers.formats.avro.format import AvroFormat
-
-def resident(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
-
-content = Path(sys.argv[1]).read_bytes()
-made, found = AvroFormat(InMemory(content), most_bytes=64 << 20), held(content)
-schema = made.infer([found])
-Path("/proc/self/clear_refs").write_text("5")
-before = resident("VmRSS")
-try:
-    read(made, found, schema)
-except CorruptDataError as problem:
-    assert "bytes decoded; if it is sound, raise maxDecompressedBytes" in str(problem), problem
-    print(resident("VmHWM") - before >> 10)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "item"),
-    [
-        (ITEMS, b"\0"),
-        ({"type": "array", "items": _record("item", x="int", **{f"n{n}": "null" for n in range(500)})}, b"\0"),
-        ({"type": "array", "items": {"type": "array", "items": "int"}}, b"\0"),
-        ({"type": "array", "items": ["null", {"type": "fixed", "name": "f", "size": 1000}]}, b"\0"),
-        ({"type": "map", "values": "int"}, b"\x04ab\0"),
-    ],
-)
-def test_a_few_bytes_that_stand_for_many_objects_take_no_more_memory_than_they_may(tmp_path, kind, item) -> None:
-    file = tmp_path / "x.avro"
-    file.write_bytes(_with_block(1, _items(4_000_000, item), v=kind))
-    assert file.stat().st_size < 50_000
-    measured = subprocess.run([sys.executable, "-c", _IN_MEMORY, file], check=True, capture_output=True, text=True)
-    assert (
-        int(measured.stdout) < 64 + 2 * 4 * len(item) + 16
-    )  # MiB: the bound, the block twice, and the rest of the process
-
-
-def test_a_row_that_takes_too_much_names_the_option_and_is_read_once_that_is_raised() -> None:
-    content = _with_block(2, b"\x02" + _items(3) + b"\x04" + _items(50_000), n="int", v=ITEMS)
-    obj, schema = held(content), pa.schema([("n", pa.int64())])
-    small = AvroFormat(InMemory(content), most_bytes=1_000_000)
-    sentence = r"^s3://data/x cannot be read: a row of the block at byte \d+ takes more than 1000000 bytes decoded; "
-    with pytest.raises(CorruptDataError, match=sentence + "if it is sound, raise maxDecompressedBytes$"):
-        read(small, obj, small.infer([obj]))
-    assert read(small, obj, schema).column("n").to_pylist() == [1, 2]
-    large = AvroFormat(InMemory(content), most_bytes=20_000_000)
-    assert [*map(len, read(large, obj, large.infer([obj])).column("v").to_pylist())] == [3, 50_000]
-
-
-_ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "v": st.lists(st.fixed_dictionaries({"x": st.integers(-(2**31), 2**31 - 1)}), max_size=120),
-            "b": st.integers(0, 300).map(bytes),
-        }
-    ),
-    max_size=60,
-)
-
-
-@settings(max_examples=200)
-@given(_ROWS, st.sampled_from(["null", "xz"]))
-def test_rows_are_the_same_however_few_bytes_are_shown_at_a_time(rows, codec) -> None:
-    content = avro(rows, codec, 1 << 20, v=ITEMS, b="bytes")
-    obj = held(content)
-    made = AvroFormat(InMemory(content), most_bytes=60_000)
-    schema = made.infer([obj])
-    assert read(made, obj, schema).to_pylist() == rows
-    assert read(made, obj, pa.schema([schema.field("v")])).to_pylist() == [{"v": row["v"]} for row in rows]
 
 
 def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
