@@ -90,8 +90,6 @@ class Lease:
         self._held: tuple[_Note, str] | None = None
         self._lost_to: _Note | None = None
         self._renewed_at = 0.0
-        self._attempts = 0  # to renew it
-        self._problem: TidegateError | None = None  # of the last attempt
 
     def acquire(self, owner: str) -> None:
         """Take the lease, and keep it until ``release``.
@@ -172,18 +170,15 @@ class Lease:
         return self._lost_to is not None or self._clocks.monotonic() - self._renewed_at >= self._lease_s
 
     def renew(self) -> None:
-        """Renew the lease, or wait for an attempt that is under way.
+        """Renew the lease.
 
         Raises ConnectorError if another run took it, or the folder cannot be used.
         """
-        attempts = self._attempts
         with self._writing:
             if self._ended.is_set() or self._held is None:
                 return
-            if self._lost_to is None and self._attempts == attempts:
-                self._attempt(*self._held)
-            elif self._problem is not None:  # after a whole deadline; another attempt would take a second one
-                raise self._problem
+            if self._lost_to is None:
+                self._renew(*self._held)
             if self._lost_to is not None:
                 raise ConnectorError(
                     f"the state location {self._folder.address} was taken over by another run, {self._lost_to.place}; "
@@ -229,16 +224,6 @@ class Lease:
                 f"the state location {self._folder.address} needs an endpoint with conditional writes, but this one "
                 "ignores If-None-Match or If-Match; give a folder on a disk"
             )
-
-    def _attempt(self, note: _Note, version: str) -> None:
-        self._problem = None
-        try:
-            self._renew(note, version)
-        except TidegateError as problem:
-            self._problem = problem
-            raise
-        finally:
-            self._attempts += 1
 
     def _renew(self, note: _Note, version: str) -> None:
         asked_at = self._clocks.monotonic()

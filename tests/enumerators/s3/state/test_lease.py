@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -183,61 +182,6 @@ def test_a_renewal_that_takes_as_long_as_the_lease_is_none(folder):
     slow.is_slow, slow.when_read = True, lambda: lease(folder, Clock()).acquire("two")
     with pytest.raises(ConnectorError, match="was taken over by another run"):
         first.check()
-
-
-class Hanging:
-    """A folder that answers nothing from some time on."""
-
-    def __init__(self, folder):
-        self._folder = folder
-        self.hangs, self.gives_up, self.asked_by = threading.Event(), threading.Event(), set()
-
-    def __getattr__(self, name):
-        return getattr(self._folder, name)
-
-    def replace(self, *arguments):
-        if not self.hangs.is_set():
-            return self._folder.replace(*arguments)
-        self.asked_by.add(threading.current_thread().name)
-        assert self.gives_up.wait(60)
-        raise ConnectorError("no answer within the deadline")
-
-
-class Watched:
-    """A lock that shows whether somebody has begun to wait for it."""
-
-    def __init__(self, lock):
-        self._lock, self.is_awaited = lock, threading.Event()
-
-    def __enter__(self):
-        self.is_awaited.set()
-        self._lock.acquire()
-
-    def __exit__(self, *_):
-        self._lock.release()
-
-    def __getattr__(self, name):
-        return getattr(self._lock, name)
-
-
-def test_who_waits_for_a_renewal_that_hangs_makes_no_second_one(folder):
-    hanging = Hanging(folder)
-    holder = Lease(hanging, lease_s=0.6)
-    holder.acquire("one")
-    hanging.hangs.set()
-    try:
-        await_that(lambda: hanging.asked_by)
-        holder._writing = lock = Watched(holder._writing)
-        with ThreadPoolExecutor() as threads:
-            renewing = threads.submit(holder.renew)
-            assert lock.is_awaited.wait(60)
-            hanging.gives_up.set()
-            with pytest.raises(ConnectorError, match="no answer within the deadline"):
-                renewing.result(timeout=60)
-        assert hanging.asked_by == {"tidegate-lease"}
-    finally:
-        hanging.gives_up.set()
-        holder.release()
 
 
 def test_a_thread_renews_it_until_it_is_released(folder):
