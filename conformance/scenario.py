@@ -30,8 +30,8 @@ from tidegate.conformance.lab.query import Batch, Query
 
 __all__ = ["IDLE_S", "Scenario"]
 
-IDLE_S = 60.0
-"""How long a split has nothing to read before it is idle."""
+IDLE_S = 50.0
+"""How long a split has nothing to read before it is idle: less than the minute that a bounded run waits for it."""
 
 _SEEN_S = 1.0  # of the query's clock between two discoveries
 _MOST_BATCHES = 1_000
@@ -51,9 +51,9 @@ class Scenario:
     def __init__(
         self,
         harness: HarnessFactory,
-        *,
         max_drift_s: int | None = None,
         out_of_orderness_s: int = 0,
+        *,
         open_run: OpenRun = open_coordinator,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -74,11 +74,21 @@ class Scenario:
         self._unread: dict[str, Row] = {}
         self._lost: set[str] = set()
         self._removed: set[int] = set()
+        self.finished: set[int] = set()
         self._behind: set[int] = set()
         self._grown_at_s: dict[int, float] = {}
         self._watermark_ms = _NEVER
-        self.failure: ConformanceError | None = None
         self.happened: set[str] = set()
+
+    @classmethod
+    def of(cls, lab: Lab, *, max_drift_s: int | None, out_of_orderness_s: int = 0) -> Self:
+        """Begin a life for a rule, with a harness of its own."""
+        return cls(lab.make, max_drift_s, out_of_orderness_s, open_run=lab.open_run, patience_s=lab.patience_s)
+
+    @property
+    def there(self) -> list[int]:
+        """The splits that were not deleted."""
+        return [split.number for split in self.lab.splits if split.number not in self._removed]
 
     @property
     def started(self) -> bool:
@@ -107,16 +117,20 @@ class Scenario:
             self._query.clock.sleep(_SEEN_S)
 
     def finish(self, split: int) -> None:
-        """Complete a split."""
+        """Complete a split; not for the second time."""
+        if split in self.finished:
+            return
         with self._step("finish", split):
+            self.finished.add(split)
             self.lab.splits[split].finish()
 
     def trim(self, split: int, count: int) -> None:
-        """Delete the first rows of a split; unread ones are lost."""
+        """Delete the first rows that are left of a split; unread ones are lost."""
         with self._step("trim", split, count):
             target = self.lab.splits[split]
-            self._lose(target.rows[:count])
-            target.trim(count)
+            trimmed = min(len(target.rows), target.trimmed + count)
+            self._lose(target.rows[:trimmed])
+            target.trim(trimmed)
 
     def remove(self, split: int) -> None:
         """Delete a split; its unread rows are lost."""
@@ -208,7 +222,7 @@ class Scenario:
                 f"the query makes one batch after the other, {_MOST_BATCHES:,} by now, though nothing comes"
             )
         self._expect_all_read("at the end, when all others are idle")
-        there = [split for split in self.lab.splits if split.number not in self._removed]
+        there = [self.lab.splits[number] for number in self.there]
         # Without a time index, a connector may find the last row of a split rather than the greatest time.
         first = 0 if self.lab.can(Ability.TIME_INDEX) else -1
         times = [row.event_time_ms or 0 for split in there for row in split.rows[split.trimmed :][first:]]
@@ -346,8 +360,8 @@ class Scenario:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told, sys.exit() as well
-            self.failure = ConformanceError(f"{told(error, __file__)}\n\n{self._pasted()}")
-            raise self.failure from (None if isinstance(error, ConformanceError) else error)
+            cause = None if isinstance(error, ConformanceError) else error
+            raise ConformanceError(f"{told(error, __file__)}\n\n{self._pasted()}") from cause
 
     def _pasted(self) -> str:
         lines = [f"from {__name__} import {type(self).__name__}", "", *self.script]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.lab.planning import OpenRun
 from tidegate.conformance.scenario import IDLE_S, Scenario
 
 __all__ = ["live_many_lives"]
@@ -27,132 +23,46 @@ _MOST_LIVES = 100
 _FEWEST_LIVES = 5
 _STEPS = 25
 _SLOW_S = 0.5  # of a life; a longer one is not shrunk, which would take minutes
-_GAPS = st.sampled_from([0, 1, 1, 4, 5, 9, 10, 11, 40, 900])
-_ROWS = st.lists(_GAPS, min_size=1, max_size=5)
 _MOST_SPLITS = 5
 
+_Step: TypeAlias = Sequence[Any]
+"""A method of Scenario, and its arguments; those about a split have any number instead of the split's."""
 
-@dataclass(frozen=True)
-class _Terms:
-    """The arguments of a machine, because Hypothesis makes its instances without any."""
-
-    begin: Callable[..., Scenario]
-    abilities: Abilities
-    drifts_s: tuple[int | None, ...]
-    happened: set[str]
-    failures: list[str] = field(default_factory=list)
+_OF_A_SPLIT = ("finish", "trim", "remove")
+_GAPS = st.sampled_from([0, 1, 1, 4, 5, 9, 10, 11, 40, 900])
+_ROWS = st.lists(_GAPS, min_size=1, max_size=5)
+_ROWS_IN_DISORDER = st.lists(st.sampled_from([-6, -3, -1, 0, 4]), min_size=1, max_size=4)
+_WHICH = st.integers(0, 4)
 
 
-class _Life(RuleBasedStateMachine):
-    """One life; each rule is a step of the scenario."""
+def _step(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[_Step]:
+    return st.tuples(st.just(name), *arguments)
 
-    terms: _Terms
-    scenario: Scenario
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.finished: set[int] = set()
-        self.gone: set[int] = set()
+_KINDS: Sequence[tuple[set[Ability], st.SearchStrategy[_Step]]] = (
+    (set(), _step("batch", st.sampled_from([None, None, 1, 3]))),
+    (set(), _step("batches")),
+    (set(), _step("wait", st.sampled_from([1, int(IDLE_S) // 2, int(IDLE_S) + 1]))),
+    (set(), _step("crash")),
+    (set(), _step("crash_before_the_commit")),
+    (set(), _step("available_now")),
+    (set(), _step("resize", st.sampled_from([1, 2, 7]))),
+    ({Ability.MANY_SPLITS}, _step("new_split", st.sampled_from([0, 0, 5, 60, 1000]), st.lists(_GAPS, max_size=4))),
+    ({Ability.GROWING_SPLITS, Ability.NEW_SPLITS}, _step("append", _WHICH, _ROWS)),
+    ({Ability.DISORDER}, _step("append", _WHICH, _ROWS_IN_DISORDER)),
+    ({Ability.FINITE_SPLITS}, _step("finish", _WHICH)),
+    ({Ability.RETENTION}, _step("trim", _WHICH, st.integers(1, 4))),
+    ({Ability.REMOVABLE_SPLITS}, _step("remove", _WHICH)),
+)
+"""Steps, and abilities of which each needs one."""
 
-    def can(self, ability: Ability) -> bool:
-        return ability in self.terms.abilities
-
-    def pick(self, which: int) -> int | None:
-        there = [s.number for s in self.scenario.lab.splits if s.number not in self.gone]
-        return there[which % len(there)] if there else None
-
-    @initialize(data=st.data(), rows=_ROWS)
-    def begin(self, data: st.DataObject, rows: list[int]) -> None:
-        disorder_s = data.draw(st.sampled_from([0, 0, 6])) if self.can(Ability.DISORDER) else 0
-        drift_s = data.draw(st.sampled_from(self.terms.drifts_s))
-        self.scenario = self.terms.begin(max_drift_s=drift_s, out_of_orderness_s=disorder_s)
-        self.scenario.new_split(*rows)
-
-    @precondition(lambda self: self.can(Ability.MANY_SPLITS) and len(self.scenario.lab.splits) < _MOST_SPLITS)
-    @rule(begin=st.sampled_from([0, 0, 5, 60, 1000]), rows=st.lists(_GAPS, max_size=4))
-    def new_split(self, begin: int, rows: list[int]) -> None:
-        if self.scenario.started and not self.can(Ability.NEW_SPLITS):
-            return
-        self.scenario.new_split(*([begin, *rows] if rows else []))
-
-    @precondition(lambda self: self.can(Ability.GROWING_SPLITS) or self.can(Ability.NEW_SPLITS))
-    @rule(which=st.integers(0, 4), rows=_ROWS)
-    def append(self, which: int, rows: list[int]) -> None:
-        split = self.pick(which)
-        if split is not None and split not in self.finished:
-            self.scenario.append(split, *rows)
-
-    @precondition(lambda self: self.can(Ability.DISORDER))
-    @rule(which=st.integers(0, 4), rows=st.lists(st.sampled_from([-6, -3, -1, 0, 4]), min_size=1, max_size=4))
-    def append_out_of_order(self, which: int, rows: list[int]) -> None:
-        self.append(which, rows)
-
-    @precondition(lambda self: self.can(Ability.FINITE_SPLITS))
-    @rule(which=st.integers(0, 4))
-    def finish(self, which: int) -> None:
-        split = self.pick(which)
-        if split is not None and split not in self.finished:
-            self.finished.add(split)
-            self.scenario.finish(split)
-
-    @precondition(lambda self: self.can(Ability.RETENTION))
-    @rule(which=st.integers(0, 4), count=st.integers(1, 4))
-    def trim(self, which: int, count: int) -> None:
-        split = self.pick(which)
-        if split is not None:
-            there = self.scenario.lab.splits[split]
-            self.scenario.trim(split, min(len(there.rows), there.trimmed + count))
-
-    @precondition(lambda self: self.can(Ability.REMOVABLE_SPLITS))
-    @rule(which=st.integers(0, 4))
-    def remove(self, which: int) -> None:
-        split = self.pick(which)
-        if split is not None:
-            self.gone.add(split)
-            self.scenario.remove(split)
-
-    @rule(rows=st.sampled_from([None, None, 1, 3]))
-    def batch(self, rows: int | None) -> None:
-        self.scenario.batch(rows)
-
-    @rule()
-    def batches(self) -> None:
-        for _ in range(3):
-            self.scenario.batch()
-
-    @rule(seconds=st.sampled_from([1, int(IDLE_S) // 2, int(IDLE_S) + 1]))
-    def wait(self, seconds: int) -> None:
-        self.scenario.wait(seconds)
-
-    @rule()
-    def crash(self) -> None:
-        self.scenario.crash()
-
-    @rule()
-    def crash_before_the_commit(self) -> None:
-        self.scenario.crash_before_the_commit()
-
-    @rule()
-    def available_now(self) -> None:
-        self.scenario.available_now()
-
-    @rule(cores=st.sampled_from([1, 2, 7]))
-    def resize(self, cores: int) -> None:
-        self.scenario.resize(cores)
-
-    def teardown(self) -> None:
-        if not hasattr(self, "scenario"):
-            return
-        try:
-            if self.scenario.failure is None:
-                self.scenario.end()
-            else:
-                with suppress(Exception):  # the first failure counts
-                    self.scenario.lab.close()
-        finally:
-            if self.scenario.failure is not None:
-                self.terms.failures.append(str(self.scenario.failure))
-            self.terms.happened.update(self.scenario.happened)
+_FIRST_LIFE: Sequence[_Step] = (
+    ("new_split", 100, [1, 2]),
+    ("batch", 2),
+    ("crash_before_the_commit",),
+    ("crash",),
+    ("available_now",),
+)
 
 
 def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) -> None:
@@ -162,53 +72,98 @@ def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) 
 
     Raises ConformanceError for the first life that goes wrong, shrunk if that is quick, with the code that repeats it.
     """
-    terms = _Terms(_beginner(lab.make, lab.open_run, lab.patience_s), lab.harness.abilities, drifts_s, lab.seen)
-    life_s = _seconds_of_a_life(terms)
+    failures: list[str] = []
+    live = partial(_live, lab, failures)
+    first = partial(_seconds_of, partial(live, drifts_s[0], 0, [0, 1, 2], _FIRST_LIFE))
+    life_s = first()
     if life_s > _SLOW_S:
-        life_s = min(life_s, _seconds_of_a_life(terms))  # the first one may have imported modules for all
+        life_s = min(life_s, first())  # the first one may have imported modules for all
     lives = max(_FEWEST_LIVES, min(_MOST_LIVES, int(seconds / life_s)))
     lab.tell(f"live up to {lives} lives of up to {_STEPS} steps")
+    possible = [step for needs, step in _KINDS if not needs or any(map(lab.can, needs))]
+    steps = st.one_of(st.none(), *possible)  # a step shrinks to none
     phases = [Phase.generate] if life_s > _SLOW_S else [Phase.generate, Phase.shrink]
-    life: Any = type("Life", (_Life,), {"terms": terms})
+
+    @settings(
+        max_examples=lives,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=phases,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    @given(
+        st.sampled_from(drifts_s),
+        st.sampled_from([0, 0, 6] if lab.can(Ability.DISORDER) else [0]),
+        _ROWS,
+        st.lists(steps, min_size=_STEPS, max_size=_STEPS),
+    )
+    def lives_of_all_kinds(drift_s: int | None, disorder_s: int, rows: list[int], steps: list[_Step | None]) -> None:
+        live(drift_s, disorder_s, rows, steps)
+
     try:
-        run_state_machine_as_test(
-            life,
-            settings=settings(
-                max_examples=lives,
-                stateful_step_count=_STEPS,
-                deadline=None,
-                database=None,
-                derandomize=True,
-                phases=phases,
-                report_multiple_bugs=False,
-                suppress_health_check=list(HealthCheck),
-                verbosity=Verbosity.quiet,
-            ),
-        )
+        lives_of_all_kinds()
     except Flaky:
-        if not terms.failures:
+        if not failures:
             raise
         raise ConformanceError(
-            f"{terms.failures[-1]}\n\nLived again, that life went otherwise: what the connector does depends on more "
+            f"{failures[-1]}\n\nLived again, that life went otherwise: what the connector does depends on more "
             "than what happens to it, such as the time that an answer takes."
         ) from None
 
 
-def _beginner(make: HarnessFactory, open_run: OpenRun, patience_s: float) -> Callable[..., Scenario]:
-    return partial(Scenario, make, open_run=open_run, patience_s=patience_s)
-
-
-def _seconds_of_a_life(terms: _Terms) -> float:
-    """Live a fixed life with some of each step, and return its seconds."""
-    begun = time.monotonic()
-    with terms.begin(max_drift_s=terms.drifts_s[0]) as scenario:
-        scenario.new_split(0, 1, 2)
-        if Ability.MANY_SPLITS in terms.abilities:
-            scenario.new_split(100, 1, 2)
-        scenario.batch(2)
-        scenario.crash_before_the_commit()
-        scenario.crash()
-        scenario.available_now()
+def _live(
+    lab: Lab,
+    failures: list[str],
+    drift_s: int | None,
+    disorder_s: int,
+    rows: list[int],
+    steps: Sequence[_Step | None],
+) -> None:
+    """Live one life, note its failure, and report its events to the lab."""
+    scenario = Scenario.of(lab, max_drift_s=drift_s, out_of_orderness_s=disorder_s)
+    try:
+        scenario.new_split(*rows)
+        for step in steps:
+            if step is not None:
+                _do(scenario, *step)
         scenario.end()
-    terms.happened.update(scenario.happened)
-    return 2 * (time.monotonic() - begun)  # others are longer
+    except ConformanceError as failure:
+        failures.append(str(failure))
+        raise
+    finally:
+        lab.seen |= scenario.happened
+        with suppress(Exception):  # the first failure counts
+            scenario.lab.close()
+
+
+def _do(scenario: Scenario, name: str, *arguments: Any) -> None:
+    """Do a step, unless no split is there for it, or none may come."""
+    lab, there = scenario.lab, scenario.there
+    if name == "batches":
+        for _ in range(3):
+            scenario.batch()
+    elif name == "new_split":
+        may_come = lab.can(Ability.NEW_SPLITS if scenario.started else Ability.MANY_SPLITS)
+        if may_come and len(lab.splits) < _MOST_SPLITS:
+            begin, rows = arguments
+            scenario.new_split(*([begin, *rows] if rows else []))
+    elif name == "append":
+        which, rows = arguments
+        if growing := [split for split in there if split not in scenario.finished]:
+            scenario.append(growing[which % len(growing)], *rows)
+    elif name in _OF_A_SPLIT:
+        which, *rest = arguments
+        if there:
+            getattr(scenario, name)(there[which % len(there)], *rest)
+    else:
+        getattr(scenario, name)(*arguments)
+
+
+def _seconds_of(life: Callable[[], None]) -> float:
+    """Return twice the seconds of a life: others are longer."""
+    begun = time.monotonic()
+    life()
+    return 2 * (time.monotonic() - begun)

@@ -167,12 +167,6 @@ class Query:
         complaint = f"{len(wanted)} rows were written and not all delivered"
         self.run_until(lambda: wanted <= set(self.delivered), complaint, *budgets)
 
-    def finish(self) -> None:
-        """Begin a bounded run (Trigger.AvailableNow) and make its batches; all present rows must come."""
-        self.start(bounded=True)
-        self.rest()
-        self.stop()
-
     @property
     def delivered(self) -> list[str]:
         """The keys of all rows of committed batches, in order."""

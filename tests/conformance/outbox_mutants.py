@@ -50,7 +50,7 @@ MISTAKES = [
     Mistake("latest counts the row at the end", "TIME-4", "id < ? ORDER BY at_ms", "id <= ? ORDER BY at_ms"),
     Mistake("peek looks at 100 rows", "TIME-26", _PEEK, _PEEK.replace("ORDER BY id", "ORDER BY id LIMIT 100", 1)),
     Mistake("peek skips the position", "TIME-1", _PEEK, _PEEK.replace("id >=", "id >")),
-    Mistake("peek takes the oldest row", "ALIGN-4", _PEEK, _PEEK.replace("BY id", "BY at_ms", 1)),
+    Mistake("peek takes the oldest row", "TIME-1", _PEEK, _PEEK.replace("BY id", "BY at_ms", 1)),
     Mistake(
         "lookup takes the oldest row",
         "TIME-6",

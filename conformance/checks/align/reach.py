@@ -1,45 +1,28 @@
-"""ALIGN: how far a batch reads, with any splits, budget, time index and rows from the future."""
+"""ALIGN: how far a batch reads, with any splits, budget, and rows from the future."""
 
 from __future__ import annotations
 
-from typing import cast
-
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.index import SupportsHold
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.blind import Blind
-from tidegate.conformance.lab.judging import late, past_the_bound, pauses, split_of
-from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
+from tidegate.conformance.scenario import Scenario
 from tidegate.enumerators.contract import SupportsCost
 from tidegate.sources.source import Source
 
-_DRIFT_MS = 10 * SECOND_MS
 # A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
 
 
-@rule("ALIGN-1", needs=(Ability.MANY_SPLITS,), witness=("a pause", "a resumption"))
+@rule("ALIGN-1", needs=(Ability.MANY_SPLITS,), witness=("a pause",))
 def no_row_past_the_bound_is_read(lab: Lab) -> None:
-    lab.split(*after(*range(0, 80, 5)))
-    lab.split(*after(*range(60, 100, 5)))
-    query = Query(lab, lab.source(**_DRIFT))
-    query.run_until_read(lab.rows)
-    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
-    _witness_pauses(lab, query)
-    lab.compare(query.delivered)
-
-
-@rule("ALIGN-4", needs=(Ability.DISORDER,), witness=("a batch that leaves rows",))
-def a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
-    _write_in_disorder(lab)
-    query = Query(lab, lab.source(**_DRIFT))
-    query.run_until_read(lab.rows)
-    if len(query.batches) > 1:
-        lab.saw("a batch that leaves rows")
-    disorder_ms = 0 if lab.can(Ability.TIME_INDEX) else 4 * SECOND_MS
-    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS, disorder_ms=disorder_ms))
-    lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+    with Scenario.of(lab, max_drift_s=10) as scenario:
+        scenario.new_split(*[5] * 16)
+        scenario.new_split(60, *[5] * 8)
+        scenario.end()
+        lab.seen |= scenario.happened
 
 
 @rule("ALIGN-7", witness=("a batch that leaves rows",))
@@ -72,31 +55,28 @@ def a_row_from_the_future_is_held_alone(lab: Lab) -> None:
     held, waiting = split.keys[2], split.keys[3:]
     times = {key: at_ms for key, at_ms in lab.times.items() if key not in {held, *waiting}}
     source = lab.source(futureEventTime="hold", **_DRIFT)
-    for opened in (source, cast("Source", Blind(source))):
-        query = Query(lab, opened)
-        query.run_until_read([row for row in lab.rows if row.key in times])
-        query.pass_time(5)
-        lab.saw("a row that is held")
-        lab.expect(held not in query.delivered, f"the row {held} is delivered before its time has come")
-        lab.refuse(past_the_bound(lab.written, times, query.batches, _DRIFT_MS))
-        lab.refuse(late(times, query.batches))
-        watermark_ms = query.batches[-1].watermark_ms
-        lab.expect(
-            watermark_ms is not None and min(times.values()) - 1 <= watermark_ms < max(times.values()),
-            f"the watermark is {said(watermark_ms)}, but the rows to align by are from {said(min(times.values()))} to "
-            f"{said(max(times.values()))}",
-        )
-        query.stop()
+    _expect_found(lab, source, held)
+    query = Query(lab, source)
+    query.run_until_read([row for row in lab.rows if row.key in times])
+    query.pass_time(5)
+    lab.saw("a row that is held")
+    lab.expect(held not in query.delivered, f"the row {held} is delivered before its time has come")
+    watermark_ms = query.batches[-1].watermark_ms
+    lab.expect(
+        watermark_ms is not None and min(times.values()) - 1 <= watermark_ms < max(times.values()),
+        f"the watermark is {said(watermark_ms)}, but the rows to align by are from {said(min(times.values()))} to "
+        f"{said(max(times.values()))}",
+    )
 
 
-def _write_in_disorder(lab: Lab) -> None:
-    lab.split(*after(0, 4, 1, 5, 9, 5.5, 12, 8, 10, 14, 18, 15, 20))
-    if lab.can(Ability.MANY_SPLITS):
-        lab.split(*after(12, 16, 13, 22, 18, 26))
-
-
-def _witness_pauses(lab: Lab, query: Query) -> None:
-    for number, split in pauses(lab.written, query.batches):
-        lab.saw("a pause")
-        if any(split_of(key) == split for batch in query.batches[number:] for key in batch.keys):
-            lab.saw("a resumption")
+def _expect_found(lab: Lab, source: Source, held: str) -> None:
+    """Raise ConformanceError unless held() finds a row from the future, and no other."""
+    enumerator = lab.enumerator(source)
+    if isinstance(enumerator, SupportsHold):
+        for split, rows in lab.placed(source, enumerator).items():
+            (whole,) = lab.ranges({split: enumerator.extents([split])[split]})
+            head = enumerator.held([whole], lab.horizon)[split]
+            due = next((at for at, keys in rows.items() if held in keys), None)
+            found = None if head is None else head.position
+            lab.expect(found == due, f"held() of {whole} finds a row at {found}, but the one to be held is at {due}")
+    enumerator.close()

@@ -23,6 +23,8 @@ def peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
         split.leave_hole()
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(7, 8_999))
+    if lab.can(Ability.MANY_SPLITS) and lab.can(Ability.DISORDER):
+        lab.split(*_at(5_000, 30_000, 1_000))
     _expect_peeks(lab)
 
 

@@ -4,22 +4,9 @@ from tests.conformance.mutants.planners import (
     Changed,
 )
 from tidegate.alignment.budget import UNLIMITED, Cost
-from tidegate.alignment.horizon import Horizon
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
 
 SECOND_MS = 1_000
-
-
-class LooksFromBehind(MemoryEnumerator):
-    """Answers with the row after the last row before a time."""
-
-    def lookup(self, event_time_ms, splits):
-        firsts = {}
-        for split in splits:
-            heads = list(self._heads(split, 0, Horizon()))
-            at = max((n + 1 for n, head in enumerate(heads) if head.event_time_ms < event_time_ms), default=0)
-            firsts[split] = heads[at] if at < len(heads) else None
-        return firsts
 
 
 class CountsHalfOfTheRows(MemoryEnumerator):
@@ -49,7 +36,6 @@ class WatermarkIsOfTheFuture(Changed):
         return {**end, "watermark": IN_THE_YEAR_2200_MS} if end == start else end
 
 
-PAST = "at or past the bound"
 DROPPED = "Spark drops "
 
 
@@ -62,7 +48,6 @@ def planning(sin, killer, words, open_run):
 
 
 MUTANTS = [
-    enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
     enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),

@@ -148,8 +148,14 @@ PATCHES = [
     + (f"return self.model_copy(update={IGNORING}).usable_time_ms(",),
     ("TIME-26", "peek looks at a thousand rows", "peek() finds +0 s, but", PEEKED)
     + ("next((h for h in self._heads(split, position, horizon) if h.position < position + 1_000), None)",),
-    ("ALIGN-1", "the bound is inclusive", "at or past the bound", AT_OR_AFTER, AT_OR_AFTER.replace(">=", ">")),
-    ("ALIGN-25", "probing steps over what is held", "before its time has come")
+    (
+        "ALIGN-1",
+        "the bound is inclusive",
+        "should have been paused",
+        AT_OR_AFTER,
+        AT_OR_AFTER.replace(">=", ">"),
+    ),
+    ("ALIGN-25", "what is held is not found", "finds a row at None")
     + method("held(self, ranges, horizon) -> {r.split_id: None for r in ranges}"),
     ("WHOLE-1", "paused splits are read", "it should have been paused", LOOKED_UP, "dict.fromkeys(splits)"),
     ("WHOLE-1", "a restart forgets all splits but one", "3 rows are not delivered", RETURN_FOUND)
