@@ -8,7 +8,12 @@ from itertools import accumulate
 
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 
-__all__ = ["Directory"]
+__all__ = ["Directory", "in_order"]
+
+
+def in_order(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
+    """Return objects in the order in which a directory takes their records."""
+    return sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.name))
 
 
 class Directory:
@@ -21,7 +26,7 @@ class Directory:
     def __init__(self, objects: Iterable[ArchivedObject] = ()) -> None:
         self.parts: list[ArchivedPart] = []
         self._runs: list[list[int]] = []  # the begin and the end of stretches without a hole
-        for obj in sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.name)):
+        for obj in in_order(objects):
             reached = self._runs[-1][1] if self._runs else 0
             if obj.next <= reached:
                 continue

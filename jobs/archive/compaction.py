@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
-from tidegate.enumerators.archive.directory import Directory
+from tidegate.enumerators.archive.directory import Directory, in_order
 from tidegate.enumerators.archive.listing import listing_of
 from tidegate.jobs.archive.pieces import OBJECT_BYTES, Merge
-from tidegate.readers.archive.objects import ArchivedPart
+from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka.config import TopicPartition
 
-__all__ = ["delete_merged", "merges_of"]
+__all__ = ["delete_merged", "merges_of", "unread_since"]
 
 KEPT_S = 86_400.0
 """How long merged objects are kept for queries with an older listing."""
@@ -20,19 +21,22 @@ KEPT_S = 86_400.0
 def merges_of(place: ArchivePlace, directory: Directory) -> list[Merge]:
     """Return the merges of neighbours, each into at most about OBJECT_BYTES.
 
+    An object is merged with what follows once that is half as large, so no record is written again by every run.
     A merged object begins where its first part does, and is longer.  So a directory reads it, and not its parts.
     """
     neighbours: list[list[ArchivedPart]] = []
     for part in directory.parts:
-        group = neighbours[-1] if neighbours else []
-        touches = bool(group) and group[-1].end == part.start
-        if touches and sum(before.obj.size for before in group) + part.obj.size <= OBJECT_BYTES:
-            group.append(part)
-        else:
-            neighbours.append([part._replace(start=part.obj.first)])
-    return [
-        Merge(place, tuple(parts), parts[0].obj._replace(next=parts[-1].end)) for parts in neighbours if len(parts) > 1
-    ]
+        neighbours.append([part])
+        while len(neighbours) > 1 and _are_merged(*neighbours[-2:]):
+            following = neighbours.pop()
+            neighbours[-1] += following
+    merged = [[parts[0]._replace(start=parts[0].obj.first), *parts[1:]] for parts in neighbours if len(parts) > 1]
+    return [Merge(place, tuple(parts), parts[0].obj._replace(next=parts[-1].end)) for parts in merged]
+
+
+def _are_merged(group: list[ArchivedPart], following: list[ArchivedPart]) -> bool:
+    size, more = (sum(part.obj.size for part in parts) for parts in (group, following))
+    return group[-1].end == following[0].start and size <= 2 * more and size + more <= OBJECT_BYTES
 
 
 def delete_merged(place: ArchivePlace, partition: TopicPartition) -> int:
@@ -41,11 +45,21 @@ def delete_merged(place: ArchivePlace, partition: TopicPartition) -> int:
     Raises the errors of a listing.
     """
     folder, written_s = listing_of(place, *partition, option="--out")
-    directory, now_s = Directory(written_s), time.time()
-    read = {part.obj for part in directory.parts}
-    deleted = 0
-    for obj in written_s.keys() - read:
-        if all(now_s - written_s[part.obj] > KEPT_S for part in directory.within(obj.first, obj.next)):
-            folder.delete(obj.name)
-            deleted += 1
-    return deleted
+    unread = unread_since(written_s, time.time() - KEPT_S)
+    for obj in unread:
+        folder.delete(obj.name)
+    return len(unread)
+
+
+def unread_since(written_s: Mapping[ArchivedObject, float], since_s: float) -> list[ArchivedObject]:
+    """Return the objects that nobody reads who lists them at or after a time.
+
+    written_s: when each object was written.
+    """
+    unread, reached = [], 0
+    for obj in in_order(written_s):
+        if obj.next <= reached:
+            unread.append(obj)
+        elif written_s[obj] < since_s:
+            reached = obj.next
+    return unread

@@ -21,8 +21,9 @@ from tidegate.errors import OptionError
 from tidegate.jobs.archive import compaction
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
-from tidegate.jobs.archive.compaction import merges_of
+from tidegate.jobs.archive.compaction import merges_of, unread_since
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
+from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.read import read_records
@@ -57,6 +58,30 @@ def test_merged_objects_are_read_in_place_of_their_parts(objects):
         offsets = [offset for part in merge.parts for offset in range(part.start, part.end)]
         assert offsets == [*range(merge.obj.first, merge.obj.next)]
     assert directory.holes(0, MOST) == Directory(objects).holes(0, MOST)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 90)), min_size=1, max_size=60))
+def test_runs_that_compact_delete_what_nobody_reads_and_write_no_record_often(grown):
+    """Each run adds an object, merges, and deletes; queries list whenever they like."""
+    written_s, now_s, bytes_written, first, listings = {}, 0, 0, 0, []
+    for size, pause_s in grown:
+        now_s += pause_s
+        written_s[ArchivedObject("t/0", size, first, first + size, -1, -1, "")] = now_s
+        first += size
+        for merge in merges_of(ArchivePlace("/lake"), Directory(written_s)):
+            merged = merge.obj._replace(size=sum(part.end - part.start for part in merge.parts))
+            bytes_written += merged.size
+            written_s[merged] = now_s
+        listings.append((now_s, Directory(written_s)))
+        for obj in unread_since(written_s, now_s - 100):
+            del written_s[obj]
+        for listed_s, directory in listings:
+            assert listed_s < now_s - 100 or {part.obj for part in directory.parts} <= written_s.keys()
+        assert Directory(written_s).holes(0, first) == []
+    assert bytes_written <= first * 8
+    read = {part.obj for part in Directory(written_s).parts}
+    assert {*unread_since(written_s, now_s + 1)} == written_s.keys() - read
+    assert len(read) <= 2 * first.bit_length()
 
 
 def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
