@@ -25,14 +25,6 @@ def test_it_has_every_program_of_the_tutorial_and_its_headings():
     assert [line for line in PAGE.read_text().splitlines() if line.startswith("#") and line not in text] == []
 
 
-def test_what_the_terminals_of_the_tutorial_do_comes_in_its_order():
-    code = [source(cell) for cell in notebook(PAGE.read_text())["cells"] if cell["cell_type"] == "code"]
-    order = ["tidegate kafka", "examples/produce_orders.py", "%%writefile", "subprocess.Popen([sys", "watch --once"]
-    order += ["run.kill()", "!python count_orders.py", "statestore", "kafka.terminate()"]
-    places = [next(number for number, cell in enumerate(code) if part in cell) for part in order]
-    assert places == sorted(places)
-
-
 def test_an_executed_notebook_fails_with_a_command_of_its_shell():
     command, check = failing("!python count_orders.py").split("\n", 1)
     assert command == "!python count_orders.py"

@@ -190,23 +190,3 @@ def test_reading_through_faults_that_never_end_is_one_error_after_the_deadline(b
                 ids(soon(of), tasks)
             proxy.share = 0.0
             assert sorted(ids(of, tasks)) == list(range(OBJECTS * ROWS))
-
-
-def test_looking_at_new_objects_through_faults_that_never_end_is_one_error_after_the_deadline(bucket):
-    fill(bucket, "parquet")
-    with faulty(bucket, 0.0, ("503",)) as proxy:
-        of = source(bucket, proxy)
-        of = of.model_copy(update={"columns": of.arrow_schema})
-        with closing(of.enumerator(None)) as enumerator, closing(soon(of).enumerator(None)) as impatient:
-            survey, looked = impatient._discovery._survey, threading.Event()
-
-            def fail_from_now_on(*arguments):
-                proxy.share = 1.0
-                looked.set()
-                return survey(*arguments)
-
-            enumerator._discovery._survey = fail_from_now_on
-            with pytest.raises(DeadlineError, match=rf"s3://{bucket.name}/in/.* within 1 s"):
-                enumerator.discover()
-            assert looked.is_set()
-            proxy.share = 0.0

@@ -7,20 +7,12 @@ import pytest
 
 from tests.support.buckets import json_lines, parquet
 from tests.support.streams import NOON
-from tidegate import OptionError, S3Source
+from tidegate import OptionError
 from tidegate.errors import ConnectorError, CorruptDataError
 
 ROWS = [(1, NOON), (2, NOON + 1)]
 GIVEN = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 NESTED = b'{"a":{"b":"2026-01-31T00:00:00Z","c":1}}\n'
-
-
-@pytest.fixture
-def source(bucket, tmp_path):
-    def make(**fields):
-        return S3Source(**{"path": bucket.path, "state_location": str(tmp_path), **bucket.connection, **fields})
-
-    return make
 
 
 CSV = {"file_format": "csv", "event_time_unit": "ms"}

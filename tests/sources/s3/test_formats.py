@@ -5,15 +5,6 @@ import pytest
 from tests.support.streams import HOUR, NOON, milliseconds
 from tidegate import OptionError, S3Source
 
-
-@pytest.fixture
-def source(bucket, tmp_path):
-    def make(**fields):
-        return S3Source(**{"path": bucket.path, "state_location": str(tmp_path / "state")} | bucket.connection | fields)
-
-    return make
-
-
 UNTIMED = {
     "csv": (b'id,name\n1,"a, b"\n,\n\n2,"\xc3\xbc"\n', {"header": True}),
     "text": (b"a\r\n\nb\rc\xff", {}),

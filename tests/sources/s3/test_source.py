@@ -16,16 +16,6 @@ from tidegate.windows import TumblingEventTimeWindows
 DRIFT = timedelta(hours=1)
 
 
-@pytest.fixture
-def source(bucket, tmp_path):
-    def make(**fields):
-        return S3Source(
-            **{"path": bucket.path, "state_location": str(tmp_path / "state"), **bucket.connection, **fields}
-        )
-
-    return make
-
-
 def aligned(drift=DRIFT, disorder=timedelta(0)):
     return WatermarkStrategy.for_bounded_out_of_orderness(disorder).with_watermark_alignment(max_drift=drift)
 

@@ -250,17 +250,6 @@ def test_keys_of_every_kind_are_those_of_spark_s_own_groups(ran, by_spark):
     assert ran.values("kinds") == by_spark.values("kinds")
 
 
-def test_windows_count_what_spark_s_own_window_counts_of_the_rows_that_are_not_late(spark, source, ran):
-    late = {(row["split"], row["position"]) for row in ran.late["with steps"]}
-    splits = {split.upper(): times for split, times in load(source.path).items()}
-    rows = [(split, time) for split, times in splits.items() for at, time in times if (split, at) not in late]
-    window = f.window(f.timestamp_millis("time"), "5 seconds", "5 seconds", "2 seconds")
-    counts = spark.createDataFrame(rows, "split string, time long").groupBy("split", f.unix_millis(window.end)).count()
-    ends = {(split, end): values["rows"] for split, _, end, values in ran.results["with steps"]}
-    last = max(end for _, end in ends)
-    assert ends == {(split, end): count for split, end, count in counts.collect() if end <= last}
-
-
 def test_late_rows_that_spark_s_own_aggregation_drops_are_counted(ran, by_spark, expect):
     expected = [len(ran.late["with steps"]), len(ran.late["kinds"]), len(expect(OVERLAPPING)[1])]
     assert min(expected) > 0

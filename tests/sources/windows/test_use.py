@@ -88,9 +88,6 @@ MISTAKES = {
     "the key 'Window_End' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
         r.withColumnRenamed("split", "Window_End"), "Window_End", "timestamp"
     ),
-    "the key 'output' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
-        r.withColumnRenamed("split", "output"), "output", "timestamp"
-    ),
     "the event time 'position' is bigint, but must be timestamp.*timestamp_millis": lambda r, w, s, p: (
         tidegate.windowed(r, "split", "position")
     ),
@@ -113,7 +110,6 @@ MISTAKES = {
     r"aggregate\(\) takes a ProcessWindowFunction of tidegate.windows, not <built-in": lambda r, w, s, p: w.aggregate(
         First(), max, schema="n int"
     ),
-    r"reduce\(\) takes a ProcessWindowFunction of tidegate.windows, not 3": lambda r, w, s, p: w.reduce(max, 3),
     r"reduce\(\) takes a function of two rows, which returns one, and .*row. cannot be": lambda r, w, s, p: w.reduce(
         lambda row: row
     ),
@@ -125,12 +121,8 @@ MISTAKES = {
     r"call window\(\) first": lambda r, w, s, p: tidegate.windowed(r, "split").aggregate(n="count(*)"),
     "needs schema=": lambda r, w, s, p: w.aggregate(First()),
     "takes an aggregate function, or": lambda r, w, s, p: w.aggregate(),
-    "has the name of another column": lambda r, w, s, p: w.aggregate(split="count(*)"),
     r"uses stddev\(position\), which Spark keeps": lambda r, w, s, p: w.side_output_late("late").aggregate(
         n="1 + stddev(position)"
-    ),
-    r"uses first\(position\), which Spark keeps": lambda r, w, s, p: w.side_output_late("late").aggregate(
-        n="first(position)"
     ),
     "needs an aggregate, such as count.*, and finds none in '1'": lambda r, w, s, p: w.side_output_late(
         "late"
@@ -164,9 +156,6 @@ MISTAKES = {
     "only a process function gives rows to the side output 'large'": lambda r, w, s, p: w.side_output(
         "large", "n int"
     ).aggregate(n="count(*)"),
-    "only a process function gives rows to the side output 'big'": lambda r, w, s, p: w.side_output(
-        "big", "n int"
-    ).reduce(max),
     "there is already a side output 'Late'": lambda r, w, s, p: w.side_output_late("late").side_output("Late", "n int"),
     "the key 'late_row' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
         r.withColumnRenamed("split", "late_row"), "late_row", "timestamp"
@@ -185,7 +174,6 @@ MISTAKES = {
     "event_time=.'timestamp'. must be the name of a column": lambda r, w, s, p: tidegate.windowed(
         r, "split", ["timestamp"]
     ),
-    "event_time=Column.* must be the name": lambda r, w, s, p: tidegate.windowed(r, "split", f.col("timestamp")),
     r"windowed\(\) takes a DataFrame, not None": lambda r, w, s, p: tidegate.windowed(None, "split"),
     "the key 'split' is named twice": lambda r, w, s, p: tidegate.windowed(r, ["split", "split"]),
     "the stream has several columns 'split': rename": lambda r, w, s, p: tidegate.windowed(
@@ -202,9 +190,6 @@ MISTAKES = {
     ),
     "results of a stateful step, such as other windows, which may be late .* side_output_late": lambda r, w, s, p: (
         tidegate.windowed(w.aggregate(n="count(*)"), "split", "window_end").window(FIVE).aggregate(m="sum(n)")
-    ),
-    "results of a stateful step": lambda r, w, s, p: (
-        tidegate.windowed(w.reduce(max), "split", "window_end").window(FIVE).aggregate(m="count(*)")
     ),
     "a step in processing time, such as windows with a time-out, and Spark has no watermark behind it": (
         lambda r, w, s, p: (
@@ -234,7 +219,6 @@ MISTAKES = {
     "a result is called '__end', a name that windows": lambda r, w, s, p: w.aggregate(__end="count(*)"),
     "a result is called '`n`', a name with a backtick": lambda r, w, s, p: w.aggregate(**{"`n`": "count(*)"}),
     "the result 'N' has the name of another column": lambda r, w, s, p: w.aggregate(N="count(*)", n="sum(position)"),
-    "the result 'Split' has the name of another column": lambda r, w, s, p: w.process(Keeps(), "Split bigint"),
     "use readStream": lambda r, w, s, p: tidegate.windowed(s.range(3), "id"),
     "the source 'rate-micro-batch' tells none": lambda r, w, s, p: (
         tidegate.windowed(rate(s), "value", "timestamp").window(FIVE).aggregate(n="count(*)")
