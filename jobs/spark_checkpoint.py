@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,6 +67,14 @@ class LoggedOffsets:
             name, colon, text = line.partition(":") if header[0] == _WITH_NAMES else ("", "", line)
             sources.append(SourceOffset(name + colon, None if text == _NO_OFFSET else text))
         return cls(header, tuple(sources))
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Spark's own notes, such as ``batchTimestampMs`` and ``batchWatermarkMs``; empty if they cannot be read."""
+        with suppress(ValueError):
+            if isinstance(notes := json.loads(self.header[-1]), dict):
+                return notes
+        return {}
 
     @property
     def by_place(self) -> dict[int, SourceOffset]:

@@ -99,8 +99,7 @@ class KafkaQuery:
     def planned_ms(self, number: int) -> int | None:
         """Return when Spark planned a batch, in ms since the epoch; None: the checkpoint does not tell."""
         logged = self.logs.offsets(number)
-        notes = None if logged is None else _json(logged.header[-1])
-        at_ms = notes.get("batchTimestampMs") if isinstance(notes, dict) else None
+        at_ms = None if logged is None else logged.notes.get("batchTimestampMs")
         return at_ms if type(at_ms) is int else None
 
     def _offset_in(self, logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:

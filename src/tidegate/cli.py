@@ -382,6 +382,20 @@ def preview(  # noqa: PLR0913 - parameters are options
 
 
 @app.command()
+def account(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix.")
+    ],
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Tell from a checkpoint what became of every row that a query has read: closed, open, late or set aside."""
+    from tidegate.jobs.account.of_checkpoint import run_account
+
+    run_account(checkpoint, as_json=as_json)
+
+
+@app.command()
 def watch(
     *, once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False
 ) -> None:

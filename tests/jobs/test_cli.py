@@ -29,7 +29,7 @@ def backfill(tidegate, kafka, tmp_path):
 
 
 def test_help_names_values_by_what_they_are(tidegate):
-    for command in ("backfill", "kafka", "s3", "spark", "demo", "conformance", "migrate", "preview"):
+    for command in ("backfill", "kafka", "s3", "spark", "demo", "conformance", "migrate", "preview", "account"):
         _, output, _ = tidegate(command, "--help")
         assert "Usage" in output
         assert re.findall(r"--\S+ +<(?:list|str|int|path)\b", output) == []

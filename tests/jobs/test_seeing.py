@@ -47,6 +47,8 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
                 code, table, errors = finish(process)
             page = tidegate.report(query, tmp_path / "pages" / "query.html").read_text()
             account = tidegate.account(query)
+            with started("account", tmp_path / "checkpoint") as process:
+                outside = finish(process)
             assert query.isActive
     finally:
         spark.streams.removeListener(listener)
@@ -66,6 +68,7 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     assert all(f"{topic}-{partition}</li>" in page for partition in range(3))
     assert "900 rows in 4 batches, late rows 0, complete" in page
     assert (account.read.rows, account.late.rows, account.complete) == (900, 0, True)
+    assert outside[1].splitlines()[-1] == "late rows 0, complete", outside
     assert account.sources[0].by_split == {f"{topic}-0": 400, f"{topic}-1": 400, f"{topic}-2": 100}
     assert f"{topic}-2 paused, batches 0 to 2" in page
 

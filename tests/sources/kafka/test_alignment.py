@@ -1,6 +1,8 @@
 """Skewed topics of a real broker through Spark: nothing past the bound, nothing lost."""
 
+import json
 from collections import Counter
+from contextlib import nullcontext
 from datetime import timedelta
 
 import numpy as np
@@ -22,6 +24,7 @@ from tests.support.streams import (
     running,
 )
 from tidegate import WatermarkStrategy
+from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
 
 WINDOW = 5 * MINUTE
@@ -40,7 +43,7 @@ def dropped(query):
     return sum(operator.numRowsDroppedByWatermark for p in query.recentProgress for operator in p.stateOperators)
 
 
-def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_path):
+def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_path, monkeypatch, capsys):
     early, late = even_times(NOON, NOON + 24 * HOUR, 10_000), even_times(NOON + 22 * HOUR, NOON + 24 * HOUR, 1_000)
     topic = new_topic(kafka, early, early, early, late)
     source = kafka_source(kafka, topic, **aligned(180, max_offsets_per_trigger=5_000))
@@ -68,6 +71,12 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
         *map(Figure, (31_000, closed, 31_000 - closed, 0))
     ]
     assert account.complete
+    monkeypatch.setattr(of_checkpoint, "spark_session", lambda *_: nullcontext(spark))
+    of_checkpoint.run_account(str(tmp_path), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    names = ("read", "closed", "open", "late", "setAside", "complete")
+    assert [told[name] for name in names] == [31_000, closed, 31_000 - closed, 0, 0, True]
+    assert told["bounds"] == {"read": "at most", "closed": "at most", "open": "at least", "late": "by plan"}
 
 
 def test_no_batch_holds_a_record_at_or_past_the_bound_in_its_end_offset(spark, kafka, tmp_path):

@@ -1,0 +1,158 @@
+"""``tidegate account``: the account of a query from outside, by its checkpoint.
+
+Spark stores no metrics there.  But for each batch it stores its watermark, and tidegate what the batch reads, and the
+watermark before which nothing is left to read.  If Spark's is not greater, no row of the batch is late.  That holds if
+Spark's watermark is of the source's event time, and if records keep to ``maxOutOfOrderness``: the account says
+``by plan``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.planning.offset import Offset
+from tidegate.errors import OptionError
+from tidegate.jobs.account.account import NO_ROWS, Account, Figure, SourceAccount, balanced
+from tidegate.jobs.account.of_progress import rows_by_split, skips
+from tidegate.jobs.account.query import rows_in_state
+from tidegate.jobs.session import spark_session
+from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint
+from tidegate.readers.s3.address import local_path, s3_address
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.sources.kafka.source import KafkaSource
+
+__all__ = ["account_of_checkpoint", "run_account"]
+
+
+def run_account(checkpoint: str, *, as_json: bool) -> None:
+    """Print the account of a query, for the batches that its checkpoint still has.
+
+    checkpoint: a path or ``s3://bucket/prefix``.
+
+    Raises OptionError, one sentence, if it is no such checkpoint, ConnectorError if it cannot be read, and ServerError
+    if Spark, which counts the rows in open windows, does not start.
+    """
+    folder = open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT")
+    told = account_of_checkpoint(folder)
+    # Spark alone would need Hadoop's jars for a bucket.
+    if told.open.bound != "exact" and s3_address(checkpoint) is None and len(_operators(folder)) == 1:
+        typer.echo("Starting Spark, which counts the rows in open windows", err=True)
+        with (
+            TemporaryDirectory(prefix="tidegate-account-") as work,
+            spark_session("local[2]", "tidegate account", Path(work) / "spark.log") as spark,
+        ):
+            state = rows_in_state(spark, str(local_path(checkpoint)))
+        told = account_of_checkpoint(folder, state)
+    typer.echo(json.dumps(told.to_json()) if as_json else str(told))
+
+
+def account_of_checkpoint(folder: Folder, state: Figure | None = None) -> Account:
+    """Return the account of the batches that a checkpoint still has, and that are written.
+
+    state: the rows in Spark's state of windows; None: they are not counted.
+
+    Raises OptionError if there is no written batch, and CheckpointError for an offset of another version of tidegate.
+    """
+    logs = BatchLogs(folder)
+    written = sorted({*logs.planned()} & logs.committed())
+    logged = {number: offsets for number in written if (offsets := logs.offsets(number)) is not None}
+    if not logged:
+        raise OptionError(f"CHECKPOINT is {folder.address}, which is no checkpoint with a written batch")
+    numbers = [number for number in logged if number == 0 or number - 1 in logged]
+    has_state = bool(_operators(folder))
+    missing, sources, risky = [], [], 0
+    if min(logged):
+        missing.append(
+            f"the batches up to {min(logged)}, which the checkpoint no longer has "
+            "(spark.sql.streaming.minBatchesToRetain)"
+        )
+    for place in logged[max(logged)].by_place:
+        reads = _reads(logged, numbers, place)
+        sources.append(_source(place, reads))
+        missing += [sentence for read in reads for sentence in skips(read.begin, read.end)]
+        if sources[-1].read.rows is None:
+            missing.append(f"how many rows of {sources[-1].reads} were read: only offsets of Kafka tell")
+            risky += any(read.is_risky and read.moves for read in reads) or not reads
+        risky += sum(sum(read.by_split.values()) for read in reads if read.is_risky)
+    late = Figure(0, "by plan" if has_state and any(_watermark_ms(logged[at]) for at in numbers) else "exact")
+    if has_state and risky:
+        late = Figure(risky, "at most")
+        missing.append("how many rows were late in batches for which Spark's watermark was ahead of the plan")
+    open_ = (state or Figure(None)) if has_state else NO_ROWS
+    return balanced(
+        batches=(numbers[0], numbers[-1]) if numbers else None,
+        sources=sources,
+        late=late,
+        open_=Figure(open_.rows, "at most") if has_state and min(logged) else open_,
+        missing=missing,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a batch reads of a source, and Spark's watermark for it."""
+
+    begin: Offset
+    end: Offset
+    watermark_ms: int
+
+    @property
+    def by_split(self) -> dict[SplitId, int]:
+        return {split: rows for split, rows in rows_by_split(self.begin, self.end).items() if rows}
+
+    @property
+    def moves(self) -> bool:
+        return self.begin.progress.positions != self.end.progress.positions
+
+    @property
+    def is_risky(self) -> bool:
+        """Whether Spark's watermark may be past a row."""
+        before_ms = self.begin.progress.watermark_ms
+        is_behind = not self.watermark_ms or (before_ms is not None and self.watermark_ms <= before_ms)
+        return not is_behind or bool(self.begin.progress.late or self.end.progress.late)
+
+
+def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
+    """Return the share of a source.  The next batch reports the bad records of one."""
+    if not reads:
+        return SourceAccount(f"source {place}, which is not tidegate's", Figure(None))
+    first, last = reads[0], reads[-1]
+    by_split = sum((Counter(read.by_split) for read in reads), Counter[SplitId]())
+    rows = by_split.total() if last.end.source == KafkaSource.connector else None
+    return SourceAccount(
+        f"source {place}, {last.end.source}",
+        Figure(rows, "at most"),  # some offsets have no record
+        Figure(last.end.bad_records - first.end.bad_records, "at least" if last.moves else "exact"),
+        by_split,
+    )
+
+
+def _reads(logged: dict[int, LoggedOffsets], numbers: Sequence[int], place: int) -> list[_Read]:
+    reads = []
+    for number in numbers:
+        before, end = (_offset(logged.get(at), place) for at in (number - 1, number))
+        if end is not None:
+            reads.append(_Read(before or Offset(), end, _watermark_ms(logged[number])))
+    return reads
+
+
+def _offset(logged: LoggedOffsets | None, place: int) -> Offset | None:
+    source = None if logged is None else logged.by_place.get(place)
+    return None if source is None else Offset.recognized(source.value)
+
+
+def _watermark_ms(logged: LoggedOffsets) -> int:
+    return int(logged.notes.get("batchWatermarkMs", 0))
+
+
+def _operators(folder: Folder) -> list[str]:
+    return folder.within("state").folders()

@@ -1,0 +1,69 @@
+"""The account of a query from outside, by a checkpoint as Spark writes it."""
+
+import pytest
+
+from tests.jobs.checkpoints import log_batch
+from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.errors import OptionError
+from tidegate.jobs.account.account import Figure
+from tidegate.jobs.account.of_checkpoint import account_of_checkpoint
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """Log batches of 100 rows after position 0, with Spark's watermark and the source's; return their account."""
+
+    def log(*watermarks, first=0, last=None, has_state=True, state=None, **fields):
+        for number, (of_spark, of_source) in enumerate(watermarks, first):
+            position = 100 * (number + 1) if last is None else min(last, 100 * (number + 1))
+            starts = {} if number else {"orders-0": 0}
+            given = {"starts": starts, "watermarks": (of_spark, of_source), **fields}
+            log_batch(tmp_path, number, {"orders-0": position}, **given)
+        if has_state:
+            (tmp_path / "state" / "0").mkdir(parents=True, exist_ok=True)
+        return account_of_checkpoint(LocalFolder(tmp_path, "checkpoint"), state)
+
+    return log
+
+
+def test_no_row_is_late_while_spark_s_watermark_is_not_ahead_of_the_source_s(logged):
+    account = logged((0, 1_000), (999, 2_000), (2_000, 3_000), (9_999, 3_000), last=300, state=Figure(40, "at least"))
+    assert account.read == Figure(300, "at most")
+    assert (account.late, account.open) == (Figure(0, "by plan"), Figure(40, "at least"))
+    assert (account.closed, account.set_aside) == (Figure(260, "at most"), Figure(0))  # batch 3 reads nothing
+    assert account.headline == "late rows 0 by the plan, complete"
+    assert account.sources[0].by_split == {"orders-0": 300}
+
+
+@pytest.mark.parametrize("fields", [{}, {"late": frozenset({"orders-0"})}])
+def test_rows_that_are_read_while_it_is_ahead_may_be_late(logged, fields):
+    ahead = () if fields else ((2_001, 3_000), (3_000, 4_000))
+    account = logged((0, 1_000), (1_000, 2_000), *ahead, **fields)
+    late = 100 if ahead else 200
+    assert account.late == Figure(late, "at most")
+    assert account.open.bound == "at most"
+    assert account.missing == ("how many rows were late in batches for which Spark's watermark was ahead of the plan",)
+
+
+def test_without_state_or_without_a_watermark_no_row_can_be_late(logged):
+    assert logged((0, 1_000), (5_000, 2_000), has_state=False).late == Figure(0)
+    assert logged((0, None), (0, None)).late == Figure(0)
+
+
+def test_batches_that_spark_has_deleted_are_missing(logged):
+    account = logged(*((7, 7) for _ in range(3)), first=7, bad_records=5)
+    assert (account.batches, account.read.rows, account.set_aside) == ((8, 9), 200, Figure(0, "at least"))
+    assert account.missing == (
+        "the batches up to 7, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)",
+    )
+
+
+def test_positions_of_objects_are_no_rows(logged):
+    account = logged((0, 1_000), (500, 2_000), source="s3")
+    assert (account.read.rows, account.late) == (None, Figure(0, "by plan"))
+    assert account.missing == ("how many rows of source 0, s3 were read: only offsets of Kafka tell",)
+
+
+def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):
+    with pytest.raises(OptionError, match="no checkpoint with a written batch"):
+        account_of_checkpoint(LocalFolder(tmp_path, "checkpoint"))
