@@ -24,7 +24,6 @@ _MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, also malform
 _RECEIVING = 8
 _ASKING = 16
 _PAGE = 256
-_MOST_REMEMBERED = 10_000
 
 
 class ObjectNotifications:
@@ -39,8 +38,7 @@ class ObjectNotifications:
     the objects that it saw do not count.
 
     A malformed message is left to the queue's redrive policy.  It is not deleted, and comes again less and less
-    often, so it does not delay other messages.  Only the last 10,000 are remembered: an older one that comes again
-    counts again.
+    often, so it does not delay other messages.  It counts when it comes for the first time.
     """
 
     def __init__(
@@ -52,9 +50,8 @@ class ObjectNotifications:
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None
         self._stopped = threading.Event()
-        self._malformed: dict[str, None] = {}  # their ids, the last one last
         self._malformed_messages = 0
-        self._left: dict[str, str] = {}  # those of this round by id, and why
+        self._left: dict[str, str] = {}  # the ids of those that this round received first, and why
 
     def begin_round(self, now_ms: int) -> bool:
         """Begin a round, and return whether it is time to list all objects, too."""
@@ -137,20 +134,14 @@ class ObjectNotifications:
         with DaemonThreads(_RECEIVING, "tidegate-receive") as pool:
             for some in pool.map(lambda _: self._receive_all(), range(_RECEIVING)):
                 keys += some
-        if new := {name: why for name, why in self._left.items() if name not in self._malformed}:
-            self._note_malformed(new)
+        if self._left:
+            self._malformed_messages += len(self._left)
+            _LOG.warning(
+                "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
+                counted(len(self._left), "message"),
+                *next(iter(self._left.items())),
+            )
         return keys
-
-    def _note_malformed(self, new: dict[str, str]) -> None:
-        self._malformed_messages += len(new)
-        self._malformed.update(dict.fromkeys(new))
-        for name in list(islice(self._malformed, max(0, len(self._malformed) - _MOST_REMEMBERED))):
-            del self._malformed[name]
-        _LOG.warning(
-            "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
-            counted(len(new), "message"),
-            *next(iter(new.items())),
-        )
 
     def _receive_all(self) -> list[str]:
         keys = []
@@ -174,7 +165,8 @@ class ObjectNotifications:
         try:
             created = created_objects(message.body)
         except ValueError as problem:
-            self._left[message.id] = str(problem)
+            if message.received == 1:
+                self._left[message.id] = str(problem)
             return None
         return [
             event.key

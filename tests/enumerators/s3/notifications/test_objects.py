@@ -11,7 +11,6 @@ from tests.support.logs import WALL
 from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
 from tests.support.waiting import await_that
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.s3.notifications import objects
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -109,22 +108,6 @@ def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(told_
         queue.pass_time(12 * 3600)
     assert hidden_s == [2, 4, 8, 16, 32, 64, 128, 256]
     assert caplog.text.count(f"such as {bad}, which is no JSON") == 1
-
-
-def test_so_many_malformed_messages_are_remembered_and_all_are_counted(told_query, queue, monkeypatch, caplog):
-    monkeypatch.setattr(objects, "_MOST_REMEMBERED", 3)
-    one = told_query()
-    one.look()
-    queue.send(*["no JSON"] * 5)
-    one.look()
-    assert one.source.metrics()["numMalformedMessages"] == 5
-    queue.pass_time(HIDDEN_S * 4)
-    queue.send("no JSON")
-    one.look()
-    assert len(one.notifications._malformed) == 3
-    # The two that were forgotten count again.
-    assert one.source.metrics()["numMalformedMessages"] == 5 + 2 + 1
-    assert [m.count("put aside: 3 messages") for m in caplog.messages if "put aside" in m] == [0, 1]
 
 
 def test_a_repair_listing_finds_what_no_message_told(told_query, store, queue):
