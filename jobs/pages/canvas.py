@@ -23,11 +23,13 @@ class Canvas:
     """A picture with a width of 560 units, which scales to its container; batches go from left to right.
 
     labels: the labels of the vertical axis, which need space.
+    across: the title of the horizontal axis; other things than batches may stand side by side, too.
     """
 
     batches: Sequence[int]
     height: int
     labels: Sequence[str] = ()
+    across: str = "micro-batches"
 
     @property
     def left(self) -> float:
@@ -58,7 +60,7 @@ class Canvas:
             x = self.x(batch)
             yield f'<path class="grid" d="M{x} {bottom}v5"/>'
             yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{self.number(batch)}</text>'
-        yield f'<text x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">micro-batches</text>'
+        yield f'<text x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">{escape(self.across)}</text>'
         turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
         yield f'<text transform="{turned}" text-anchor="middle">{escape(title)}</text>'
 

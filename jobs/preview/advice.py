@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.figures import clock_time, count, share, span
-from tidegate.jobs.preview.history import History
-from tidegate.jobs.preview.preview import Preview
+
+if TYPE_CHECKING:
+    from tidegate.jobs.preview.history import History
+    from tidegate.jobs.preview.preview import Preview
 
 __all__ = ["Suggestion", "remarks", "shown_span", "suggestions", "verdict"]
 

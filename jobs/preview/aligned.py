@@ -25,7 +25,7 @@ def aligned(histories: Mapping[SplitId, History], max_drift_ms: int, rows: int |
     rows: maxOffsetsPerTrigger.
     """
     index = TimeIndex(_Index(histories))
-    extents = {s: Extent(history.start, history.end) for s, history in histories.items()}
+    extents = {s: Extent(history.start, history.end, complete=True) for s, history in histories.items()}
     disorder_ms = max((history.worst_lag_ms for history in histories.values()), default=0)
     limits = Limits(max_drift_ms=max_drift_ms, out_of_orderness_ms=disorder_ms, budget=Budget(rows=rows))
     progress = Progress({s: extent.begin for s, extent in extents.items()})

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tidegate.conformance.report.files import writable
 from tidegate.jobs.backfill.arguments import parse_properties, parse_span
+from tidegate.jobs.preview.page import page
 from tidegate.jobs.preview.preview import preview
 from tidegate.jobs.preview.terminal import terminal
 from tidegate.sources.kafka.java.file import read_properties
@@ -28,11 +30,16 @@ def run_preview(  # noqa: PLR0913 - parameters are options
     kafka: Sequence[str],
     kafka_properties: Path | None,
     as_json: bool,
+    html: Path | None,
 ) -> None:
     """Print the preview of some topics.
 
+    html: a page to write, too.
+
     Raises OptionError for an option that cannot be read, and the errors of ``tidegate.preview``.
     """
+    if html is not None:
+        writable("--html", html)
     properties = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
     properties |= {"bootstrap.servers": bootstrap_servers, **parse_properties("--kafka", kafka)}
     options = {
@@ -47,6 +54,8 @@ def run_preview(  # noqa: PLR0913 - parameters are options
         watermark_delay=parse_span("--watermark-delay", watermark_delay),
         window=parse_span("--window", window),
     )
+    if html is not None:
+        html.write_text(page(found), encoding="utf-8")
     console = Console(highlight=False)
     if as_json:
         console.print(json.dumps(found.to_json(), indent=1), soft_wrap=True, markup=False)

@@ -76,15 +76,20 @@ class Preview:
 
     @property
     def least_delay(self) -> timedelta:
-        """The least watermark delay with which Spark would drop none."""
-        return timedelta(milliseconds=self.spark.least_delay_ms)
+        """The least watermark delay with which Spark would drop none, and a thousandth more."""
+        return timedelta(milliseconds=_enough(self.spark))
+
+    def _repr_html_(self) -> str:
+        from tidegate.jobs.preview.page import notebook  # it needs this class
+
+        return notebook(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``tidegate preview --json`` prints, with times in ms since the epoch, and durations in ms."""
         return {
             "rows": self.rows,
             "lostBySpark": self.lost_by_spark,
-            "leastDelay": self.spark.least_delay_ms,
+            "leastDelay": _enough(self.spark),
             "batches": len(self.spark.rows),
             "window": milliseconds(self.window),
             "watermarkDelay": milliseconds(self.watermark_delay),
@@ -93,7 +98,7 @@ class Preview:
                 "maxDrift": milliseconds(self.max_drift),
                 "batches": len(self.tidegate.rows),
                 "largestBatch": max(self.tidegate.rows, default=0),
-                "leastDelay": self.tidegate.least_delay_ms,
+                "leastDelay": _enough(self.tidegate),
             },
             "splits": [
                 {
@@ -150,6 +155,11 @@ def preview(
     reads = source.reads if isinstance(source, KafkaSource) else ""
     ordered = tuple(splits[split] for split in sorted(splits, key=_order))
     return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, ours)
+
+
+def _enough(followed: Account) -> int:
+    """Return the least delay in ms, and a thousandth more: event times between two lookups are interpolated."""
+    return followed.least_delay_ms + -(-followed.least_delay_ms // 1000)
 
 
 def _order(split: SplitId) -> tuple[str, int]:

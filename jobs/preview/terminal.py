@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import RenderableType
@@ -13,8 +14,10 @@ from rich.text import Text
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
 from tidegate.jobs.preview.advice import remarks, shown_span, suggestions, verdict
-from tidegate.jobs.preview.history import History
-from tidegate.jobs.preview.preview import Preview
+
+if TYPE_CHECKING:
+    from tidegate.jobs.preview.history import History
+    from tidegate.jobs.preview.preview import Preview
 
 __all__ = ["bars", "terminal"]
 

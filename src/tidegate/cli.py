@@ -358,6 +358,9 @@ def preview(  # noqa: PLR0913 - parameters are options
         int | None,
         typer.Option(metavar="N", min=1, show_default="all in one batch", help="The query's maxOffsetsPerTrigger."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", show_default="none", help="A page to write, too.")
+    ] = None,
     kafka: _KafkaProperties = None,
     kafka_properties: _KafkaFile = None,
     as_json: _Json = False,
@@ -378,6 +381,7 @@ def preview(  # noqa: PLR0913 - parameters are options
         kafka=kafka or (),
         kafka_properties=kafka_properties,
         as_json=as_json,
+        html=html,
     )
 
 

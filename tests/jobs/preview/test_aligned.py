@@ -1,6 +1,9 @@
 """The planner over previewed rows."""
 
-from tests.jobs.preview.test_spark import MINUTE_MS, demonstration
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.jobs.preview.test_spark import MINUTE_MS, demonstration, histories
 from tidegate.jobs.preview.aligned import aligned
 from tidegate.jobs.preview.spark import account
 
@@ -22,3 +25,9 @@ def test_the_row_limit_makes_smaller_batches():
     found = account(splits, aligned(splits, HOUR_MS, 500), MINUTE_MS, 5 * MINUTE_MS)
     assert max(found.rows) <= 500
     assert (sum(found.rows), sum(found.lost.values())) == (33_000, 0)
+
+
+@given(histories(least_ms=0), st.integers(1, 2_000), st.none() | st.integers(1, 30))
+def test_every_row_is_read(splits, drift_ms, limit):
+    found = account(splits, aligned(splits, drift_ms, limit), MINUTE_MS, 5 * MINUTE_MS)
+    assert sum(found.rows) == sum(history.end - history.start for history in splits.values())

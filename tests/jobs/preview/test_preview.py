@@ -50,14 +50,19 @@ def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka
     assert said["tidegate"]["leastDelay"] < 5 * MINUTE
 
 
-def test_the_command_shows_the_topic_and_lines_to_paste(kafka, tidegate):
+def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, tidegate, tmp_path):
     topic = new_topic(kafka, *skewed_history(3_300))
     command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--max-drift", "1 hour")
-    code, output, errors = tidegate(*command)
+    code, output, errors = tidegate(*command, "--html", tmp_path / "pages" / "preview.html")
     assert (code, errors) == (0, "")
     assert "Spark's own source would read all 3,300 rows in one batch, and lose none" in output
     assert re.search(rf"{topic}-3 +[█▁-▇]+ +300 +0 *\n +begins 22 h after the first", output)
     assert '.option("maxDrift", "1 hour")' in output
+    page = (tmp_path / "pages" / "preview.html").read_text()
+    assert page.count('role="img"') == 2
+    assert f"<td>{topic}-3</td><td>2026-01-01 22:00:00</td>" in page
+    assert ".option(&quot;maxDrift&quot;, &quot;1 hour&quot;)" in page
+    assert "http" not in page
 
 
 def test_gaps_quiet_partitions_and_rates_that_change_are_seen(kafka):
@@ -81,6 +86,9 @@ def test_a_record_of_the_future_is_seen_and_the_rows_behind_it_are_sampled(kafka
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost([ahead, times], 1_000, 600_000, 300_000)), rel=0.02)
     assert found.splits[0].last_ms == NOON + 40 * DAY
     assert [*found.seen.blind] == [f"{topic}-0"]
+    picture = found._repr_html_()
+    assert f"<title>{topic}-1</title>" in picture
+    assert "2023-12" not in picture
 
 
 def test_disorder_within_a_partition_counts_by_the_samples(kafka):
@@ -94,6 +102,15 @@ def test_disorder_within_a_partition_counts_by_the_samples(kafka):
     )
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost([times], 500, MINUTE, MINUTE)), rel=0.2)
     assert timedelta(minutes=7) < found.least_delay < timedelta(minutes=10)
+
+
+def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):
+    html = tmp_path / "empty.html"
+    command = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic", new_topic(kafka, []), "--html", html)
+    code, output, errors = tidegate("preview", *command)
+    assert (code, errors) == (0, "")
+    assert output.startswith("The topic is empty.")
+    assert "The topic is empty." in html.read_text()
 
 
 def test_without_a_row_limit_spark_reads_one_batch_and_drops_nothing(kafka):

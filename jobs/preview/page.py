@@ -1,0 +1,124 @@
+"""A preview as an HTML page, and as a picture for notebooks.  Pure logic: from a preview to text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.pages.axis import utc_times
+from tidegate.jobs.pages.canvas import Canvas
+from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.layout import figure, layout, table_row
+from tidegate.jobs.preview.advice import remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.terminal import bars
+
+if TYPE_CHECKING:
+    from tidegate.jobs.preview.preview import Preview
+
+__all__ = ["notebook", "page"]
+
+_COLUMNS = ("partition", "first (UTC)", "last (UTC)", "rows", "lost by Spark", "remarkable")
+_HEIGHT = 420
+_PARTS = 96  # of event time
+_SHADES = 5
+_MOST_SPLITS = 200
+_STYLE = (
+    ".tidegate-preview svg { max-width: 720px; } .tidegate-preview svg text { fill: currentColor; font-size: 12px; }"
+    ".tidegate-preview .grid { stroke: #8886; fill: none; }"
+)
+
+
+def page(found: Preview) -> str:
+    """Return the page, which needs no other file and no network."""
+    said = remarks(found)
+    figures = [figure("Event time against partition", _span(found), _picture(found))] if found.rows else []
+    if found.rows:
+        rows = found.tidegate.rows
+        text = f"{counted(len(rows), 'batch')}, at most {span(found.tidegate.lead_ms)} ahead of the slowest partition."
+        batches = columns(range(len(rows)), rows, "rows", "The rows of each batch that tidegate plans.")
+        figures.append(figure("What tidegate would do", text, batches + _advice(found)))
+    return layout(
+        title=f"tidegate preview: {found.reads}",
+        headline=verdict(found),
+        introduction=(
+            f"{found.reads}: {counted(len(found.splits), 'partition')}. "
+            f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at a delay of "
+            f"{span(found.watermark_delay)} and windows of {span(found.window)}; the least delay that loses nothing is "
+            f"{span(found.least_delay)}."
+        ),
+        figures=figures,
+        legend_html="",
+        columns=_COLUMNS,
+        rows=[
+            table_row(
+                (
+                    split.id,
+                    clock_time(split.first_ms),
+                    clock_time(split.last_ms),
+                    count(split.rows),
+                    count(split.lost_by_spark),
+                    "; ".join(said[split.id]),
+                ),
+                {_COLUMNS.index("lost by Spark"): "lost"} if split.lost_by_spark else {},
+            )
+            for split in found.splits
+        ],
+        footer="From Kafka's time index and samples, not from all records. Made by <code>tidegate preview</code>.",
+    )
+
+
+def notebook(found: Preview) -> str:
+    """Return the picture, the verdict and the lines to paste, in the colours of a notebook."""
+    picture = _picture(found) + _advice(found) if found.rows else ""
+    return f'<div class="tidegate-preview"><style>{_STYLE}</style><p><b>{escape(verdict(found))}</b></p>{picture}</div>'
+
+
+def _span(found: Preview) -> str:
+    begin_ms, end_ms = shown_span(found)
+    few = len(found.splits) > _MOST_SPLITS
+    return (
+        f"{count(found.rows)} rows from {clock_time(begin_ms)} to {clock_time(end_ms)}. The darker, the more rows."
+        + (f" Only the first {_MOST_SPLITS} partitions are drawn." if few else "")
+    )
+
+
+def _advice(found: Preview) -> str:
+    lines = (
+        f"<p><code>{escape(suggestion.line)}</code><br>{escape(suggestion.reason)}</p>"
+        for suggestion in suggestions(found)
+    )
+    return "".join(lines)
+
+
+def _picture(found: Preview) -> str:
+    """Draw a column for each partition: where it has rows in event time, and how many."""
+    begin_ms, end_ms = shown_span(found)
+    axis = utc_times(begin_ms, end_ms)
+    shown = found.splits[:_MOST_SPLITS]
+    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], "partitions")
+    length_ms = axis.end_ms - axis.begin_ms
+    ticks = [((at_ms - axis.begin_ms) / length_ms, label) for at_ms, label in axis.ticks]
+    histories = found.seen.histories
+    rows = {s.id: bars(histories[s.id], axis.begin_ms, axis.end_ms, _PARTS) for s in shown if s.id in histories}
+    most = max((max(parts) for parts in rows.values()), default=0) or 1
+
+    def marks() -> Iterator[str]:
+        yield from canvas.frame(axis.title, ticks)
+        for place, split in enumerate(shown):
+            shades = [-(-_SHADES * part // most) for part in rows.get(split.id, ())]
+            left, right = canvas.x(place + 0.08), canvas.x(place + 0.92)
+            for shade, parts in groupby(enumerate(shades), key=lambda numbered: numbered[1]):
+                numbers = [number for number, _ in parts]
+                if shade > 0:
+                    top, bottom = canvas.y((numbers[-1] + 1) / _PARTS), canvas.y(numbers[0] / _PARTS)
+                    yield (
+                        f'<rect fill="#2f6fdf" fill-opacity="{shade / _SHADES:.1f}" x="{left}" y="{top}" '
+                        f'width="{right - left:.1f}" height="{bottom - top:.1f}">'
+                        f"<title>{escape(split.id)}</title></rect>"
+                    )
+
+    return canvas.svg(marks(), f"{verdict(found)} Event time of the rows of each partition.")
