@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError
 from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.records import AvroRecords
+from tidegate.readers.avro.skipping import full_name
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
 from tidegate.readers.registry.schemas import RegisteredSchema
 
@@ -29,7 +30,8 @@ class AvroValues:
 
     def __init__(self, schema: RegisteredSchema, wanted: Collection[str] = ()) -> None:
         try:
-            defined = {_full_name(part := json.loads(text)): part for text in schema.references.values()}
+            parts = [json.loads(text) for text in schema.references.values()]
+            defined = {full_name(part["name"], part.get("namespace")): part for part in parts}
             whole = _inlined(json.loads(schema.text), defined, set())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise CorruptDataError("its schema is no Avro schema") from None
@@ -79,8 +81,3 @@ def _inlined(schema: Any, defined: Mapping[str, Any], known: set[str]) -> Any:
             for name, part in schema.items()
         }
     return schema
-
-
-def _full_name(schema: Mapping[str, Any]) -> str:
-    name, namespace = schema["name"], schema.get("namespace")
-    return f"{namespace}.{name}" if namespace and "." not in name else str(name)

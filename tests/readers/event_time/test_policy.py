@@ -128,16 +128,6 @@ def test_a_search_within_the_limits_finds_the_first_record_that_counts_or_is_ref
     ]
 
 
-@given(policies, rows)
-def test_without_a_clock_nothing_is_in_the_future(policy, given_rows):
-    own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
-    held = replace(policy, future="hold").judge(own, others, HORIZON)
-    judged = policy.without_bad(own, others)
-    assert judged.refused == held.refused
-    for column in ("times", "bad", "future", "set_aside"):
-        assert getattr(judged, column).tolist() == getattr(held, column).tolist()
-
-
 @pytest.mark.parametrize(
     ("bad", "own_ms", "stand_in_ms", "sentence"),
     [

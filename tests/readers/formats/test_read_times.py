@@ -178,10 +178,3 @@ def test_a_survey_of_nested_json_has_the_times_of_the_rows_that_are_read(cells, 
     made = JsonFormat(memory, "ms", bad_records=BadRecordPolicy(mode), read_times=times.column_of(schema))
     survey, read = surveyed_and_read(made, memory, times, schema)
     assert survey.rows - survey.malformed_rows == read
-
-
-@pytest.mark.parametrize("suffix", ["json", "csv"])
-def test_a_time_of_day_is_not_that_of_a_column_of_dates(suffix):
-    made, memory, _ = made_of(suffix, ['"2026-01-01T12:00:00Z"'], pa.date32(), None)
-    midnight = NOON - 12 * 3_600_000
-    assert made.survey(memory.object, "at")[0].times == (midnight, midnight)

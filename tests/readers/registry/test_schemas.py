@@ -80,11 +80,6 @@ def test_one_that_is_away_is_asked_until_the_deadline_and_no_login_is_reported()
     assert "secret-7" not in f"{raised.value!r} {config!r}"
 
 
-def test_one_that_refuses_ends_the_query_at_once(registry):
-    with pytest.raises(ConnectorError, match="it answers with the HTTP status 404"):
-        times("avro:/at", RegistryConfig(registry.url.replace("v7", "nowhere")), [header(1)], "ms")
-
-
 @pytest.mark.parametrize(
     ("login", "header_sent"),
     [({"user_info": "anna:secret"}, "Basic YW5uYTpzZWNyZXQ="), ({"token": "t-1"}, "Bearer t-1")],

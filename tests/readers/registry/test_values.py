@@ -105,19 +105,6 @@ class TestAvro:
         assert times("avro:/orders", config, values, "ms")[0] == [None] * 3
         assert times("avro:/nothing/here", config, values, "ms")[0] == [None] * 3
 
-    def test_each_value_is_read_by_its_own_schema(self, config, register):
-        old, new = avro(("at", "long")), avro(("why", ["null", "string"]), ("at", logical("long", "timestamp-micros")))
-        first, second = register(old), register(new, "another-value")
-        values = [
-            avro_value(first, old, {"at": AT}),
-            avro_value(
-                second,
-                {**new, "fields": [new["fields"][0], {"name": "at", "type": "long"}]},
-                {"why": None, "at": AT * 1000},
-            ),
-        ]
-        assert times("avro:/at", config, values * 3, "ms")[0] == [AT] * 6
-
     def test_what_is_no_value_of_its_schema_has_no_time_and_spoils_no_other(self, config, register):
         schema = avro(("name", "string"), ("at", "long"))
         good = avro_value(register(schema), schema, {"name": "n", "at": AT})

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import ssl
 import traceback
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from botocore.credentials import Credentials
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
+from tests.support.certificates import Authority
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.stored import BODY, plain_store, put
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError
@@ -29,7 +24,7 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 store = plain_store  # instead of the store that notes requests
 
@@ -45,29 +40,13 @@ def ends_after(monkeypatch):
     return end_after
 
 
-def self_signed(host: str, folder: Path) -> tuple[Path, Path]:
-    """Return the files of a self-signed certificate for an address, and of its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.now(timezone.utc)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return files
-
-
 def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(
     server, config, store, tmp_path, monkeypatch, ends_after
 ):
     obj = put(store, "private")
-    certificate, key = self_signed("127.0.0.1", tmp_path)
+    authority = Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(authority.issue("server"))
     with faulty(server) as proxy:
         proxy.socket = context.wrap_socket(proxy.socket, server_side=True)
         endpoint = f"https://127.0.0.1:{proxy.server_address[1]}"
@@ -77,7 +56,7 @@ def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(
             ObjectStore(replace(config, endpoint=endpoint, deadline_s=19), "data").fetch(obj, 0, 9)
         assert proxy.requests == 0
         ends_after(20)
-        monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.certificate))
         trusting = ObjectStore(replace(config, endpoint=endpoint), "data")
         monkeypatch.setattr(trusting.config.client(), "get_object", None)
         assert trusting.fetch(obj, 0, 9) == BODY[:9]
