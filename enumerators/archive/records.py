@@ -55,6 +55,8 @@ class ArchivedRecords:
         """
         for part in directory.with_times_from(time_ms, start):
             begin, stop = max(part.start, start), min(part.end, end)
+            if begin >= end:
+                return None
             for group in self._groups(part.obj):
                 if group.max_ms < time_ms or group.last < begin or group.first >= stop:
                     continue

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
-from tidegate.errors import OptionError, counted
+from tidegate.errors import ConnectorError, OptionError, TidegateError, counted
 from tidegate.jobs.archive.compaction import delete_merged, merges_of
 from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Merge, Piece, copy, plan_archive
 from tidegate.jobs.figures import count, span
@@ -67,10 +67,14 @@ def archive(
     compact: also merge small objects.
 
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
+    Raises ConnectorError if some objects failed; the others are written first.
     """
     place = _place(out)
     plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, None), place)
-    return _perform(plan, place, lambda: nullcontext(spark), compact=compact)
+    done, failure = _perform(plan, place, lambda: nullcontext(spark), compact=compact)
+    if failure is not None:
+        raise failure
+    return done
 
 
 def run_archive(
@@ -90,23 +94,28 @@ def run_archive(
     compact: also merge small objects.
 
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
+    Raises ConnectorError if some objects failed; ``for_ever`` prints it, and tries again an hour later.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
     source, place = _source(bootstrap_servers, topics, kafka, kafka_properties), _place(out)
     with ends_on_signals():
         while True:
             begun_s = time.monotonic()
-            _run_once(source, place, master, compact=compact)
+            failure = _run_once(source, place, master, compact=compact)
             if not for_ever:
-                return
+                break
+            if failure is not None:
+                Console(stderr=True, soft_wrap=True, highlight=False).print(str(failure), markup=False)
             _pause(EVERY_S - (time.monotonic() - begun_s))
+    if failure is not None:
+        raise failure
 
 
 def _pause(seconds: float) -> None:
     time.sleep(max(0.0, seconds))
 
 
-def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact: bool) -> None:
+def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact: bool) -> ConnectorError | None:
     errors, output = Console(stderr=True, soft_wrap=True, highlight=False), Console(soft_wrap=True, highlight=False)
     plan = plan_archive(source, place)
     for split, first, last in plan.lost:
@@ -123,13 +132,14 @@ def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact:
             yield spark
         path.unlink()
 
-    done = _perform(plan, place, session, compact=compact)
+    done, failure = _perform(plan, place, session, compact=compact)
     objects, partitions = counted(done.objects, "object"), counted(done.partitions, "partition")
     compacted = f"; {done.merged} merged, {done.deleted} deleted" if compact else ""
     output.print(
         f"{count(done.records)} records of {partitions} archived: {objects}, {count(done.bytes)} bytes, "
         f"in {place.location}{compacted}"
     )
+    return failure
 
 
 def _perform(
@@ -138,23 +148,44 @@ def _perform(
     session: Callable[[], AbstractContextManager[SparkSession]],
     *,
     compact: bool,
-) -> Archived:
+) -> tuple[Archived, ConnectorError | None]:
+    """Write all objects that can be written, and return what was done, and the error of those that failed."""
     directories = plan.directories
     merges = [merge for directory in directories.values() for merge in merges_of(place, directory)] if compact else []
-    copied: list[Copied] = []
+    copies: list[Copied | TidegateError] = []
+    merged: list[Copied | TidegateError] = []
     if plan.pieces or merges:
         with session() as spark:
-            copied = copy_pieces(spark, [*plan.pieces, *merges])[: len(plan.pieces)]
+            copies, merged = copy_all(spark, plan.pieces), copy_all(spark, merges)
     deleted = sum(delete_merged(place, TopicPartition.of(split)) for split in directories) if compact else 0
-    records, size = sum(c.records for c in copied), sum(c.bytes for c in copied)
-    merged = sum(len(merge.parts) for merge in merges)
-    return Archived(len(copied), records, size, len(directories), plan.lost, plan.margin, merged, deleted)
+    written = [outcome for outcome in copies if isinstance(outcome, Copied)]
+    parts = sum(len(merge.parts) for merge, outcome in zip(merges, merged, strict=True) if isinstance(outcome, Copied))
+    records, size = sum(c.records for c in written), sum(c.bytes for c in written)
+    done = Archived(len(written), records, size, len(directories), plan.lost, plan.margin, parts, deleted)
+    return done, _failure([*copies, *merged])
 
 
-def copy_pieces(spark: SparkSession, pieces: Collection[Piece | Merge]) -> list[Copied]:
-    """Copy pieces by one Spark task each.  Raises Spark's error of the first task that fails."""
+def copy_all(spark: SparkSession, pieces: Sequence[Piece | Merge]) -> list[Copied | TidegateError]:
+    """Copy pieces by one Spark task each; one that fails does not hold up the others."""
+    if not pieces:
+        return []
     prepare(spark)
-    return spark.sparkContext.parallelize(pieces, len(pieces)).map(copy).collect()
+    return spark.sparkContext.parallelize(pieces, len(pieces)).map(_copied).collect()
+
+
+def _copied(piece: Piece | Merge) -> Copied | TidegateError:
+    try:
+        return copy(piece)
+    except TidegateError as error:
+        return error
+
+
+def _failure(outcomes: Sequence[Copied | TidegateError]) -> ConnectorError | None:
+    errors = [outcome for outcome in outcomes if isinstance(outcome, TidegateError)]
+    if not errors:
+        return None
+    written = f"{len(errors)} of {counted(len(outcomes), 'object')} could not be written"
+    return ConnectorError(f"{written}; the first: {errors[0]}")
 
 
 def _source(

@@ -154,6 +154,16 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     assert output.endswith(f"in {tmp_path / 'lake'}; 0 merged, 2 deleted\n")
     (merged,) = (tmp_path / "lake" / topic / "1").iterdir()
     assert parquet.read_table(merged)["offset"].to_pylist() == [*range(40)]
+    monkeypatch.setattr(archive_run, "spark_session", lambda *_: nullcontext(spark))
+    damaged = tmp_path / "lake" / topic / "1" / merged.name
+    damaged.write_bytes(damaged.read_bytes()[:-8] + bytes(8))
+    append(kafka, topic, {partition: even_times(NOON + 2 * HOUR, NOON + 3 * HOUR, 40) for partition in (0, 1)})
+    assert tidegate(*command, "--until", "latest")[0] == 0
+    append(kafka, topic, {0: even_times(NOON + 3 * HOUR, NOON + 4 * HOUR, 10)})
+    code, output, _ = tidegate(*command, "--until", "latest", "--compact")
+    assert output.startswith("10 records of 2 partitions archived: 1 object, ")
+    assert code.startswith("tidegate: 1 of 2 objects could not be written; the first: the archived object ")
+    assert damaged.name in code
     code, _, errors = tidegate(*command, "--until", "latest", "--kafka", "isolation.level=read_uncommitted")
     assert code == "tidegate: --kafka isolation.level is 'read_uncommitted', but only committed records are archived"
 
