@@ -7,7 +7,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.servers.test_process import is_free
 from tests.support.command import finish, started
 from tidegate.errors import OptionError
 from tidegate.jobs.serve import serve_s3
@@ -86,28 +85,6 @@ def test_other_keys_are_refused_and_ours_are_not_in_the_command_line(server):
     command = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(server.pids[1])], capture_output=True, check=True)  # noqa: S607
     assert b"s3proxy" in command.stdout
     assert server.secret_key.encode() not in command.stdout
-
-
-def test_a_killed_server_comes_back_with_its_objects_keys_and_port(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with S3Server() as server:
-        endpoint, pids = server.endpoint, server.pids
-        bucket = server.create_bucket("survives")
-        client = server.client()
-        client.put_object(Bucket=bucket.name, Key="before", Body=b"x")
-        server.kill()
-        assert not server.pids
-        assert is_free(address(endpoint))
-        server.restart()
-        assert server.endpoint == endpoint
-        assert server.pids != pids
-        assert content(client, bucket, "before") == b"x"
-        assert "ETag" in listed(client, bucket)[0]
-        client.close()
-    server.stop()
-    assert not server.pids
-    assert is_free(address(endpoint))
-    assert not list(tmp_path.iterdir())
 
 
 def test_given_jars_are_used_and_a_given_folder_keeps_the_buckets_whatever_its_name_and_the_locale(

@@ -10,7 +10,6 @@ import pytest
 from kafka.record import default_records
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
-from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.servers.batches import CODECS
 
 CORNERS = [
@@ -79,23 +78,3 @@ def test_values_may_exceed_every_limit(lab: Lab) -> None:
     batches = [*lab.batches(topic, 0, len(sizes), config=config, include_headers=True, max_batch_bytes=10_000)]
     assert rows(batches) == lab.consume(topic, 0, len(sizes))
     assert [batch.num_rows for batch in batches] == [1] * len(sizes)
-
-
-def test_the_schema_is_what_pyspark_expects() -> None:
-    from pyspark.sql import types
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    columns = (
-        types.StructType()
-        .add("key", types.BinaryType())
-        .add("value", types.BinaryType())
-        .add("topic", types.StringType())
-        .add("partition", types.IntegerType())
-        .add("offset", types.LongType())
-        .add("timestamp", types.TimestampType())
-        .add("timestampType", types.IntegerType())
-    )
-    assert arrow_schema(include_headers=False) == to_arrow_schema(columns, timezone="UTC")
-    header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
-    columns.add("headers", types.ArrayType(header))
-    assert arrow_schema(include_headers=True) == to_arrow_schema(columns, timezone="UTC")

@@ -14,9 +14,7 @@ from tests.support.streams import (
     MINUTE,
     NOON,
     append,
-    available_now,
     even_times,
-    every,
     finish,
     kafka_source,
     milliseconds,
@@ -79,20 +77,6 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
     assert told["bounds"] == {"read": "at most", "closed": "at most", "open": "at least", "late": "by plan"}
 
 
-def test_no_batch_holds_a_record_at_or_past_the_bound_in_its_end_offset(spark, kafka, tmp_path):
-    dice = np.random.default_rng(7)
-    partitions = [np.sort(NOON + dice.integers(0, 6 * HOUR, 1500)) for _ in range(3)] + [
-        NOON + 5 * HOUR + dice.integers(0, HOUR, 500)
-    ]
-    topic = new_topic(kafka, *partitions)
-    frame = kafka_source(kafka, topic, **aligned(60)).read_stream(spark).select("partition", "offset", "timestamp")
-    run = available_now(frame, tmp_path)
-    assert run.offsets() == every([1500, 1500, 1500, 500])
-    assert len(run.rows) >= 5
-    for batch, rows in run.rows.items():
-        assert max(milliseconds(row["timestamp"]) for row in rows) < run.bound(batch)
-
-
 def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no_row(spark, kafka, tmp_path):
     """The README's rule: a delay of out-of-orderness plus max drift."""
     topic = new_topic(kafka, [NOON], [NOON])
@@ -115,32 +99,6 @@ def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no
                 query.processAllAvailable()
         awaited(query, lambda: sum(p.numInputRows for p in query.recentProgress) == 2 + 2 * 120)
         assert dropped(query) == 0
-
-
-def test_over_runs_to_the_present_end_a_producer_that_trails_by_more_than_the_drift_loses_no_row(
-    spark, kafka, tmp_path
-):
-    """The README's rule, for a query that a scheduler starts again and again."""
-    topic = new_topic(kafka, [NOON], [NOON])
-    watermarks = aligned(10)["watermarks"].with_idleness(timedelta(hours=1))  # longer than any delay of a slow machine
-    counts = (
-        kafka_source(kafka, topic, starting_offsets="earliest", watermarks=watermarks)
-        .read_stream(spark)
-        .withWatermark("timestamp", "11 minutes")
-        .groupBy(window("timestamp", "1 minute"))
-        .count()
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-    )
-    half_hours, rows = [even_times(begin, begin + 30 * MINUTE, 60) for begin in (NOON, NOON + 30 * MINUTE)], 0
-    for ahead, behind in zip([*half_hours, []], [[], *half_hours], strict=True):
-        append(kafka, topic, {0: ahead, 1: behind})
-        query = counts.start()
-        finish(query)
-        assert dropped(query) == 0
-        rows += sum(p.numInputRows for p in query.recentProgress)
-    assert rows == 2 + 2 * 120
 
 
 def awaited(query, condition):

@@ -87,15 +87,6 @@ def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, t
     assert [times_by_offset[offset] for offset in range(4)] == [NOON, None, None, None]
 
 
-def test_by_default_a_row_without_a_usable_time_ends_the_query_and_is_not_shown(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [])
-    produce(kafka, topic, 0, [(json.dumps({"at": NOON}).encode(), []), (b"hunter2", [])])
-    source = kafka_source(kafka, topic, event_time="json:/at")
-    with pytest.raises(Exception, match=rf"{topic}-0: the record at offset 1 has no usable event time") as raised:
-        available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
-    assert "hunter2" not in str(raised.value)
-
-
 def test_event_times_that_are_not_included_cannot_be_counted(spark, kafka):
     frame = kafka_source(kafka, new_topic(kafka, [NOON])).read(spark)
     with pytest.raises(OptionError, match="no column 'event_time_fault'; set includeEventTime"):

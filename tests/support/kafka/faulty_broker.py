@@ -64,16 +64,6 @@ def is_refusal(frame):
     return b"uthentication failed" in frame or frame[8:10] == struct.pack(">h", 33)
 
 
-def byte_by_byte(seconds):
-    def trickle(broker, client, frame):
-        for index in range(len(frame)):
-            if broker.over.wait(seconds):
-                return
-            client.sendall(frame[index : index + 1])
-
-    return trickle
-
-
 @contextmanager
 def answering(*answers):
     """A server that answers each connection with bytes of its own, None for silence, and then closes it."""

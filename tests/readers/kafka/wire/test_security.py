@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -13,7 +11,6 @@ from tests.support.certificates import Authority
 from tests.support.kafka.faulty_broker import (
     AUTHENTICATE,
     FaultyBroker,
-    byte_by_byte,
     hand_on,
     hand_on_with_the_close,
     is_refusal,
@@ -157,23 +154,6 @@ def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are
     assert "it offers " in why
     assert all(mechanism in why for mechanism in MECHANISMS)
     assert why.endswith("; look at kafka.sasl.mechanism")
-
-
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
-def test_a_deadline_holds_for_a_broker_that_sends_byte_by_byte(secured: Secured, protocol: str) -> None:
-    with FaultyBroker(secured.servers(protocol), byte_by_byte(0.2)) as broker:
-        config = connection_config(broker.address, secured.properties(protocol))
-        done = threading.Event()
-
-        def ask() -> None:
-            with KafkaClient(replace(config, deadline_s=1)) as client, pytest.raises(DeadlineError, match="sent only"):
-                client.partitions()
-            done.set()
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        assert done.wait(8)
-        asking.join()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
