@@ -46,10 +46,13 @@ class KafkaArguments(BackfillArguments):
         return options
 
     def binding(self) -> dict[str, Any]:
-        """Add the topics, and whether headers are included."""
+        """Add the topics, and what decides the columns and whether open transactions are read."""
+        source = self.source()
         return {
             "--topic": list(self.topics),
-            "--option includeHeaders": self._option("includeHeaders"),
+            "--option includeHeaders": source.include_headers,
+            "--option includeEventTime": source.include_event_time,
+            "--kafka isolation.level": source.kafka.get("isolation.level"),
             **BackfillArguments.binding(self),  # super() and slots do not go together
         }
 

@@ -141,4 +141,6 @@ class Output:
 def _shown(value: Any) -> str:
     if value is None:
         return "not set"
+    if isinstance(value, bool):
+        return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

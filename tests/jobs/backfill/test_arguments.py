@@ -64,6 +64,20 @@ def test_secrets_are_neither_shown_nor_noted():
     assert "hunter2" not in str(given.binding())
 
 
+def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
+    plain, committed = arguments().binding(), {"isolation.level": "read_committed"}
+    assert arguments(options={"INCLUDEHEADERS": "FALSE", "maxOffsetsPerTrigger": "7"}).binding() == plain
+    others = [
+        arguments(options={"includeHeaders": "True"}),
+        arguments(options={"includeEventTime": "true"}),
+        arguments(kafka=committed),
+        arguments(topics=("payments",)),
+    ]
+    assert all(other.binding() != plain for other in others)
+    by_option = arguments(options={"kafka.isolation.level": "read_committed"})
+    assert by_option.binding() == arguments(kafka=committed).binding()
+
+
 def test_the_source_is_aligned_and_starts_where_asked():
     source = arguments(begin=NEW_YEAR, options={"maxOffsetsPerTrigger": "7", "includeHeaders": "true"}).source()
     assert source.watermarks.max_drift == timedelta(hours=1)
