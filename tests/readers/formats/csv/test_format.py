@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, values
 from tidegate.errors import BadRecordError, CorruptDataError
-from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
@@ -114,16 +113,6 @@ def test_quotes_enclose_whole_values_or_a_line_is_bad_by_itself(escape):
     for text in short:
         rows = read(text.encode(), schema, bad_records=KEPT, columns=GivenColumns(("a", "b", "c")), escape=escape)
         assert rows == [expected(line) for line in text.split("\n") if line], text
-
-
-@given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
-def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
-    rows = [[cell, "x"] for cell in cells]
-    out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=line_end).writerows(rows)
-    lines = out.getvalue().splitlines(keepends=True)
-    text = "".join([*lines[:odd], f'"a" b,x{line_end}', f"1,2,3{line_end}", *lines[odd:]]).encode()
-    assert read(text, texts("ab"), bad_records=BadRecordPolicy("DROPMALFORMED"), **RFC) == null_for_empty(rows)
 
 
 def test_what_is_no_character_is_replaced():

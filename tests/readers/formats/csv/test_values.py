@@ -116,6 +116,8 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
         options = {camel(name): value for name, value in dialect.items()}
         for text in ("\n".join([*LINES, *more[0]]), 'a,NA\n"NA",'):
             assert ours(text, texts("ab"), **dialect) == theirs(text, "a string, b string", **options), dialect
+    for text in ('a,"b\nc"\n\n"d\r\ne",""\n  \nf', '"a\r\nb",c\r\n\r\nd,"e\nf\r\n"'):
+        assert ours(text, texts("ab"), multi_line=True) == theirs(text, "a string, b string", multiLine=True), text
     kinds = dict(zip(VALUES, [pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2), pa.bool_(), pa.date32(),
                               pa.timestamp("us", "UTC"), pa.binary()], strict=True))  # fmt: skip
     # All values are in one file: each is in a line and a column of its own.
@@ -149,9 +151,6 @@ BAD = b'1,a\n2\nx,b\n3,c,"d"\n4,e\n'
 NUMBERED = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
-ODD = f"does not have 2 values, but 1{TO_CONTINUE}"
-
-
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 100])
 def test_bad_records_are_set_aside_with_their_place_and_reason(chunk_bytes, tmp_path):
     aside = BadRecordPolicy(path=str(tmp_path))
@@ -162,16 +161,6 @@ def test_bad_records_are_set_aside_with_their_place_and_reason(chunk_bytes, tmp_
         (6, "the line has no int64 in 'n'"),
         (10, "the line does not have 2 values, but 3"),
     ]
-
-
-def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_letters_grow():
-    kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
-    columns = GivenColumns(("a", "b"))
-    content = b"\xff,\r\nx\r\nzzz\r\n"  # the replaced byte becomes three
-    rows = read(content, kept, bad_records=KEPT, columns=columns)
-    assert rows == [("\ufffd", None, None), ("x", None, "x"), ("zzz", None, "zzz")]
-    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
-        read(content, texts("ab"))
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100])
