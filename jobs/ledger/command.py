@@ -10,7 +10,7 @@ from tidegate.jobs.backfill.command import OPTION_EXAMPLE
 from tidegate.jobs.ledger.listed import Wanted
 from tidegate.jobs.ledger.query_ledger import forget_query, list_queries, open_query_ledger
 from tidegate.jobs.ledger.reread import reread_objects
-from tidegate.jobs.ledger.show import show_asked, show_ledger, show_queries, show_why
+from tidegate.jobs.ledger.show import described, show
 from tidegate.jobs.ledger.why import why
 from tidegate.sources.s3.source import S3Source
 
@@ -28,14 +28,14 @@ def run_show(location: str, *, checkpoint: str | None, options: Sequence[str]) -
     Like the other commands, raises OptionError, one sentence, for contradictory arguments and for unknown names.
     """
     source, _ = _source(location, options)
-    show_ledger(open_query_ledger(source, checkpoint))
+    show(described(open_query_ledger(source, checkpoint)))
 
 
 def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequence[str]) -> None:
     """Print why objects, by a key or a glob, were read or not; with the path among the options, ask the bucket, too."""
     source, has_path = _source(location, options)
     ledger = open_query_ledger(source, checkpoint)
-    show_why(why(ledger, source if has_path else None, Wanted(wanted)))
+    show(why(ledger, source if has_path else None, Wanted(wanted)))
 
 
 def run_reread(
@@ -61,19 +61,19 @@ def run_reread(
     begin_at = None if begin is None else parse_time("--from", begin)
     end_at = None if end is None else parse_time("--to", end)
     wanted = Wanted(objects or f"{source.listing_rules.prefix}*")
-    show_asked(reread_objects(ledger, source, wanted, begin_at, end_at))
+    show(reread_objects(ledger, source, wanted, begin_at, end_at))
 
 
 def run_queries(location: str, *, options: Sequence[str]) -> None:
     """Print the queries with files in a state location."""
     source, _ = _source(location, options)
-    show_queries(list_queries(source))
+    show(list_queries(source))
 
 
 def run_forget(location: str, query: str, *, options: Sequence[str]) -> None:
     """Delete a query's files in a state location, and print the query."""
     source, _ = _source(location, options)
-    show_queries([forget_query(source, query)])
+    show([forget_query(source, query)])
 
 
 def _source(location: str, options: Sequence[str]) -> tuple[S3Source, bool]:

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
+from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.rereads import request_reread
 from tidegate.errors import OptionError
 from tidegate.jobs.ledger.listed import Wanted, listed
 from tidegate.jobs.ledger.query_ledger import QueryLedger
+from tidegate.jobs.ledger.show import times_of
 from tidegate.jobs.ledger.why import find_chunks
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.sources.s3.discovery import epoch_ms
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["Asked", "reread_objects"]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request to read chunks again.
-
-    waiting: the number of chunks that were left out because the query has not read them yet.
-    """
-
-    request: str
-    chunks: Manifest
-    waiting: int = 0
+__all__ = ["reread_objects"]
 
 
 def reread_objects(
     ledger: QueryLedger, source: S3Source, wanted: Wanted, begin: datetime | None = None, end: datetime | None = None
-) -> Asked:
-    """Request the present versions of the wanted objects, if the query has found them before.
+) -> Json:
+    """Request the present versions of the wanted objects, if the query has found them before, and return the request.
 
     begin, end: only chunks with event times in this range, the end exclusive.
 
@@ -70,7 +59,14 @@ def reread_objects(
     sorter.add(chunks)
     now_ms = int(time.time() * 1000)
     request = request_reread(ledger.ledger, sorter, now_ms)
-    return Asked(request, Manifest.build(now_ms, sorter), len(manifest) - chunks.num_rows)
+    asked = Manifest.build(now_ms, sorter)
+    return {
+        "request": request,
+        "chunks": len(asked),
+        "bytes": asked.cost(0, len(asked)).bytes,
+        "notYetRead": len(manifest) - len(asked),
+        **times_of(asked),
+    }
 
 
 def _waiting(ledger: QueryLedger, wanted: Wanted) -> set[tuple[S3Object, int]]:

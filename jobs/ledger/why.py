@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.discovery.left_out import LeftOutObject
 from tidegate.enumerators.s3.manifests.chunk_sorter import compressed_batches
 from tidegate.jobs.ledger.listed import Wanted, listed
@@ -17,40 +17,19 @@ from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["Finding", "State", "Why", "find_chunks", "why"]
+__all__ = ["find_chunks", "why"]
 
 State: TypeAlias = Literal[
     "read", "planned", "waiting", "found", "left out", "overwritten", "too old", "not found yet", "gone", "unknown"
 ]
 
 
-class Finding(NamedTuple):
-    """A finding about an object.
+def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Json]:
+    """Return the findings about the wanted objects, in the order of their keys; with a source, ask the bucket, too.
 
-    reason: why the object was left out.
-    chunk: the chunk that it is about; None: the whole object.
-    manifest, position: the manifest of the chunk, and its position there.
-    batch: the batch that read the chunk, or that reads it now.
+    Each object has at least one.  A finding has its ``state``.  If it is about a chunk, it has that chunk, its place,
+    and the batch that read it, or reads it now.  If the object was left out, it has the ``reason``.
     """
-
-    state: State
-    reason: str | None = None
-    chunk: Chunk | None = None
-    manifest: SplitId | None = None
-    position: int | None = None
-    batch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The findings about an object, at least one."""
-
-    key: str
-    findings: tuple[Finding, ...]
-
-
-def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Why]:
-    """Return the findings about the wanted objects, in the order of their keys; with a source, ask the bucket, too."""
     chunks: dict[str, list[tuple[SplitId, int, Chunk]]] = {}
     for split in ledger.manifests:
         for position, chunk in find_chunks(ledger, split, wanted):
@@ -62,13 +41,13 @@ def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Wh
     present = {} if source is None else {obj.key: obj for obj in listed(source, wanted)}
     keys = {*chunks, *noted, *present, *(() if wanted.is_glob else (wanted.pattern,))}
     return [
-        Why(
-            key,
-            (
+        {
+            "key": key,
+            "findings": [
                 *(_of_chunk(ledger, *place) for place in chunks.get(key, ())),
                 *_of_object(ledger, source, key, present.get(key), chunks.get(key, ()), noted.get(key, ())),
-            ),
-        )
+            ],
+        }
         for key in sorted(keys)
     ]
 
@@ -86,14 +65,17 @@ def find_chunks(ledger: QueryLedger, split: SplitId, wanted: Wanted) -> Iterator
                 yield position, Chunk(*fields)
 
 
-def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) -> Finding:
+def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) -> Json:
     batch = ledger.batch_of(split, position)
     state: State
     if batch is None:
         state = "waiting" if split in ledger.planned else "found"
     else:
         state = "read" if batch.is_committed else "planned"
-    return Finding(state, None, chunk, split, position, None if batch is None else batch.number)
+    place = {"manifest": split, "position": position, "batch": None if batch is None else batch.number}
+    shown = {"state": state, **chunk._asdict(), **place}
+    del shown["key"]
+    return shown
 
 
 def _of_object(
@@ -103,23 +85,23 @@ def _of_object(
     present: S3Object | None,
     chunks: Sequence[tuple[SplitId, int, Chunk]],
     noted: Sequence[LeftOutObject],
-) -> Iterator[Finding]:
+) -> Iterator[Json]:
     for note in noted:
-        yield Finding("left out", note.reason)
+        yield _finding("left out", note.reason)
     if source is None:
         if not chunks and not noted:
-            yield Finding("found" if ledger.seen is not None and ledger.seen.remembers(key) else "unknown")
+            yield _finding("found" if ledger.seen is not None and ledger.seen.remembers(key) else "unknown")
         return
     if present is None:
-        yield Finding("gone" if chunks or noted else "unknown")
+        yield _finding("gone" if chunks or noted else "unknown")
         return
     prefix = source.listing_rules.prefix
     if not key.startswith(prefix):
-        yield Finding("left out", f"its key does not begin with {prefix!r}")
+        yield _finding("left out", f"its key does not begin with {prefix!r}")
     elif (objection := source.listing_rules.objection(present)) is not None:
-        yield Finding("left out", objection)
+        yield _finding("left out", objection)
     elif present not in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
-        yield Finding("overwritten" if chunks else _of_present(ledger, present))
+        yield _finding("overwritten" if chunks else _of_present(ledger, present))
 
 
 def _of_present(ledger: QueryLedger, present: S3Object) -> State:
@@ -131,3 +113,7 @@ def _of_present(ledger: QueryLedger, present: S3Object) -> State:
     if new or overwritten:
         return "not found yet" if new else "overwritten"
     return "read" if seen.remembers(present.key) else "too old"
+
+
+def _finding(state: State, reason: str | None = None) -> Json:
+    return {"state": state} if reason is None else {"state": state, "reason": reason}

@@ -2,8 +2,7 @@
 
 from tests.support.streams import HOUR, NOON
 from tidegate.jobs.figures import clock_time
-from tidegate.jobs.ledger.show import show_why
-from tidegate.jobs.ledger.why import Finding, Why
+from tidegate.jobs.ledger.show import show
 
 
 def test_it_tells_who_uses_it_and_how_far_each_manifest_is_read(query, ledger):
@@ -44,5 +43,5 @@ def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(q
 
 
 def test_a_key_gives_a_terminal_no_commands(capsys):
-    show_why([Why("in/\x1b[2Jä.json", (Finding("left out", "nothing\rat all"),))])
+    show([{"key": "in/\x1b[2Jä.json", "findings": [{"state": "left out", "reason": "nothing\rat all"}]}])
     assert capsys.readouterr().out.replace("\n", "").isprintable()
