@@ -1,70 +1,24 @@
 """The parts of windows as text.  By it a restart sees that stored state belongs to other windows.
 
 Two parts with the same text can go on with each other's state.  So the text holds names of classes and plain values,
-but no code: the user may correct a function, and its windows go on.  Parts of tidegate have fixed names here, so that
-their classes may be renamed and moved.
+but no code: the user may correct a function, and its windows go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from tidegate.windows.assigners.everything import GlobalWindows
-from tidegate.windows.assigners.session import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-)
-from tidegate.windows.assigners.sliding import SlidingEventTimeWindows, SlidingProcessingTimeWindows
-from tidegate.windows.assigners.tumbling import TumblingEventTimeWindows, TumblingProcessingTimeWindows
-from tidegate.windows.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from tidegate.windows.functions.contents import Aggregate, Process, WindowFunction
 from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowFunction
 from tidegate.windows.functions.sql import SqlAggregates
 from tidegate.windows.rows import RowsReader
-from tidegate.windows.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
-from tidegate.windows.triggers.count import CountTrigger
-from tidegate.windows.triggers.delta import DeltaTrigger
-from tidegate.windows.triggers.event_time import EventTimeTrigger
-from tidegate.windows.triggers.never import EndOfStreamTrigger, NeverTrigger
-from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
-from tidegate.windows.triggers.purging import PurgingTrigger
-from tidegate.windows.triggers.timeout import ProcessingTimeoutTrigger
 
 __all__ = ["described", "described_function"]
 
 TRAITS = {"event_time", "frees_rows", "merges", "processing_time", "reads_rows", "stateless"}
 """Attributes that follow from the class of a part or from its other attributes."""
-
-NAMES: Mapping[type, str] = {
-    TumblingEventTimeWindows: "TumblingEventTimeWindows",
-    TumblingProcessingTimeWindows: "TumblingProcessingTimeWindows",
-    SlidingEventTimeWindows: "SlidingEventTimeWindows",
-    SlidingProcessingTimeWindows: "SlidingProcessingTimeWindows",
-    EventTimeSessionWindows: "EventTimeSessionWindows",
-    ProcessingTimeSessionWindows: "ProcessingTimeSessionWindows",
-    DynamicEventTimeSessionWindows: "DynamicEventTimeSessionWindows",
-    DynamicProcessingTimeSessionWindows: "DynamicProcessingTimeSessionWindows",
-    GlobalWindows: "GlobalWindows",
-    EventTimeTrigger: "EventTimeTrigger",
-    ProcessingTimeTrigger: "ProcessingTimeTrigger",
-    ContinuousEventTimeTrigger: "ContinuousEventTimeTrigger",
-    ContinuousProcessingTimeTrigger: "ContinuousProcessingTimeTrigger",
-    CountTrigger: "CountTrigger",
-    DeltaTrigger: "DeltaTrigger",
-    PurgingTrigger: "PurgingTrigger",
-    ProcessingTimeoutTrigger: "ProcessingTimeoutTrigger",
-    NeverTrigger: "NeverTrigger",
-    EndOfStreamTrigger: "EndOfStreamTrigger",
-    CountEvictor: "CountEvictor",
-    DeltaEvictor: "DeltaEvictor",
-    TimeEvictor: "TimeEvictor",
-}
-"""The names of tidegate's parts in checkpoints.  A name stays, even if its class is renamed."""
 
 PARTS = (RowsReader, AggregateFunction, ProcessWindowFunction)
 PLAIN = (bool, int, float, timedelta)
@@ -81,7 +35,7 @@ def described(part: Any) -> str:
         return "none"
     values = {name: _text(value) for name, value in sorted(vars(part).items()) if _counts(name)}
     fields = ", ".join(f"{name}={text}" for name, text in values.items() if text is not None)
-    return f"{NAMES.get(type(part), type(part).__name__)}({fields})"
+    return f"{type(part).__name__}({fields})"
 
 
 def described_function(function: WindowFunction) -> str:

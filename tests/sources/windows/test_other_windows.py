@@ -9,36 +9,19 @@ from tidegate.errors import CheckpointError
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
     CountEvictor,
     CountTrigger,
-    DeltaEvictor,
-    DeltaTrigger,
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EndOfStreamTrigger,
-    EventTimeSessionWindows,
     EventTimeTrigger,
-    GlobalWindows,
-    NeverTrigger,
     Process,
-    ProcessingTimeoutTrigger,
-    ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
     ProcessWindowFunction,
     PurgingTrigger,
     Reduce,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
     SqlAggregates,
-    TimeEvictor,
     Trigger,
     TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
     WindowOperator,
 )
-from tidegate.windows.description import NAMES, described
+from tidegate.windows.description import described
 
 FIVE, SIX = (TumblingEventTimeWindows.of(timedelta(seconds=size)) for size in (5, 6))
 COUNT, SUM = (Aggregate(SqlAggregates(n=text)) for text in ("count(*)", "sum(n)"))
@@ -152,36 +135,6 @@ def test_a_description_holds_plain_values_and_no_code():
 
     assert described(Mine()) == "Mine(every=0:01:00, limits=[1, 'a'], nested=CountTrigger(max_count=2))"
     assert described(None) == "none"
-
-
-def test_what_checkpoints_call_the_parts_of_tidegate_never_changes():
-    a = timedelta(seconds=1)
-    aligned = "offset=0, size=1000, stagger=ALIGNED"
-    texts = {
-        f"TumblingEventTimeWindows({aligned})": TumblingEventTimeWindows.of(a),
-        f"TumblingProcessingTimeWindows({aligned})": TumblingProcessingTimeWindows.of(a),
-        "SlidingEventTimeWindows(offset=0, size=1000, slide=1000)": SlidingEventTimeWindows.of(a, a),
-        "SlidingProcessingTimeWindows(offset=0, size=1000, slide=1000)": SlidingProcessingTimeWindows.of(a, a),
-        "EventTimeSessionWindows(gap=1000)": EventTimeSessionWindows.with_gap(a),
-        "ProcessingTimeSessionWindows(gap=1000)": ProcessingTimeSessionWindows.with_gap(a),
-        "DynamicEventTimeSessionWindows()": DynamicEventTimeSessionWindows.with_dynamic_gap(lambda _: a),
-        "DynamicProcessingTimeSessionWindows()": DynamicProcessingTimeSessionWindows.with_dynamic_gap(lambda _: a),
-        "GlobalWindows()": GlobalWindows.create(),
-        "EventTimeTrigger()": EventTimeTrigger.create(),
-        "ProcessingTimeTrigger()": ProcessingTimeTrigger.create(),
-        "ContinuousEventTimeTrigger(interval=1000)": ContinuousEventTimeTrigger.of(a),
-        "ContinuousProcessingTimeTrigger(interval=1000)": ContinuousProcessingTimeTrigger.of(a),
-        "CountTrigger(max_count=2)": CountTrigger.of(2),
-        "DeltaTrigger(threshold=2)": DeltaTrigger.of(2, lambda *_: 0),
-        "PurgingTrigger(nested=NeverTrigger())": PurgingTrigger.of(NeverTrigger()),
-        "ProcessingTimeoutTrigger(nested=EndOfStreamTrigger(), reset_timer_on_new_record=True, "
-        "should_clear_on_timeout=True, timeout=1000)": ProcessingTimeoutTrigger.of(EndOfStreamTrigger(), a, True, True),  # noqa: FBT003
-        "CountEvictor(do_evict_after=False, max_count=2)": CountEvictor.of(2),
-        "DeltaEvictor(do_evict_after=False, threshold=2)": DeltaEvictor.of(2, lambda *_: 0),
-        "TimeEvictor(do_evict_after=False, window_size=1000)": TimeEvictor.of(a),
-    }
-    assert [described(part) for part in texts.values()] == list(texts)
-    assert {type(part) for part in texts.values()} | {NeverTrigger, EndOfStreamTrigger} == set(NAMES)
 
 
 def test_the_state_of_a_key_holds_no_class_of_tidegate():
