@@ -1,9 +1,7 @@
 """The S3 enumerator: the life of manifests."""
 
-from tests.enumerators.s3.objects import MODIFIED, enumerator
-from tests.enumerators.s3.queries import all_once, discovery_threads
-from tests.support.waiting import await_that
-from tidegate.alignment.splits import SplitRange
+from tests.enumerators.s3.objects import MODIFIED
+from tests.enumerators.s3.queries import all_once
 
 
 def test_a_manifest_is_a_split_that_is_read_in_order_of_time_then_retired_and_forgotten(query, store):
@@ -31,20 +29,6 @@ def test_the_report_says_by_how_much_a_batch_passes_its_bound(query, store):
     assert overshoots[:2] == [(10, 60), (70, 0)]
 
 
-def test_an_idle_plan_changes_nothing_and_the_offset_stays(query, store):
-    store.put("a", [1])
-    one = query()
-    one.drain()
-    names = one.files()
-    for _ in range(5):
-        one.pass_time()
-        one.batch()
-        last = one.offset
-    one.pass_time()
-    assert one.plan() == last
-    assert one.files() == names
-
-
 def test_objects_that_are_there_at_the_beginning_may_be_left_out_for_ever(query, store):
     store.put("a", [1])
     one = query(include_existing=False)
@@ -56,13 +40,3 @@ def test_objects_that_are_there_at_the_beginning_may_be_left_out_for_ever(query,
     one.pass_time()
     one.drain()
     assert one.delivered == {("b", 0): 1, ("c", 0): 1}
-
-
-def test_a_batch_query_needs_no_ledger(store):
-    store.put("b", [2])
-    store.put("a", [1], [3])
-    source = enumerator(store, None)
-    (split,) = source.discover()
-    assert [c.min_ms for c in source.details(SplitRange(split, 0, 3))] == [1, 2, 3]
-    source.close()
-    await_that(lambda: not discovery_threads())

@@ -10,7 +10,6 @@ import tidegate
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tests.support.waiting import await_that
 from tidegate import OptionError, S3Source, Source, WatermarkStrategy
-from tidegate.watermarks import BoundedOutOfOrdernessWatermarks
 from tidegate.windows import TumblingEventTimeWindows
 
 DRIFT = timedelta(hours=1)
@@ -174,19 +173,6 @@ def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, t
         watermark = milliseconds(rows[0]["source_watermark"])
         assert watermark == (min(unread.values()) if unread else NOON + 5 * HOUR - 6 * MINUTE) - 5 * MINUTE - 1
     assert parsed(run.progress[max(run.progress)].sources[0].endOffset)["positions"].keys()
-
-
-def test_a_generator_sees_the_times_of_all_objects(spark, bucket, source, tmp_path):
-    for hour, rows in hourly(range(4)).items():
-        bucket.put_rows(f"dt=2023-11-15/hour={12 + hour}/part.parquet", rows)
-    strategy = WatermarkStrategy.for_generator(
-        lambda: BoundedOutOfOrdernessWatermarks(MINUTE * timedelta(milliseconds=1))
-    )
-    path = "path:dt={yyyy-MM-dd}/hour={HH}"
-    frame = source(event_time=path, watermarks=strategy, max_files_per_trigger=1).read_stream(spark)
-    run = available_now(frame.select("id"), tmp_path / "checkpoint")
-    assert ids(run) == list(range(40))
-    assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == NOON + 3 * HOUR - MINUTE - 1
 
 
 def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, source, tmp_path):

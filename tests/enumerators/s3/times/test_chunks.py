@@ -37,11 +37,6 @@ def test_a_column_gives_the_times_that_the_format_found():
     assert times((-9, -5), origin=BY_T) == (-9, -5)
 
 
-def test_a_path_gives_the_period_that_it_names():
-    day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
-    assert times((5, 9), without=3, obj=day, origin=DATED) == (DAY, 2 * DAY - 1)
-
-
 @pytest.mark.parametrize(
     ("bad", "some_lack", "all_lack"),
     [("ignore", (5, 9), (None, None)), ("record-timestamp", (5, MODIFIED), (MODIFIED, MODIFIED))],
