@@ -85,8 +85,9 @@ def about(subject: str) -> Iterator[None]:
 def decompress(codec: str, block: memoryview, bound: SizeLimit) -> Bytes:
     """Return the decompressed block, as a read-only array.
 
-    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial``, ``deflate`` (without a header),
-        ``bzip2`` or ``xz``.  ``xerial`` is raw snappy blocks in the framing of snappy-java, or one block without it.
+    codec: ``gzip``, ``lz4`` (frames), ``lz4 block`` (one raw block), ``zstd``, ``snappy`` (one raw block), ``xerial``,
+        ``deflate`` (without a header), ``bzip2`` or ``xz``.  ``xerial`` is raw snappy blocks in the framing of
+        snappy-java, or one block without it.
 
     Raises CorruptDataError if the block is damaged or larger than the bound, and OutOfMemoryError.  Both sentences lack
     their subject.
@@ -147,6 +148,11 @@ def _stream(stream: Any, block: memoryview, left: int, bound: SizeLimit) -> byte
     return data
 
 
+def _lz4_block(block: memoryview, bound: SizeLimit) -> Bytes:
+    room = np.empty(bound.bytes, np.uint8)
+    return room[: cramjam.lz4.decompress_block_into(block, room.data, output_len=bound.bytes)]
+
+
 def _snappy(block: memoryview, bound: SizeLimit) -> Bytes:
     return _snappy_blocks([block], bound)
 
@@ -182,6 +188,7 @@ def _xz(bound: SizeLimit) -> Callable[[], Any]:
 _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "gzip": functools.partial(_by_room, cramjam.gzip.decompress_into),
     "lz4": functools.partial(_by_room, cramjam.lz4.decompress_into),
+    "lz4 block": _lz4_block,
     "zstd": functools.partial(_by_room, cramjam.zstd.decompress_into),
     "snappy": _snappy,
     "xerial": _xerial,

@@ -7,13 +7,11 @@ replace only ``message`` and ``encoded``, so it is not worth a dependency.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-import cramjam
-
 from tidegate.errors import CorruptDataError
+from tidegate.readers.decompression import SizeLimit, decompress
 
 __all__ = ["Blocks", "Message", "bytes_in", "encoded", "message", "number_in", "numbers_in", "parts_of", "signed_in"]
 
@@ -25,6 +23,7 @@ _FIXED = {FIXED64: 8, FIXED32: 4}
 HEADER_BYTES = 3  # the size of the header before each block
 MOST_BYTES = 1 << 22  # the maximum size of a written block, since a header has 23 bits for the length
 
+_CODECS = {1: "deflate", 2: "snappy", 4: "lz4 block", 5: "zstd"}
 # The maximum size of a block that is read.
 LARGEST_BLOCK = 1 << 23
 
@@ -110,7 +109,7 @@ class Blocks(NamedTuple):
             return data
         if self.size > LARGEST_BLOCK:
             raise CorruptDataError(f"its blocks would have {self.size} bytes, and ORC has none beyond {LARGEST_BLOCK}")
-        if self.kind not in _DECOMPRESS:
+        if self.kind not in _CODECS:
             raise CorruptDataError(f"its compression, number {self.kind}, is none of zlib, snappy, lz4 and zstd")
         parts = []
         at = 0
@@ -134,41 +133,9 @@ class Blocks(NamedTuple):
 
     def _block(self, part: bytes) -> bytes:
         try:
-            return _DECOMPRESS[self.kind](part, self.size)
-        except (zlib.error, cramjam.DecompressionError, ValueError, OverflowError):
+            return decompress(_CODECS[self.kind], memoryview(part), SizeLimit(self.size, "")).tobytes()
+        except CorruptDataError:
             raise CorruptDataError("one of its messages cannot be decompressed") from None
-
-
-def _zlib(part: bytes, size: int) -> bytes:
-    stream = zlib.decompressobj(-zlib.MAX_WBITS)
-    block = stream.decompress(part, size)
-    if not stream.eof:
-        raise ValueError
-    return block
-
-
-def _snappy(part: bytes, size: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(part) > size:
-        raise ValueError
-    return bytes(cramjam.snappy.decompress_raw(part))
-
-
-def _lz4(part: bytes, size: int) -> bytes:
-    room = bytearray(size)
-    return bytes(room[: cramjam.lz4.decompress_block_into(part, room, output_len=size)])
-
-
-def _zstd(part: bytes, size: int) -> bytes:
-    room = bytearray(size)
-    return bytes(room[: cramjam.zstd.decompress_into(part, room)])
-
-
-_DECOMPRESS: Mapping[int, Callable[[bytes, int], bytes]] = {
-    1: _zlib,
-    2: _snappy,
-    4: _lz4,
-    5: _zstd,
-}
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
