@@ -71,7 +71,6 @@ def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
         arguments(options={"includeHeaders": "True"}),
         arguments(options={"includeEventTime": "true"}),
         arguments(kafka=committed),
-        arguments(topics=("payments",)),
     ]
     assert all(other.binding() != plain for other in others)
     by_option = arguments(options={"kafka.isolation.level": "read_committed"})
