@@ -1,8 +1,7 @@
-"""Calls functions in another Python process, because planners and executors are other processes."""
+"""Calls a function in another Python process, because planners and executors are other processes."""
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import signal
@@ -27,9 +26,14 @@ _ENDING_S = 30.0  # Spark takes some
 
 
 class Elsewhere:
-    """A process that calls functions.  Ended by ``close`` or ``kill``; both may be called twice."""
+    """A call of a function in a process of its own, which ``result`` awaits, and ``kill`` ends.
 
-    def __init__(self) -> None:
+    Raises ConformanceError if the function or its arguments cannot be pickled.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._name = function.__name__
+        question = _pickled(function, arguments)
         paths = os.pathsep.join(path or os.curdir for path in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
@@ -38,42 +42,39 @@ class Elsewhere:
             env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": _HASH_SEED, "TZ": _ZONE},
             start_new_session=True,
         )
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        with suppress(BrokenPipeError), self._process.stdin as questions:  # if it has died, result() says so
+            questions.write(question)
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return a function's result there.  Raises ConformanceError, with the stack, for its error."""
-        assert self._process.stdin is not None  # noqa: S101 - both are pipes
-        assert self._process.stdout is not None  # noqa: S101
-        question = pickle.dumps(_pickled(function, arguments))
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def result(self) -> Any:
+        """Return the function's result.  Raises ConformanceError, with the stack, for its error."""
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        with self._process.stdout as answers:
+            try:
+                failed, answer = pickle.load(answers)  # noqa: S301 - from a process of our own
+            except EOFError:
+                self.kill()
+                raise ConformanceError(f"another process died in {self._name}()") from None
         try:
-            self._process.stdin.write(question)
-            self._process.stdin.flush()
-            failed, answer = pickle.load(self._process.stdout)  # noqa: S301 - from a process of our own
-        except (BrokenPipeError, EOFError):
-            raise ConformanceError(f"another process died in {function.__name__}()") from None
+            self._process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:  # something holds it up, such as a thread of the connector
+            self.kill()
         if failed:
             raise ConformanceError(f"in another process:\n{answer}")
         return answer
 
     def kill(self) -> None:
-        """Kill it and all processes that it started (SIGKILL), such as Spark's Java, unless it has ended."""
-        if self._process.poll() is None:
+        """Kill it and all processes that it started (SIGKILL), such as Spark's Java; may be called twice."""
+        if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._hang_up()
-
-    def close(self) -> None:
-        """Let it end by itself, and kill it if something holds it up, such as a thread of the connector."""
-        self._hang_up()
-        try:
-            self._process.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def _hang_up(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # it died with a question on its way
-                    pipe.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 def snapshot_of(source: Source, state: Json, positions: Positions) -> Json | None:
@@ -92,16 +93,6 @@ def _pickled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
         raise ConformanceError(f"what {function.__name__}() is given cannot be pickled: {error}") from None
 
 
-def _serve(questions: io.BufferedReader, answers: io.BufferedWriter) -> None:
-    while True:
-        try:
-            question = pickle.load(questions)  # noqa: S301 - from the process that started this one
-        except EOFError:
-            return
-        answers.write(_answer(question))
-        answers.flush()
-
-
 def _answer(question: bytes) -> bytes:
     """Call the function, and return its result, or the stack of its error."""
     try:
@@ -112,7 +103,6 @@ def _answer(question: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    with open(os.dup(0), "rb") as asked, open(os.dup(1), "wb") as answered:  # noqa: PTH123 - descriptors
-        # The output of a connector must not mix with the answers.
-        os.dup2(2, 1)
-        _serve(asked, answered)
+    with open(os.dup(1), "wb") as answers:  # noqa: PTH123 - a descriptor
+        os.dup2(2, 1)  # the output of a connector must not mix with the answer
+        answers.write(_answer(sys.stdin.buffer.read()))

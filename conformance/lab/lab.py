@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from typing_extensions import Self
@@ -232,9 +231,9 @@ class Lab:
         source = self.source(**options)
         return source, self.enumerator(source)
 
-    def elsewhere(self) -> Elsewhere:
-        """Start another process, which is killed with the lab if it still runs."""
-        process = Elsewhere()
+    def elsewhere(self, function: Callable[..., Any], *arguments: Any) -> Elsewhere:
+        """Call a function in another process, which is killed with the lab if it still runs."""
+        process = Elsewhere(function, *arguments)
         self.at_close(process.kill)
         return process
 
@@ -253,13 +252,6 @@ class Lab:
         """Return for each split its greatest event time before an end, as a planner finds it."""
         index = TimeIndex(peeking, self.horizon.at_ms)
         return index.latest({split: Extent(min(0, end), end) for split, end in ends.items()})
-
-    def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
-        """End the run of an enumerator, and return the enumerator of the next run, from these positions on."""
-        self.tell("restart the enumerator")
-        state = json.loads(json.dumps(enumerator.snapshot()))
-        enumerator.close()
-        return self.enumerator(source, state, positions)
 
     def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
         """Return all splits, once that many rows, or all written ones, can be seen in them."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.faults import cut_off
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
-from tidegate.conformance.lab.spark.driver import another_driver, keys_of_files, stream_until_held
+from tidegate.conformance.lab.spark.driver import another_driver, keys_of_files, stream_and_hold
 from tidegate.conformance.lab.spark.stream import SparkStream, folder
 from tidegate.conformance.rules import Tier, rule
 
 _HELD = 1
+_POLL_S = 0.05  # of a process that does not report how far it is
 
 
 @rule("FAULT-6", tier=Tier.FAULTS, witness=("a run that failed",))
@@ -40,10 +43,13 @@ def a_killed_driver_costs_no_rows(lab: Lab) -> None:
     source = lab.source(maxDrift="15 seconds")
     checkpoint, files = folder(lab), folder(lab)
     arguments = (lab.harness.key_column, str(checkpoint), str(files), _HELD)
-    with another_driver(lab) as driver:
-        driver.call(stream_until_held, source, *arguments)
-        lab.tell("kill the driver")
-        driver.kill()
+    driver = another_driver(lab, stream_and_hold, source, *arguments)
+    while driver.is_running and not (files / str(_HELD)).exists():
+        time.sleep(_POLL_S)
+    if not driver.is_running:
+        driver.result()  # raises its error
+    lab.tell("kill the driver")
+    driver.kill()
     before = keys_of_files(files)
     lab.expect(_HELD in before, f"with a max drift of 15 s there is no second batch, only {before}")
     more = split if lab.can(Ability.GROWING_SPLITS) else lab.split()

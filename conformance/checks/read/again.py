@@ -44,8 +44,7 @@ def another_process_finds_the_same_splits_and_reads_the_same_rows(lab: Lab) -> N
     state, splits = enumerator.snapshot(), sorted(enumerator.discover())
     begins = {part.split_id: part.start for part in ranges}
     lab.tell("read it in another process, and discover there")
-    with closing(lab.elsewhere()) as process:
-        read, found = process.call(read_and_find, source, state, lab.task(ranges, enumerator), begins)
+    read, found = lab.elsewhere(read_and_find, source, state, lab.task(ranges, enumerator), begins).result()
     _expect_same(lab, "here and in another process", first, pa.Table.from_batches(read, source.arrow_schema))
     lab.refuse(ordered_difference("splits that are found here and in another process", splits, found))
 

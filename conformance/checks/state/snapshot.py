@@ -37,8 +37,7 @@ def the_same_state_is_the_same_text(lab: Lab) -> None:
     text = _text(again.snapshot())
     again.close()
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and that of an enumerator restored from it {text}")
-    elsewhere = lab.elsewhere()
-    text = _text(elsewhere.call(snapshot_of, stored.source, stored.state, stored.positions))
+    text = _text(lab.elsewhere(snapshot_of, stored.source, stored.state, stored.positions).result())
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and in another process it becomes {text}")
 
 

@@ -6,9 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,64 +23,48 @@ from tidegate.conformance.lab.spark.session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.source import Source
 
-__all__ = ["Delivered", "another_driver", "keys_of_files", "read_on_cluster", "stream_until_held"]
+__all__ = ["another_driver", "keys_of_files", "read_on_cluster", "stream_and_hold"]
 
 _DEADLINE_S = 120
-_POLL_S = 0.05
 _WANTED = "TIDEGATE_CONFORMANCE_DRIVERS"
 
 
-@dataclass(frozen=True)
-class Delivered:
-    """The result of a stream."""
-
-    keys: list[str]
-    executors: int
-    retries: int
-
-
-@contextmanager
-def another_driver(lab: Lab) -> Iterator[Elsewhere]:
-    """Start a process that calls the functions below, and end it.  Raises SkippedError if that is forbidden."""
+def another_driver(lab: Lab, function: Callable[..., Any], *arguments: Any) -> Elsewhere:
+    """Start a process that calls one of the functions below.  Raises SkippedError if that is forbidden."""
     if os.environ.get(_WANTED, "").lower() in {"0", "no", "false"}:
         raise SkippedError(f"it starts another driver of Spark, which the environment variable {_WANTED} forbids")
-    with closing(lab.elsewhere()) as driver:
-        yield driver
+    return lab.elsewhere(function, *arguments)
 
 
-def read_on_cluster(source: Source, key: str, checkpoint: str) -> Delivered:
-    """Stream with two executors; every task with rows fails at its first attempt."""
+def read_on_cluster(source: Source, key: str, checkpoint: str) -> tuple[list[str], bool]:
+    """Stream with two executors; each task fails at its first attempt.  Return keys, and whether any was repeated."""
     rows: list[Any] = []
     spark = _session("local-cluster[2,1,1024]")
     frame = source.read_stream(spark).select(_keys(key))
-    tried = frame.mapInArrow(_fail_once, "key string, executor long, attempt long")
+    tried = frame.mapInArrow(_fail_once, "key string, attempt long")
     _finish(tried.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect())), checkpoint)
     spark.stop()
-    executors, retries = {row["executor"] for row in rows}, max((row["attempt"] for row in rows), default=0)
-    return Delivered([row["key"] for row in rows], len(executors), retries)
+    return [row["key"] for row in rows], any(row["attempt"] for row in rows)
 
 
-def stream_until_held(source: Source, key: str, checkpoint: str, files: str, held: int) -> None:
-    """Stream into a file for each batch, and return when batch ``held`` has its file: it is never committed."""
-    reached = threading.Event()
+def stream_and_hold(source: Source, key: str, checkpoint: str, files: str, held: int) -> None:
+    """Stream into a file for each batch, and wait for ever when batch ``held`` has its file: it is never committed."""
 
     def write(batch: DataFrame, number: int) -> None:
         keys = [row["key"] for row in batch.collect()]
-        Path(files, str(number)).write_text(json.dumps(keys), encoding="utf-8")
+        whole = Path(files, str(number))
+        written = whole.with_suffix(".part")
+        written.write_text(json.dumps(keys), encoding="utf-8")
+        written.rename(whole)
         if number >= held:
-            reached.set()
             threading.Event().wait()
 
-    writer = source.read_stream(_session("local[2]")).select(_keys(key)).writeStream.foreachBatch(write)
-    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    while not reached.wait(_POLL_S) and query.isActive:
-        pass
-    if not reached.is_set():
-        query.awaitTermination()  # raises if it failed
+    frame = source.read_stream(_session("local[2]")).select(_keys(key))
+    _finish(frame.writeStream.foreachBatch(write), checkpoint)
 
 
 def keys_of_files(files: Path) -> dict[int, list[str]]:
-    """Return the keys in the files of ``stream_until_held``, by batch."""
+    """Return the keys in the files of ``stream_and_hold``, by batch."""
     return {int(path.name): json.loads(path.read_text(encoding="utf-8")) for path in files.iterdir()}
 
 
@@ -105,10 +87,6 @@ def _fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - this is a task
     for batch in batches:
-        # Each executor has its own parent process of Python workers.
-        numbers = {"executor": os.getppid(), "attempt": context.attemptNumber()}
-        for name, number in numbers.items():
-            batch = batch.append_column(name, pa.repeat(number, batch.num_rows))  # noqa: PLW2901 - it grows
-        yield batch
+        yield batch.append_column("attempt", pa.repeat(context.attemptNumber(), batch.num_rows))
         if batch.num_rows and not context.attemptNumber():
             raise RuntimeError("the kit lets every first attempt fail")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -17,14 +16,13 @@ from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.spark.session import shared_session
 from tidegate.sources.source import Source
-from tidegate.sources.tasks import SOURCE_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["SparkBatch", "SparkStream", "folder", "gist", "keys_in"]
+__all__ = ["SparkBatch", "SparkStream", "folder", "gist"]
 
 _DEADLINE_S = 120
 _ENOUGH = 500
@@ -36,13 +34,11 @@ class SparkBatch:
 
     number: the batch's id; a repeated batch has the same.
     again: the same, by a second action on the batch.
-    watermarks_ms: the values of the column ``source_watermark``; empty without one.
     """
 
     number: int
     keys: list[str]
     again: list[str]
-    watermarks_ms: frozenset[int | None]
 
 
 class SparkStream:
@@ -52,7 +48,6 @@ class SparkStream:
         self.lab, self.source, self._twice = lab, source, twice
         self.checkpoint = folder(lab) if checkpoint is None else checkpoint
         self.batches: list[SparkBatch] = []
-        self.offsets: dict[int, dict[str, Any]] = {}
 
     def run(self) -> list[SparkBatch]:
         """Read all present rows (Trigger.AvailableNow), and return the batches of this run."""
@@ -65,8 +60,6 @@ class SparkStream:
             self.lab.expect(ended, f"a stream with Trigger.AvailableNow did not end within {_DEADLINE_S} s")
         finally:
             query.stop()
-        # By itself, not by QueryProgress: the kit judges what tidegate writes.
-        self.offsets |= {p.batchId: json.loads(p.sources[0].endOffset) for p in query.recentProgress}
         return self.batches[before:]
 
     def failure(self) -> str | None:
@@ -122,17 +115,14 @@ class SparkStream:
             return (writer.trigger(**trigger) if trigger else writer).start()
 
     def _keep(self, frame: DataFrame, number: int) -> None:
-        keys, watermarks = self._rows(frame)
-        again = self._rows(frame)[0] if self._twice else keys
+        keys = self._keys(frame)
+        again = self._keys(frame) if self._twice else keys
         self.lab.tell(f"batch {number}: {len(keys)} rows" + (f", {', '.join(keys)}" if 0 < len(keys) <= 8 else ""))
-        self.batches.append(SparkBatch(number, keys, again, watermarks))
+        self.batches.append(SparkBatch(number, keys, again))
 
-    def _rows(self, frame: DataFrame) -> tuple[list[str], frozenset[int | None]]:
-        key = keys_in(self.lab.harness.key_column)
-        if SOURCE_WATERMARK not in frame.columns:
-            return [row[0] for row in frame.select(key).collect()], frozenset()
-        rows = frame.select(key, F.unix_millis(SOURCE_WATERMARK)).collect()
-        return [row[0] for row in rows], frozenset(row[1] for row in rows)
+    def _keys(self, frame: DataFrame) -> list[str]:
+        key = F.col(self.lab.harness.key_column).cast("string")  # it may hold text or bytes
+        return [row[0] for row in frame.select(key).collect()]
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -147,11 +137,6 @@ def folder(lab: Lab) -> Path:
     directory = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
     lab.at_close(directory.cleanup)
     return Path(directory.name)
-
-
-def keys_in(column: str) -> Any:
-    """Return the keys of rows as text, whether the column holds text or bytes."""
-    return F.col(column).cast("string").alias("key")
 
 
 def gist(error: BaseException) -> str:
