@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import re
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ __all__ = ["ListingRules"]
 
 HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
 UNFINISHED_COPY = "._COPYING_"
+_BRACES = re.compile("{([^{}]*)}")  # without others inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,34 +109,20 @@ def _is_partition(folder: str) -> bool:
 
 @functools.cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    """Return the regular expression of Hadoop's pattern (org.apache.hadoop.fs.GlobPattern)."""
-    translated, open_groups = "", 0
-    for piece in re.findall(r"\\.?|\[[\^!]?[^\]]+\]|.", glob, re.DOTALL):
-        if piece in ("\\", "["):
-            raise _malformed(glob, "nothing is escaped" if piece == "\\" else "a [ has no characters or no ] after it")
-        if piece == "{":
-            open_groups += 1
-        if piece in ("{", "}", ",") and open_groups:
-            translated += {"{": "(?:", "}": ")", ",": "|"}[piece]
-            open_groups -= piece == "}"
-        else:
-            translated += _translated(piece)
-    if open_groups:
-        raise _malformed(glob, "a { has no } after it")
-    try:
-        return re.compile(translated, re.DOTALL)
-    except re.error as problem:
-        raise _malformed(glob, str(problem)) from None
+    if "\\" in glob:
+        raise _malformed(glob, "it has no escapes; write [*] for *")
+    return re.compile("|".join(map(fnmatch.translate, _alternatives(glob))))
 
 
-def _translated(piece: str) -> str:
-    if piece in ("*", "?"):
-        return {"*": ".*", "?": "."}[piece]
-    if piece[0] == "[":
-        negated = piece[1] in "^!"
-        inside = re.sub(r"[\\\[^&~|]", r"\\\g<0>", piece[1 + negated : -1])
-        return f"[{'^' * negated}{inside}]"
-    return re.escape(piece[-1])
+def _alternatives(glob: str) -> list[str]:
+    """Return the patterns without braces, as fnmatch takes them, that a pattern of Hadoop's stands for."""
+    braces = _BRACES.search(glob)
+    if braces is None:
+        if "{" in glob:
+            raise _malformed(glob, "a { has no } after it")
+        return [glob.replace("[^", "[!")]
+    before, after = glob[: braces.start()], glob[braces.end() :]
+    return [plain for part in braces[1].split(",") for plain in _alternatives(f"{before}{part}{after}")]
 
 
 def _malformed(glob: str, why: str) -> OptionError:
