@@ -1,20 +1,15 @@
 """Makes the notebook of the tutorial from its page: the same text, and the same programs in cells.
 
-python -m tests.docs.notebook [--run]
+python -m tests.docs.notebook
 
 A page has terminals where a notebook has one kernel.  So Kafka and the first run of the program are started in the
-background, ``watch`` looks once, and a cell waits before the kill.  ``--run`` executes the notebook in a copy of the
-checkout's examples, on another port, and fails at the first cell that does.  It needs nbclient and ipykernel.
+background, ``watch`` looks once, and a cell waits before the kill.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import sys
-import tempfile
-from pathlib import Path
 
 from tests.support.pages import ROOT
 
@@ -89,39 +84,8 @@ def _code(source: str) -> dict:
     return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": lines}
 
 
-def failing(source: str) -> str:
-    """Return the source of a cell that raises when its shell command fails; IPython itself goes on."""
-    if not source.startswith("!"):
-        return source
-    return f"{source}\nif _exit_code:\n    raise RuntimeError({source[1:] + ' has failed'!r})"
-
-
-def run() -> None:
-    """Execute every cell, and print what it shows."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    from tidegate.servers.server import free_ports
-
-    (port,) = free_ports(1)
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "examples", Path(folder, "examples"))
-        Path(folder, "docs").mkdir()
-        made = nbformat.reads(to_text(notebook(PAGE.read_text())).replace("9092", str(port)), 4)
-        nbformat.validate(made)
-        for cell in made.cells:
-            if cell.cell_type == "code":
-                cell.source = failing(cell.source)
-        NotebookClient(made, timeout=600, resources={"metadata": {"path": f"{folder}/docs"}}).execute()
-    for cell in made.cells:
-        for output in cell.get("outputs", ()):
-            print(output.get("text", ""))
-
-
 def main() -> None:
     NOTEBOOK.write_text(to_text(notebook(PAGE.read_text())))
-    if "--run" in sys.argv:
-        run()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """The notebook of the tutorial has the page's text and programs; the test of the tutorial runs those."""
 
-import pytest
-
-from tests.docs.notebook import NOTEBOOK, PAGE, failing, notebook, to_text
+from tests.docs.notebook import NOTEBOOK, PAGE, notebook, to_text
 from tests.support.pages import blocks
 
 
@@ -23,12 +21,3 @@ def test_it_has_every_program_of_the_tutorial_and_its_headings():
     assert len([cell for cell in code if cell.startswith("%%writefile count_orders.py\n")]) == 1
     text = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "markdown")
     assert [line for line in PAGE.read_text().splitlines() if line.startswith("#") and line not in text] == []
-
-
-def test_an_executed_notebook_fails_with_a_command_of_its_shell():
-    command, check = failing("!python count_orders.py").split("\n", 1)
-    assert command == "!python count_orders.py"
-    exec(check, {"_exit_code": 0})  # noqa: S102 - it is the cell's
-    with pytest.raises(RuntimeError, match=r"^python count_orders\.py has failed$"):
-        exec(check, {"_exit_code": 1})  # noqa: S102 - it is the cell's
-    assert failing("kafka.terminate()") == "kafka.terminate()"
