@@ -146,17 +146,6 @@ def test_a_watermark_that_stands_still_or_goes_back_fires_nothing():
     assert batch(operator, store, 19, []) == [(10, {"rows": 1})]
 
 
-def test_purging_clears_rows_and_keeps_the_window_until_its_cleanup():
-    store = MemoryKeyStore()
-    purging = PurgingTrigger.of(CountTrigger.of(2))
-    operator = WindowOperator(TUMBLING, Process(AllRows()), purging, allowed_lateness=timedelta(milliseconds=5))
-    assert batch(operator, store, -1, [(n, n) for n in range(3)]) == [(0, [0, 1])]
-    assert batch(operator, store, 13, [(3, 3)]) == [(0, [2, 3])]
-    assert not is_empty(store)
-    assert batch(operator, store, 14, []) == []
-    assert is_empty(store)
-
-
 class Firings(ProcessWindowFunction):
     """Numbers the firings of a window, and counts how often a window goes."""
 

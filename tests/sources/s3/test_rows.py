@@ -82,19 +82,6 @@ def test_a_stream_has_the_columns_of_its_first_run_and_writes_bad_records_of_any
     assert sorted(line["path"].rpartition("/")[2] for line in lines) == ["a.json", "b.json", "b.json"]
 
 
-def test_a_given_schema_takes_a_column_from_the_path_with_its_type_and_a_value_that_does_not_fit_ends_the_query(
-    spark, bucket, source
-):
-    bucket.put("n=07/a.json", b'{"i":1,"n":5}\n')
-    given = pa.schema([("n", pa.string()), ("i", pa.int32())])
-    assert [row.asDict() for row in source(columns=given).read(spark).collect()] == [{"n": "07", "i": 1}]
-    bucket.put("n=x/b.json", b'{"i":2}\n')
-    whole = pa.schema([("i", pa.int32()), ("n", pa.int32())])
-    for mode in ("FAILFAST", "PERMISSIVE"):
-        with pytest.raises(Exception, match=r"in/n=x/b\.json: its path has no int32 in 'n'"):
-            source(columns=whole, mode=mode).read(spark).collect()
-
-
 # --- rows that are left out are not fetched ---
 
 

@@ -3,7 +3,7 @@
 import pickle
 import struct
 import sys
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import pyarrow as pa
@@ -12,15 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
 from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
     DateType,
-    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
     LongType,
-    NullType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -421,30 +417,3 @@ def test_a_time_that_python_does_not_have_is_told_for_few_and_for_many_rows_of_a
     spark = FakeSpark(operator_of("tumbling", Process(Numbers())), packed=packed)
     with pytest.raises(OptionError, match="years 1 to 9999"):
         spark.batch([("a", 4, 2_932_897)] * rows, MIN_TIME)
-
-
-KEYS = {
-    BinaryType(): [b"a", b"", None],
-    BooleanType(): [True, False, None],
-    DateType(): [date(1, 1, 1), date(2026, 1, 1), None],
-    DayTimeIntervalType(): [timedelta(days=-1), timedelta(days=1), None],
-    DecimalType(38, 10): [Decimal("-1.5"), Decimal("1E+20"), None],
-    NullType(): [None],
-    TimestampNTZType(): [datetime(1, 1, 1), datetime(2026, 1, 1), None],  # noqa: DTZ001 - it has no time zone
-}
-
-
-@pytest.mark.parametrize("kind", KEYS, ids=lambda kind: kind.simpleString())
-@pytest.mark.parametrize("function", ["rows", "sums"])
-def test_a_key_may_be_any_single_value_or_null(kind, function):
-    functions = {"rows": Process(Numbers()), "sums": Aggregate(SqlAggregates(total="sum(n)"))}
-    packed = StructType([StructField("__key_0", kind), *PACKED.fields[1:]])
-    spark = FakeSpark(WindowOperator(TUMBLING, functions[function]), buckets=2, packed=packed)
-    for time in (4, 5):
-        spark.batch([(key, time, number) for number, key in enumerate(KEYS[kind])], MIN_TIME)
-    results = spark.batch([], MAX_TIME)
-    if function == "rows":
-        assert {r["key"]: r["numbers"] for r in results} == {key: [n, n] for n, key in enumerate(KEYS[kind])}
-    else:
-        assert {r["key"]: r["total"] for r in results} == {key: 2 * n for n, key in enumerate(KEYS[kind])}
-    assert not spark.stored()

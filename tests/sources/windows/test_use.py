@@ -15,8 +15,6 @@ from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
-    DeltaEvictor,
-    DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
@@ -365,19 +363,6 @@ def test_a_source_gives_spark_only_the_columns_that_windows_need(rows, windows):
     assert read(windows.aggregate(n="sum(position)")) == read(windows.reduce(max)) == whole
     over = rows.withColumn("split", f.lit("a")).where("position > 1")
     assert read(tidegate.windowed(over, "split", "timestamp").window(FIVE).aggregate(n="count(*)")) == whole[1:]
-
-
-def test_windows_shuffle_only_the_columns_that_their_parts_read(windows, monkeypatch):
-    packed_columns = []
-    packed = operating.packed
-    monkeypatch.setattr(
-        operating, "packed", lambda rows, *rest: packed_columns.append(rows.columns) or packed(rows, *rest)
-    )
-    sessions = windows.window(SESSIONS)
-    sessions.aggregate(rows="count(*)")
-    sessions.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
-    windows.trigger(PurgingTrigger.of(DeltaTrigger.of(1, lambda last, row: 0))).aggregate(rows="count(*)")
-    assert packed_columns == [["__key_0", "__time"], *[["__key_0", "__time", "split", "position", "timestamp"]] * 2]
 
 
 OVER = {
