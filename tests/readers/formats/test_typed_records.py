@@ -15,7 +15,7 @@ from tests.support.objects.arrow_tables import arrays, fields
 from tests.support.objects.memory import Memory, chunk_of, writing_to
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import conform as conform_module
-from tidegate.readers.arrow.conform import conform, conform_each, surplus_of
+from tidegate.readers.arrow.conform import conform, conform_each
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.typed_records import fitted
 
@@ -131,14 +131,3 @@ def test_surplus_is_rescued_also_of_nested_columns():
         {"c": "x", "more": "1.50", "_file_path": "a/b.json"},
         {"none": [], "_file_path": "a/b.json"},
     ]
-
-
-@given(st.data())
-def test_what_conform_takes_and_what_is_surplus_are_all_there_is(data):
-    """Each flat column is in one of the two."""
-    names = data.draw(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True))
-    taken = [name for name in names if data.draw(st.booleans())]
-    batch = pa.record_batch({name: pa.array([data.draw(st.integers(0, 9))]) for name in names})
-    schema = pa.schema([(name, pa.int64()) for name in taken])
-    both = conform(batch, schema).to_pylist()[0] | surplus_of(batch, schema).to_pylist()[0]
-    assert both == batch.to_pylist()[0]

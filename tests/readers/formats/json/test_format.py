@@ -101,6 +101,11 @@ def test_a_malformed_line_is_named_by_its_place_and_never_shown(bad, before, aft
     assert "whole" not in str(raised.value)
 
 
+def test_a_byte_order_mark_carriage_returns_and_blank_lines_are_no_part_of_values():
+    rows = read_text(BOM + b'{"text":"a"}\r\n \n\r\n\t{"text":"b"} \n{"text":"c"}', SCHEMA)
+    assert [row["text"] for row in rows] == ["a", "b", "c"]
+
+
 def test_values_that_go_on_in_the_next_line_are_not_joined():
     for text in (
         b'{"whole":1}{"whole":2}\n{"whole":\n3}\n',

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.json.texts import BAD, lines, read_text, records, timed
+from tests.readers.formats.json.texts import BAD, timed
 from tests.support.objects.lab import InMemory
 from tests.support.objects.memory import BOM, Memory
 from tidegate.errors import BadRecordError, OptionError
@@ -132,21 +132,3 @@ def test_the_schema_is_that_of_all_samples_in_alphabetical_order():
             ("s", pa.struct([("a", pa.int64()), ("q", pa.string()), ("z", pa.bool_())])),
         ]
     )
-
-
-@given(st.lists(lines(), max_size=3))
-def test_every_sample_can_be_read_by_the_schema_that_was_inferred(texts):
-    schema = inferred(*texts)
-    assert list(schema.names) == sorted(schema.names)
-    for text in texts:
-        rows = read_text(text, schema)
-        for row, record in zip(rows, records(text), strict=True):
-            for name in schema.names:
-                kind = schema.field(name).type
-                if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-                    assert row[name] == record.get(name)
-                if pa.types.is_floating(kind) and record.get(name) is not None:
-                    assert row[name] == float(
-                        record[name]
-                    )  # for an integer beyond 2**53, the nearest double, as in Spark
-                assert (row[name] is None) == (record.get(name) is None)

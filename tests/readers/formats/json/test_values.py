@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.json.texts import EPOCH, INNER, UTC, read_text, records_of
+from tests.readers.formats.json.texts import INNER, read_text, records_of
 from tests.readers.formats.refusals import TO_CONTINUE
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.formats.json import lines
@@ -41,31 +41,6 @@ def test_a_type_that_json_has_not_is_refused(kind):
     with pytest.raises(OptionError) as raised:
         JsonLines(pa.schema([("a", pa.struct([("b", kind)]))]))
     assert str(raised.value) == f"the column 'a.b' cannot be read from JSON as {kind}"
-
-
-fractions = st.integers(0, 9).flatmap(lambda digits: st.text("0123456789", min_size=digits, max_size=digits))
-moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(lambda moment: moment.replace(microsecond=0))  # noqa: DTZ001
-zones = st.sampled_from(["Z", "+01:00", "-0530", "+00", "+14:00"])
-
-
-@given(st.lists(st.tuples(moments, fractions, zones), min_size=1, max_size=5), st.booleans(), st.sampled_from("T "))
-def test_timestamps_are_exact_with_and_without_zones(given_times, has_zone, between):
-    kind = pa.timestamp("us", "UTC")
-    texts, times = [], []
-    for moment, fraction, zone in given_times:
-        written = moment.isoformat(between) + (f".{fraction}" if fraction else "")
-        texts.append(written + zone if has_zone else written)
-        sign = -1 if zone.startswith("-") else 1
-        offset = sign * timedelta(hours=int(zone[1:3] or 0), minutes=int(zone[-2:]) if len(zone) > 3 else 0)
-        offset = offset if has_zone else timedelta(0)
-        microseconds = int(fraction.ljust(6, "0")[:6])
-        times.append((moment.replace(tzinfo=UTC) - EPOCH - offset) // timedelta(microseconds=1) + microseconds)
-    text = "".join(json.dumps({"c": text, "l": [{"t": text}]}) + "\n" for text in texts).encode()
-    schema = pa.schema([("c", kind), ("l", pa.list_(pa.struct([("t", kind)])))])
-    (batch,) = JsonLines(schema).batches(records_of(schema), LineBlock(0, text))
-    assert batch.column("c").view(pa.int64()).to_pylist() == times
-    assert batch.column("l").flatten().field("t").view(pa.int64()).to_pylist() == times
-    assert JsonLines(schema)._careful(records_of(schema), LineBlock(0, text)).equals(batch)
 
 
 PLAIN = pa.schema(
