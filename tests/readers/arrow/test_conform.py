@@ -61,26 +61,6 @@ def test_values_of_any_type_are_kept(data: st.DataObject) -> None:
     assert one(made, wanted).equals(made)
 
 
-@settings(max_examples=150)
-@given(st.lists(fields(), max_size=4), st.data())
-def test_columns_go_by_name(made: list[pa.Field], data: st.DataObject) -> None:
-    given_fields = [pa.field(f"c{index}", field.type) for index, field in enumerate(made)]
-    wanted = spark_schema(pa.schema(data.draw(st.permutations(given_fields))))
-    kept = data.draw(st.lists(st.sampled_from(range(len(given_fields))), unique=True)) if given_fields else []
-    rows = data.draw(st.integers(0, 3))
-    batch = pa.record_batch(
-        [data.draw(arrays(given_fields[index].type, rows)) for index in kept] + [pa.nulls(rows)],
-        [*(given_fields[index].name for index in kept), "surplus"],
-    )
-    result = conform(batch, wanted)
-    assert result.schema.equals(wanted, check_metadata=True)
-    assert result.num_rows == rows
-    for field in wanted:
-        index = batch.schema.get_field_index(field.name)
-        column = result.column(field.name)
-        assert column.equals(pa.nulls(rows, field.type) if index < 0 else one(batch.column(index), field.type))
-
-
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30"])
 def test_timestamps_become_microseconds_rounded_down(unit: str, zone: str | None) -> None:

@@ -177,16 +177,6 @@ def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
         read(AvroFormat(InMemory(content), most_bytes=1 << 20), obj, schema)
 
 
-@pytest.mark.slow
-def test_a_short_schema_that_stands_for_a_long_one_is_none() -> None:
-    inner: object = _record("r0", a="int")
-    for level in range(1, 40):
-        inner = _record(f"r{level}", a=inner, b=f"r{level - 1}")
-    content = _with_header(inner)
-    with pytest.raises(CorruptDataError, match=r"its schema has more than 100000 types$"):
-        AvroFormat(InMemory(content)).infer([held(content)])
-
-
 @pytest.mark.parametrize("call", ["fastavro.schemaless_reader", "pa.array"])
 def test_too_little_memory_is_no_damage(call) -> None:
     content = avro([{"n": 1}], n="int")
