@@ -40,6 +40,8 @@ def show_demo(rows: int, html: Path, *, with_archive: bool) -> None:
     html.write_text(page(result), encoding="utf-8")
     output = Console()
     output.print(_table(result))
+    for run in result.runs:
+        output.print(f"{run.name}: {run.account.headline}", soft_wrap=True, highlight=False)
     output.print(html.absolute(), soft_wrap=True, highlight=False)
 
 

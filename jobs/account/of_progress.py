@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.offset import Offset
+from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
 from tidegate.jobs.account.account import NO_ROWS, Account, Bound, Figure, SourceAccount, balanced
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 
-__all__ = ["KEPT", "account_of_run", "is_cut", "rows_by_split", "skips"]
+__all__ = ["KEPT", "RunTally", "account_of_run", "is_cut", "rows_by_split", "skips"]
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 _READS_TWICE = "ForeachBatchSink"  # an action of the function may read a batch again, or not at all
 _LEFT_OUT = "numFilesLeftOut"
 
 
-def account_of_run(
-    progresses: Sequence[QueryProgress], kept: int | None = None, state: Figure | None = None
-) -> Account:
+def account_of_run(progresses: Sequence[QueryProgress], kept: int, state: Figure | None = None) -> Account:
     """Return the account of a run.
 
     progresses: the progresses of the run, the oldest first.
-    kept: how many entries Spark keeps, by its setting; None: none is missing.
+    kept: how many entries Spark keeps, by its setting.
     state: the rows in Spark's state of windows; None: they are not counted.
     """
-    if not progresses:
-        return balanced(batches=None, sources=())
-    first, last = progresses[0], progresses[-1]
-    missing = []
-    if kept is not None and is_cut(progresses, kept):
-        missing.append(f"the batches of this run before batch {first.number}, which Spark no longer has")
-    sources = [_source([(entry, entry.sources[place]) for entry in progresses]) for place in range(len(last.sources))]
-    if groups := sum(entry.dropped_rows for entry in progresses):
-        missing.append(f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late")
-    for place, source in enumerate(sources):
-        missing += _left_out(source, [entry.sources[place] for entry in progresses])
-    return balanced(
-        batches=(first.number, last.number),
-        sources=sources,
-        late=_late(progresses),
-        open_=_open(last, progresses, state),
-        missing=missing,
-    )
+    tally = RunTally()
+    for entry in progresses:
+        tally.add(entry)
+    cut = f"the batches of this run before batch {progresses[0].number}, which Spark no longer has"
+    return tally.account([cut] if is_cut(progresses, kept) else [], state)
 
 
 def is_cut(progresses: Sequence[QueryProgress], kept: int) -> bool:
@@ -67,77 +54,105 @@ def skips(begin: Offset, end: Offset) -> Iterator[str]:
             yield f"{split} went on at {start} and not at {before}: records were lost, or it holds others now"
 
 
-def _source(batches: Sequence[tuple[QueryProgress, SourceBatch]]) -> SourceAccount:
-    by_split: dict[SplitId, int] = {}
-    planned, counts_all = 0, True
-    for entry, batch in batches:
-        of_splits = {} if batch.begin is None or batch.end is None else rows_by_split(batch.begin, batch.end)
-        for split, rows in of_splits.items():
-            by_split[split] = by_split.get(split, 0) + rows
-        if of_splits:
-            planned += sum(of_splits.values())
-        elif batch.progress is not None and batch.moved:
-            planned += batch.progress.planned_rows
-        counts_all = counts_all and not entry.sink.startswith(_READS_TWICE)
-    set_aside = _set_aside([batch for _, batch in batches])
-    told = [batch.progress for _, batch in batches if batch.progress is not None]
-    read = Figure(planned, "at most" if by_split else "about")
-    given = sum(batch.input_rows for _, batch in batches) + (set_aside.rows or 0)
-    if given == planned and (told or by_split):
-        read, set_aside = Figure(planned), Figure(set_aside.rows)
-    elif counts_all and (not by_split or given < planned):  # holes in the log, or estimates of objects
-        read = Figure(given, set_aside.bound)
-    elif not told:
-        read = Figure(given, "about")
-    return SourceAccount(told[-1].reads if told else "another source", read, set_aside, by_split)
+class RunTally:
+    """Adds up the batches of a run, the oldest first; its size does not grow with them."""
+
+    def __init__(self) -> None:
+        self._sources: list[_SourceTally] = []
+        self._batches: tuple[int, int] | None = None
+        self._dropped = Counter[str]()
+        self._last: QueryProgress | None = None
+
+    def add(self, entry: QueryProgress) -> None:
+        """Take another batch."""
+        self._sources = self._sources or [_SourceTally() for _ in entry.sources]
+        rows = sum(tally.add(entry, batch) for tally, batch in zip(self._sources, entry.sources, strict=True))
+        self._batches = (entry.number if self._batches is None else self._batches[0], entry.number)
+        self._dropped["late"] += entry.late_dropped
+        self._dropped["groups"] += entry.dropped_rows
+        self._dropped["rows with groups"] += rows if entry.dropped_rows else 0
+        self._last = entry
+
+    def account(self, missing: Iterable[str] = (), state: Figure | None = None) -> Account:
+        """Return the account of these batches.
+
+        missing: what else is not known.
+        state: the rows in Spark's state of windows; None: they are not counted.
+        """
+        groups = self._dropped["groups"]
+        dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
+        return balanced(
+            batches=self._batches,
+            sources=[tally.account() for tally in self._sources],
+            late=self._late(),
+            open_=self._open(state),
+            missing=[*missing, *dropped, *(sentence for tally in self._sources for sentence in tally.missing())],
+        )
+
+    def _late(self) -> Figure:
+        operators = 0 if self._last is None else self._last.operators
+        if self._dropped["groups"] and operators > 1:
+            return Figure(None)  # they may be results of another operator, from rows of any batch
+        late = self._dropped["late"]
+        bound: Bound = "about" if late and operators > 1 else "exact"
+        # Spark counts what is left of a task's rows after they were grouped.
+        return Figure(late + self._dropped["rows with groups"], "at most" if self._dropped["groups"] else bound)
+
+    def _open(self, state: Figure | None) -> Figure:
+        if self._last is None or not self._last.state_rows:
+            return NO_ROWS
+        found = Figure(None) if state is None else state
+        # Spark's state also holds rows that earlier runs left open.
+        return found if self._batches is None or not self._batches[0] else Figure(found.rows, "at most")
 
 
-def _set_aside(batches: Sequence[SourceBatch]) -> Figure:
-    """Return the bad records of the run; each progress tells of all batches before its own."""
-    told = [batch.progress for batch in batches if batch.progress is not None]
-    totals = [said.bad_records_total for said in told if said.bad_records_total is not None]
-    if not totals:
-        return NO_ROWS
-    is_told = not told[-1].planned_rows or not batches[-1].moved
-    return Figure(totals[-1] - totals[0], "exact" if is_told else "at least")
+class _SourceTally:
+    """Adds up the share of one source."""
 
+    def __init__(self) -> None:
+        self._by_split = Counter[SplitId]()
+        self._planned = self._given = 0
+        self._takes_once = True
+        self._last: SourceProgress | None = None
+        self._bad_before: int | None = None
+        self._bad_bound: Bound = "exact"
+        self._skips: list[str] = []
 
-def _late(progresses: Sequence[QueryProgress]) -> Figure:
-    counted_rows = sum(entry.late_dropped for entry in progresses)
-    dropping = [entry for entry in progresses if entry.dropped_rows]
-    if any(entry.operators > 1 for entry in dropping):
-        return Figure(None)  # they may be results of another operator, from rows of any batch
-    # Spark counts what is left of a task's rows after they were grouped.
-    grouped = sum(_rows(source) for entry in dropping for source in entry.sources)
-    bound: Bound = "at most" if dropping else "exact"
-    if counted_rows and max(entry.operators for entry in progresses) > 1:
-        bound = "about"
-    return Figure(counted_rows + grouped, bound)
-
-
-def _rows(batch: SourceBatch) -> int:
-    planned = batch.progress.planned_rows if batch.progress is not None and batch.moved else 0
-    return max(planned, batch.input_rows)
-
-
-def _open(last: QueryProgress, progresses: Sequence[QueryProgress], state: Figure | None) -> Figure:
-    kept = {bucket: windows.number for entry in progresses for bucket, windows in entry.windows.items()}
-    numbers = [number for number in kept.values() if number is not None]
-    # The operator keeps pages of windows.  Buckets that this run did not call may keep windows of earlier runs.
-    has_all = bool(numbers) and len(numbers) == len(kept) and last.operators == 1 and not progresses[0].number
-    if not (any(numbers) if has_all else last.state_rows):
-        return NO_ROWS
-    found = Figure(None) if state is None else state
-    # Spark's state also holds rows that earlier runs left open.
-    return Figure(found.rows, "at most") if progresses[0].number else found
-
-
-def _left_out(source: SourceAccount, batches: Sequence[SourceBatch]) -> Iterator[str]:
-    for batch in batches:
+    def add(self, entry: QueryProgress, batch: SourceBatch) -> int:
+        """Take the share of a batch; return how many rows it has at most."""
+        said, by_split = batch.progress, Counter[SplitId]()
         if batch.begin is not None and batch.end is not None:
-            yield from skips(batch.begin, batch.end)
-    told = [batch.progress for batch in batches if batch.progress is not None]
-    if told and (objects := int(told[-1].metrics.get(_LEFT_OUT, 0))):
-        yield f"the rows of {counted(objects, 'object')} that {'was' if objects == 1 else 'were'} left out"
-    if source.set_aside.bound != "exact":
-        yield "how many bad records the last batch set aside, which the next one reports"
+            by_split.update(rows_by_split(batch.begin, batch.end))
+            self._skips += skips(batch.begin, batch.end)
+        planned = by_split.total() or (said.planned_rows if said is not None and batch.moved else 0)
+        self._by_split += by_split
+        self._planned += planned
+        self._given += batch.input_rows
+        self._takes_once = self._takes_once and not entry.sink.startswith(_READS_TWICE)
+        if said is not None:
+            self._last = said
+            if self._bad_before is None:  # each progress tells of all batches before its own
+                self._bad_before = said.bad_records_total
+        self._bad_bound = "at least" if planned and self._bad_before is not None else "exact"
+        return max(planned, batch.input_rows)
+
+    def account(self) -> SourceAccount:
+        """Return the share."""
+        last = self._last
+        bad = (last.bad_records_total or 0) - (self._bad_before or 0) if last is not None else 0
+        given, set_aside = self._given + bad, Figure(bad, self._bad_bound)
+        if given == self._planned and (last is not None or self._by_split):
+            read, set_aside = Figure(given), Figure(bad)
+        elif self._takes_once and (not self._by_split or given < self._planned):  # holes in the log, or estimates
+            read = Figure(given, self._bad_bound)
+        else:
+            read = Figure(self._planned, "at most") if self._by_split else Figure(self._planned or given, "about")
+        return SourceAccount("another source" if last is None else last.reads, read, set_aside, dict(self._by_split))
+
+    def missing(self) -> Iterator[str]:
+        """Yield sentences on what is not known."""
+        yield from self._skips
+        if objects := 0 if self._last is None else int(self._last.metrics.get(_LEFT_OUT, 0)):
+            yield f"the rows of {counted(objects, 'object')} that {'was' if objects == 1 else 'were'} left out"
+        if self.account().set_aside.bound != "exact":
+            yield "how many bad records the last batch set aside, which the next one reports"

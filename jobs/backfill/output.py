@@ -119,13 +119,12 @@ class Output:
             name = f"tidegate_{name}"
         return str(self.path / f"{name}={number}")
 
-    def rows(self) -> int:
-        """Return the number of rows of all runs, from the footers of the files."""
+    def rows(self, begin: int = 0) -> int:
+        """Return the number of rows from a batch on, from the footers of the files."""
         from pyarrow import dataset
 
-        if not any(self.path.glob("*batch=*")):
-            return 0
-        return int(dataset.dataset(self.path, format="parquet").count_rows())
+        batches = [path for path in self.path.glob("*batch=*") if int(path.name.partition("=")[2]) >= begin]
+        return sum(dataset.dataset(path, format="parquet").count_rows() for path in batches)
 
     def _keep_out(self) -> None:
         try:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tidegate.errors import counted
+from tidegate.jobs.account.account import Account
+from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.display import RunDisplay
 from tidegate.jobs.backfill.output import Output
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from tidegate.sources.source import Source
 
-__all__ = ["Summary", "backfill", "write_batches"]
+__all__ = ["Summary", "account_of", "backfill", "write_batches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Summary:
         reading.
     seconds: the time for reading and writing, without Spark's start.
     bad_records: how many bad records all runs into this output have set aside, if an option asks for that.
+    account: what became of every row that this run has read; None: it had nothing to read.
     """
 
     output: Path
@@ -47,6 +50,7 @@ class Summary:
     begin_ms: int | None = None
     end_ms: int | None = None
     bad_records: int = 0
+    account: Account | None = None
 
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values for display."""
@@ -69,6 +73,7 @@ class Summary:
             ("seconds", f"{self.seconds:.1f}"),
             ("rows/s", count(self.rows / self.seconds)),
             ("output", str(self.output)),
+            *([] if self.account is None else [("account", self.account.headline)]),
         ]
 
 
@@ -91,10 +96,12 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
             splits, bad_records = set() if extent is None else {*extent.stretches}, 0
+            tally = RunTally()
             with RunDisplay(errors) as display:
                 for batch in write_batches(spark, source, output):
                     splits |= batch.source.positions.keys()
                     display.update(batch)
+                    tally.add(batch)
                     said = batch.source.progress
                     bad_records = (said and said.bad_records_total) or bad_records
             seconds = time.monotonic() - begun
@@ -108,7 +115,17 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
         None if extent is None else extent.begin_ms,
         None if extent is None else extent.end_ms,
         bad_records,
+        account_of(tally, output, display.rows),
     )
+
+
+def account_of(tally: RunTally, output: Output, rows: int) -> Account | None:
+    """Return the account of a run, in which rows that were read and are not in its files are missing."""
+    batches = tally.account().batches
+    if batches is None:
+        return None
+    written = output.rows(batches[0])
+    return tally.account([] if written == rows else [f"{count(rows)} rows were read, and {count(written)} written"])
 
 
 def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[QueryProgress]:

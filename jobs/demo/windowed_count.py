@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.jobs.account.account import Account, Figure, SourceAccount, balanced
 from tidegate.jobs.follow import follow
 from tidegate.sources.progress.query import QueryProgress
 
@@ -39,6 +40,16 @@ class CountRun:
     def lost(self) -> int:
         """The rows that are neither counted nor waiting."""
         return self.rows_in - self.counted - self.open
+
+    @property
+    def account(self) -> Account:
+        """What became of every row, exactly: the sink and the state were counted."""
+        return balanced(
+            batches=(0, len(self.batches) - 1),
+            sources=[SourceAccount(self.name, Figure(self.rows_in))],
+            late=Figure(self.lost),
+            open_=Figure(self.open),
+        )
 
     @property
     def dropped_by_spark(self) -> int:

@@ -13,8 +13,8 @@ FIGURES = st.builds(Figure, st.none() | st.integers(0, 50), BOUNDS)
 KNOWN = st.builds(Figure, st.integers(0, 50), BOUNDS)
 
 
-def of(*entries, **fields):
-    return account_of_run([typed(entry) for entry in entries], **fields)
+def of(*entries, kept=100, **fields):
+    return account_of_run([typed(entry) for entry in entries], kept, **fields)
 
 
 def stateful(number, *, groups=0, dropped=0, operators=1, first=0, **fields):
@@ -100,7 +100,7 @@ def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():
 
 def test_windows_of_tidegate_count_their_late_rows():
     observed = {"windows-1": {"numLateRecordsDropped": 7, "windows": [{"bucket": 1, "windows": 0}]}}
-    account = of(stateful(0, groups=1, observedMetrics=observed))
+    account = of(stateful(0, observedMetrics=observed))
     assert figures(account) == [Figure(100), Figure(93), Figure(0), Figure(7), Figure(0)]
     assert account.headline == "late rows 7, complete"
 

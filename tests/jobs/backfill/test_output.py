@@ -1,8 +1,15 @@
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.jobs.checkpoints import log_batch
+from tests.support.progresses import progress, report, source, typed
 from tidegate import OptionError
+from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill.output import Noted, Output
+from tidegate.jobs.backfill.run import account_of
 
 BINDING = {"--topic": ["orders"], "--to": None}
 
@@ -72,3 +79,15 @@ def test_a_folder_of_a_back_fill_that_cannot_be_written_is_one_sentence(output):
 def test_the_folders_of_batches_hide_no_column_of_the_rows(output):
     assert output.batch(7, ["id"]) == f"{output.path}/batch=7"
     assert output.batch(7, ["Batch"]) == f"{output.path}/tidegate_batch=7"
+
+
+def test_rows_that_were_read_and_are_not_in_the_files_of_a_run_are_missing(output):
+    tally = RunTally()
+    for number in range(2):
+        folder = Path(output.batch(number, ()))
+        folder.mkdir(parents=True)
+        parquet.write_table(pa.table({"a": [1, 2, 3]}), folder / "part-0.parquet")
+    tally.add(typed(progress(1, source(report()))))
+    assert account_of(tally, output, 3).complete
+    assert account_of(tally, output, 6).missing == ("6 rows were read, and 3 written",)
+    assert account_of(RunTally(), output, 0) is None

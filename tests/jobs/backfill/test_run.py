@@ -165,6 +165,7 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
         assert "Traceback" not in errors
     output, again = goes_on(*command)
     assert f"{sum(COUNTS):,} in all" in output
+    assert " ".join(output.splitlines()[-1].split()) == "account late rows 0, complete"
     assert f"nothing new  {sum(COUNTS):,} rows" in again
     assert records(written(out)) == every(COUNTS)
     notes = (out / "_tidegate" / "backfill.json").read_text()

@@ -27,6 +27,8 @@ def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
     assert [sum(run) for run in zip(counted, waiting, lost, strict=True)] == [ROWS] * 3
     assert lost[0] > ROWS / 2
     assert lost[1:] == [0, 0]
+    ends = [line.partition(": ")[2] for line in output.splitlines()[-4:-1]]
+    assert ends == [f"late rows {lost[0]:,}, complete", *["late rows 0, complete"] * 2]
     assert counted[2] == counted[1]
     assert 0 < waiting[1] < ROWS / 100
     dropped = figures(output, "Spark's drop metric")
