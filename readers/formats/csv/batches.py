@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.formats.bad_records import ChunkRecords
 from tidegate.readers.formats.csv.columns import column_name, column_position, odd_width
-from tidegate.readers.formats.csv.marks import ODD_QUOTES
+from tidegate.readers.formats.csv.quotes import ODD_QUOTES
 from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
 from tidegate.readers.formats.csv.values import converter_of
 from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
@@ -50,7 +50,7 @@ class CsvBatches:
         Raises BadRecordError for the first bad record that ends the query.
         """
         rows = len(csv_records)
-        count = min(1 + (rows * self._row_bytes + len(csv_records.block.data)) // BATCH_BYTES, rows)
+        count = min(1 + (rows * self._row_bytes + len(csv_records.text)) // BATCH_BYTES, rows)
         for number in range(count):
             texts = csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count)
             batch = self._batch(csv_records, texts)
@@ -88,7 +88,7 @@ class CsvBatches:
                 csv_records.raw(number),
                 reasons.get(row),
                 rescued=rescued.get(row),
-                malformed=not texts.widths[row],
+                malformed=bool(texts.odd[row]),
             )
             after = row + 1
         batch_records.good(rows - after)
@@ -98,12 +98,12 @@ class CsvBatches:
         self, csv_records: CsvRecords, texts: CsvTexts
     ) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
         """Return by row the reasons and surplus values of records with odd quotes, or not as many values as names."""
-        reasons = dict.fromkeys(np.flatnonzero(texts.widths == 0).tolist(), ODD_QUOTES)
+        reasons = dict.fromkeys(np.flatnonzero(texts.odd).tolist(), ODD_QUOTES)
         rescued: dict[int, dict[str, str]] = {}
         if self._names is None:
             return reasons, rescued
         width = len(self._names)
-        for row in np.flatnonzero((texts.widths != width) & (texts.widths > 0)).tolist():
+        for row in np.flatnonzero((texts.widths != width) & ~texts.odd).tolist():
             reasons[row] = odd_width(width, texts.widths[row])
             if self._records.rescues and texts.widths[row] > width:
                 values = enumerate(csv_records.values(texts.first + row))

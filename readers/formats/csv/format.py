@@ -16,7 +16,7 @@ from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRec
 from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, header_names
 from tidegate.readers.formats.csv.options import COMMAS, CsvDialect
-from tidegate.readers.formats.csv.records import CsvBlock, CsvRecords, multi_line_blocks
+from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
 from tidegate.readers.formats.csv.values import inferred_type
 from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
@@ -159,7 +159,7 @@ class CsvFormat(ObjectFormat):
         blocks = (
             multi_line_blocks(item.name, item.pieces(block_bytes), self.dialect)
             if self.dialect.multi_line
-            else (CsvBlock(*block) for block in item.blocks(start, end, block_bytes))
+            else map(single_line_block, item.blocks(start, end, block_bytes))
         )
         for block in blocks:
             csv_records = CsvRecords.of(item.name, block, self.dialect)

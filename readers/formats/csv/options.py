@@ -10,10 +10,7 @@ from typing_extensions import Self
 
 from tidegate.readers.formats.options import RecordOptions
 
-__all__ = ["BACKSLASH", "COMMAS", "CsvDialect", "CsvOptions"]
-
-BACKSLASH = "\\"
-"""Spark's default escape; records that need it are bad."""
+__all__ = ["COMMAS", "CsvDialect", "CsvOptions"]
 
 _TAB = "\\t"  # as it is written in Spark's options
 
@@ -22,12 +19,12 @@ _TAB = "\\t"  # as it is written in Spark's options
 class CsvDialect:
     """The dialect of CSV objects; names and defaults are those of Spark's reader.  CsvOptions describes them.
 
-    Characters are ASCII, but not line ends, and sep differs from the others.
+    Characters are ASCII, but not line ends.  All characters differ; only quote and escape may be the same.
     """
 
     sep: str = ","
     quote: str = '"'
-    escape: str = BACKSLASH
+    escape: str = "\\"
     header: bool = False
     multi_line: bool = False
     null_value: str = ""
@@ -53,8 +50,7 @@ class CsvOptions(RecordOptions):
 
     sep: the separator between two values; Spark also calls it ``delimiter``.  A tab may be written as ``\t``.
     quote: the quote around values that hold separators; empty: there are no quotes.
-    escape: the quote: quotes within quotes are doubled; the backslash: there are none, and records that need an escape
-        are bad.
+    escape: the character that makes a quote a part of a quoted value; the quote itself: quotes are doubled.
     header: the first line of each object names its columns.
     enforce_schema: columns match by position, whatever a header says.
     infer_schema: infer types, too; otherwise all inferred columns are strings.
@@ -64,7 +60,7 @@ class CsvOptions(RecordOptions):
 
     sep: Character = ","
     quote: NoneOrCharacter = '"'
-    escape: Character = BACKSLASH
+    escape: Character = "\\"
     header: bool = False
     enforce_schema: bool = False
     infer_schema: bool = False
@@ -75,11 +71,6 @@ class CsvOptions(RecordOptions):
     def _consistent_csv(self) -> Self:
         if self.sep in {self.quote, self.escape}:
             raise ValueError("sep must differ from quote and escape")
-        if self.escape not in {self.quote, BACKSLASH}:
-            raise ValueError(
-                f"escape is {self.escape!r}, but may be the quote or the backslash; format text and Spark's from_csv "
-                "read other dialects"
-            )
         return self
 
     @property

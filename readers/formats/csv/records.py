@@ -1,60 +1,105 @@
-"""Reads the records of a block of CSV into columns of texts, by pyarrow.csv."""
+r"""Splits a block of CSV into records, and the records into columns of texts.
+
+pyarrow.csv reads the values.  It neither reports the offset of a record, which errors and chunks need, nor reads
+records of different widths at once.  So the records are found here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.formats.csv.marks import ODD_QUOTES, Marks, Positions, marks_of, whole_records
 from tidegate.readers.formats.csv.options import CsvDialect
-from tidegate.readers.formats.line_ranges import LONGEST_LINE
-from tidegate.readers.plain_text import utf8
+from tidegate.readers.formats.csv.quotes import ODD_QUOTES, Positions, quotes_of
+from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
+from tidegate.readers.plain_text import unified, utf8
 
-__all__ = ["CsvBlock", "CsvRecords", "CsvTexts", "multi_line_blocks"]
+__all__ = ["CsvBlock", "CsvRecords", "CsvTexts", "multi_line_blocks", "single_line_block"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLANKS = bytes(range(33))
 
 
 class CsvBlock(NamedTuple):
     r"""Consecutive whole records, and the offset of the first one.
 
-    unifies_lines: a ``\r\n`` in a value is read as ``\n``.
+    line_ends: the regular expression of the line ends, which the parser sees as ``\n``.
     """
 
     offset: int
     data: bytes
-    unifies_lines: bool = False
+    line_ends: bytes
+
+    @property
+    def text(self) -> bytes:
+        r"""The data, with ``\n`` for each line end."""
+        if self.line_ends == _ANY_END:
+            return unified(self.data)
+        return self.data.replace(b"\r\n", b"\n") if self.line_ends == _RETURN_FEED else self.data
+
+
+_FEED, _RETURN_FEED, _ANY_END = b"\n", b"\r?\n", b"\r\n|\r|\n"
+
+
+def single_line_block(block: LineBlock) -> CsvBlock:
+    """Return a block whose records are lines; a lone carriage return ends a line, too (Hadoop: LineReader)."""
+    return CsvBlock(*block, _ANY_END)
 
 
 def multi_line_blocks(name: str, pieces: Iterable[bytes], dialect: CsvDialect) -> Iterator[CsvBlock]:
-    r"""Yield all records of a text that arrives in pieces, about a piece at a time; values may hold line ends.
+    """Yield all records of a text that arrives in pieces, about a piece at a time; values may hold line ends.
 
-    If the first line ends with ``\r\n``, this is read as ``\n`` in all values (uniVocity: LineSeparatorDetector).
+    The first line end in the text decides what ends all lines (uniVocity: LineSeparatorDetector).  A line feed after a
+    carriage return ends a line in any case; uniVocity keeps the carriage return in a value without quotes.
 
     Raises CorruptDataError for a record of more than 256 MiB; errors of ``pieces`` pass.
     """
-    offset, rest, unifies_lines = 0, b"", None
+    offset, rest, line_ends = 0, b"", None
     for piece in pieces:
         data = rest + piece
         if offset == 0 and data.startswith(_BYTE_ORDER_MARK):
             offset, data = len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :]
-        if unifies_lines is None and (first := data.find(b"\n")) >= 0:
-            unifies_lines = data[:first].endswith(b"\r")
-        length = whole_records(data, dialect)
+        line_ends = line_ends or _line_ends_of(data)
+        block = CsvBlock(offset, data, line_ends or _FEED)
+        length = _whole_records(block, dialect)
         if length:
-            yield CsvBlock(offset, data[:length], bool(unifies_lines))
+            yield block._replace(data=data[:length])
         offset, rest = offset + length, data[length:]
         if len(rest) > LONGEST_LINE:
             raise CorruptDataError(f"{name}: the record at byte {offset} is longer than {LONGEST_LINE // 2**20} MiB")
     if rest:
-        yield CsvBlock(offset, rest, bool(unifies_lines))
+        yield CsvBlock(offset, rest, line_ends or _line_ends_of(rest + b"\0") or _FEED)
+
+
+def _line_ends_of(data: bytes) -> bytes | None:
+    """Return the line end of a text, by its first line; None: no line ends in it."""
+    first = re.search(b"\r\n|\n|\r(?=.)", data, re.DOTALL)
+    return first and {b"\n": _FEED, b"\r\n": _RETURN_FEED, b"\r": _ANY_END}[first.group()]
+
+
+def _whole_records(block: CsvBlock, dialect: CsvDialect) -> int:
+    """Return how many bytes at the start of the data are whole records, whatever follows."""
+    text = block.text
+    feeds = quotes_of(dialect).record_ends(text)
+    ended = int(feeds[-1]) + 1 if len(feeds) else 0
+    if len(text) == len(block.data):
+        return ended
+    # The text and the data have the same number of line ends up to there.
+    before = islice(re.finditer(block.line_ends, block.data), text.count(b"\n", 0, ended))
+    last = deque(before, maxlen=1)
+    return last[0].end() if last else 0
 
 
 class CsvTexts(NamedTuple):
@@ -62,49 +107,80 @@ class CsvTexts(NamedTuple):
 
     first: the index in the block of the first record.
     columns: the text of each record in a column; null: the record has no value there, or the text that stands for null.
-    widths: the number of values of each record; 0: it has quotes of another dialect.
+    odd: whether each record has quotes of another dialect; then it has no values.
     """
 
     first: int
     columns: list[pa.StringArray]
     widths: Positions
+    odd: npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+class _Part(NamedTuple):
+    """The values of some records, by their numbers."""
+
+    numbers: Positions
+    widths: Positions
+    columns: list[pa.StringArray]
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Part]) -> _Part:
+        numbers, widths = (np.concatenate(arrays) for arrays in zip(*(part[:2] for part in parts), strict=True))
+        order = np.argsort(numbers)
+        columns = zip(*(part.columns for part in parts), strict=True)
+        return cls(
+            numbers[order], widths[order], [pa.concat_arrays(column).take(pa.array(order)) for column in columns]
+        )
+
+
+@dataclass(frozen=True)
 class CsvRecords:
-    """The records of a block of the object with this name, without empty records."""
+    r"""The records of a block, without empty records.
+
+    text: the block in UTF-8, with ``\n`` as line ends.
+    starts, ends: the offsets of the records in the text, in bytes; ends exclusive.
+    """
 
     name: str
     block: CsvBlock
     dialect: CsvDialect
-    marks: Marks
+    text: bytes
+    starts: Positions
+    ends: Positions
 
     @classmethod
     def of(cls, name: str, block: CsvBlock, dialect: CsvDialect) -> CsvRecords:
-        """Return the records of a block."""
-        return cls(name, block, dialect, marks_of(block.data, dialect))
+        """Return the records of a block of the object with this name."""
+        text = utf8(block.text)
+        feeds = quotes_of(dialect).record_ends(text) if dialect.multi_line else _feeds_of(text)
+        starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
+        if dialect.multi_line:  # a carriage return before a line end is a part of it
+            ends = ends - (np.frombuffer(b"\n" + text, np.uint8)[ends] == ord("\r"))
+        out = starts == ends if dialect.multi_line else _blank_lines(text, starts, ends)
+        return cls(name, block, dialect, text, starts[~out], ends[~out])
 
     def __len__(self) -> int:
-        return len(self.marks.starts)
+        return len(self.starts)
 
     def without_first(self) -> CsvRecords:
         """Return the records without the first one."""
-        return CsvRecords(self.name, self.block, self.dialect, Marks(*(mark[1:] for mark in self.marks)))
+        return replace(self, starts=self.starts[1:], ends=self.ends[1:])
 
     def place(self, number: int) -> int:
         """Return the offset of a record in the decompressed object."""
-        return self.block.offset + int(self.marks.starts[number])
+        return self.block.offset + self._raw_span(number)[0]
 
     def raw(self, number: int) -> bytes:
-        """Return a record as it is in the object, without its line end."""
-        return self.block.data[self.marks.starts[number] : self.marks.ends[number]]
+        """Return a record as it is in the object, without its line end, which may have a carriage return."""
+        start, end = self._raw_span(number)
+        return self.block.data[start:end].removesuffix(b"\r")
 
     def values(self, number: int) -> list[str | None]:
         """Return the values of one record; raises CorruptDataError for quotes of another dialect."""
-        width = self.marks.widths[number]
-        if not width:
+        line = self._for_arrow(number)
+        if line is None:
             raise self._odd_quotes(number)
-        return [column[0].as_py() for column in self._table(np.array([number]), range(width)).columns]
+        return [column[0].as_py() for column in self._table(line + b"\n", range(self._width(number))).columns]
 
     def texts(self, positions: Sequence[int], first: int, last: int) -> CsvTexts:
         """Return the values at some positions of the records from ``first`` to ``last``, exclusive, in order.
@@ -112,27 +188,66 @@ class CsvRecords:
         Raises CorruptDataError for quotes of another dialect if values may hold line ends: the records after them are
         not known then.
         """
-        numbers, widths = np.arange(first, last), self.marks.widths[first:last]
-        if self.dialect.multi_line and not widths.all():
-            raise self._odd_quotes(first + int(widths.argmin()))
-        if (widths == widths[0]).all():
-            table = self._table(numbers, positions)
-        else:  # Arrow reads only records of the same width together
-            parts = [self._table(numbers[widths == width], positions) for width in np.unique(widths)]
-            table = pa.concat_tables(parts).take(np.argsort(np.argsort(widths, kind="stable")))
-        columns = [self._nulled(table[_name(position)].combine_chunks()) for position in positions]
-        return CsvTexts(first, columns, widths)
+        numbers = np.arange(first, last)
+        data = self._joined(first, last)
+        odd = np.zeros(len(numbers), bool)
+        if not quotes_of(self.dialect).are_plain(data):
+            lines = [*map(self._for_arrow, range(first, last))]
+            odd = np.array([line is None for line in lines])
+            if self.dialect.multi_line and odd.any():
+                raise self._odd_quotes(first + int(odd.argmax()))
+            data = b"".join([line + b"\n" for line in lines if line is not None])
+        parts = [*self._parts(data, numbers[~odd], positions)]
+        if odd.any():
+            parts.append(_Part(numbers[odd], numbers[odd] * 0, [pa.nulls(odd.sum(), pa.string())] * len(positions)))
+        whole = parts[0] if len(parts) == 1 else _Part.joined(parts)
+        return CsvTexts(first, [self._nulled(column) for column in whole.columns], whole.widths, odd)
 
-    def _table(self, numbers: Positions, positions: Sequence[int]) -> pa.Table:
-        """Return the columns at some positions of records with the same number of values; no positions: the first."""
-        names = [_name(position) for position in positions or [0]]  # to Arrow, no names are all columns
-        if not self.marks.widths[numbers[0]]:
-            return pa.table([pa.nulls(len(numbers), pa.string())] * len(names), names)
-        data = self._joined(numbers)
+    def _joined(self, first: int, last: int) -> bytes:
+        """Return some records, each with a line end: without one, Arrow reads an empty value as a quoted one."""
+        starts, ends = self.starts[first:last], self.ends[first:last]
+        if (starts[1:] == ends[:-1] + 1).all():
+            data = self.text[starts[0] : ends[-1] + 1]
+            return data if ends[-1] < len(self.text) else data + b"\n"
+        return b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
+
+    def _parts(self, data: bytes, numbers: Positions, positions: Sequence[int]) -> Iterator[_Part]:
+        """Yield the values of records, those with the same number of values together."""
+        if not len(numbers):
+            return
+        others: dict[int, list[int]] = {}
+
+        def skip(row: arrow_csv.InvalidRow) -> str:
+            others.setdefault(row.actual_columns, []).append(row.number - 1)
+            return "skip"
+
+        table = self._table(data, positions, skip)
+        alike = np.delete(numbers, [*chain.from_iterable(others.values())])
+        if table.num_rows != len(alike):
+            place = self.place(int(numbers[0]))
+            raise CorruptDataError(
+                f"{self.name}: {len(alike)} records from byte {place} on are read as {table.num_rows}"
+            )
+        widths = np.full(len(alike), self._width(alike[0]))
+        yield _Part(alike, widths, [table[f"f{position}"].combine_chunks() for position in positions])
+        for rows in others.values():
+            lines = [self._for_arrow(number) for number in numbers[rows]]
+            yield from self._parts(
+                b"".join([line + b"\n" for line in lines if line is not None]), numbers[rows], positions
+            )
+
+    def _table(
+        self, data: bytes, positions: Sequence[int], skip: Callable[[arrow_csv.InvalidRow], str] | None = None
+    ) -> pa.Table:
+        """Return the columns of some records at some positions, named "f0", "f1" and so on; no positions: the first.
+
+        skip: is called for records that have another number of values than the first one.
+        """
+        names = [f"f{position}" for position in positions or [0]]  # to Arrow, no names are all columns
         if data.startswith(_BYTE_ORDER_MARK):
             data = b"\n" + data  # Arrow leaves out a byte order mark, but here the mark is a part of a value
         dialect = self.dialect
-        table = arrow_csv.read_csv(
+        return arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False, block_size=len(data) + 1, autogenerate_column_names=True
@@ -142,7 +257,7 @@ class CsvRecords:
                 quote_char=dialect.quote or False,
                 double_quote=True,
                 newlines_in_values=dialect.multi_line,
-                invalid_row_handler=lambda _: "skip",
+                invalid_row_handler=skip,
             ),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=names,
@@ -154,36 +269,57 @@ class CsvRecords:
                 quoted_strings_can_be_null=dialect.null_value == "",
             ),
         )
-        if table.num_rows != len(numbers):
-            place = self.place(int(numbers[0]))
-            raise CorruptDataError(
-                f"{self.name}: {len(numbers)} records from byte {place} on are read as {table.num_rows}"
-            )
-        return table
 
-    def _joined(self, numbers: Positions) -> bytes:
-        """Return some records in UTF-8, each with a line end: without one, Arrow reads an empty value as a quoted one.
+    def _record(self, number: int) -> bytes:
+        return self.text[self.starts[number] : self.ends[number]]
 
-        Records that are beside each other are taken as they are.
-        """
-        starts, ends = self.marks.starts[numbers], self.marks.ends[numbers]
-        data = self.block.data
-        if (starts[1:] - ends[:-1] <= len(b"\r\n")).all():
-            joined = data[starts[0] : ends[-1]] + b"\n"
-        else:
-            joined = b"".join([data[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
-        return utf8(joined.replace(b"\r\n", b"\n") if self.block.unifies_lines else joined)
+    def _width(self, number: int) -> int:
+        return quotes_of(self.dialect).width(self._record(number))
+
+    def _for_arrow(self, number: int) -> bytes | None:
+        return quotes_of(self.dialect).for_arrow(self._record(number))
 
     def _odd_quotes(self, number: int) -> CorruptDataError:
         noun = "record" if self.dialect.multi_line else "line"
-        return CorruptDataError(f"{self.name}: the {noun} at byte {self.place(number)} {ODD_QUOTES}")
+        has_return = quotes_of(self.dialect).has_carriage_return(self._record(number))
+        what = "has a carriage return in a value without quotes" if has_return else ODD_QUOTES
+        return CorruptDataError(f"{self.name}: the {noun} at byte {self.place(number)} {what}")
 
     def _nulled(self, texts: pa.StringArray) -> pa.StringArray:
         """Return values with null for the text that stands for it."""
         null_value = self.dialect.null_value
         return pc.if_else(pc.equal(texts, null_value), pa.scalar(None, pa.string()), texts) if null_value else texts
 
+    @cached_property
+    def _raw_lines(self) -> tuple[Positions, Positions, Positions]:
+        """Return the line feeds in the text, and the start and the end of each line end in the data."""
+        feeds = _feeds_of(self.text)
+        spans = [match.span() for match in re.finditer(self.block.line_ends, self.block.data)]
+        begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
+        return feeds, begins, ends
 
-def _name(position: int) -> str:
-    """Return Arrow's name of a column."""
-    return f"f{position}"
+    def _raw_span(self, number: int) -> tuple[int, int]:
+        """Return the start and the end of a record in the data."""
+        start, end = int(self.starts[number]), int(self.ends[number])
+        if self.text is self.block.data:  # equal lengths alone may be a coincidence
+            return start, end
+        # The text and the data have the same number of lines before a record, whatever the line ends.
+        feeds, begins, ends = self._raw_lines
+        before, within = np.searchsorted(feeds, (start, end))
+        return (
+            int(ends[before - 1]) if before else 0,
+            int(begins[within]) if within < len(begins) else len(self.block.data),
+        )
+
+
+def _feeds_of(text: bytes) -> Positions:
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+
+
+def _blank_lines(text: bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.bool_]:
+    """Return which lines hold only blanks (Spark: filterCommentAndEmpty; Java: String.trim)."""
+    first = np.frombuffer(text + b"\n", np.uint8)[starts]
+    blank: npt.NDArray[np.bool_] = first <= _BLANKS[-1]
+    for line in np.flatnonzero(blank):
+        blank[line] = not text[starts[line] : ends[line]].strip(_BLANKS)
+    return blank

@@ -102,7 +102,7 @@ def seeds(file_format: str) -> list[bytes]:
         case "json":
             return [CASES["json"].write(table, _ROWS) for table in (plain, typed.drop_columns(["bytes", "map"]))]
         case "csv":
-            return [_csv(plain), _csv(plain).replace(b"text ", b"a, quoted ")]
+            return [_csv(plain), _csv(plain).replace(b"text ", b'a, \\"quoted\\" ')]
         case _:
             return [_csv(plain), "grüße\r\n".encode() * 20]
 

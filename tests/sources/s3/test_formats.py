@@ -56,7 +56,6 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
         ({"file_format": "text", "mode": "PERMISSIVE"}, "^mode is an option of .*csv, but fileFormat is 'text'$"),
         ({"file_format": "csv", "sep": "||"}, "^the option 'sep' is '||': expected one ASCII character"),
         ({"file_format": "csv", "sep": '"'}, "must differ"),
-        ({"file_format": "csv", "escape": "^"}, "escape is '\\^', but may be the quote or the backslash; "),
         ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
         ({"file_format": "text", "event_time": "column:value"}, "text has no column of times"),
         ({"file_format": "binaryFile", "event_time": "column:at"}, "binaryFile has times only in modificationTime"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import re
 import tracemalloc
 
 import pyarrow as pa
@@ -16,8 +15,10 @@ from hypothesis import strategies as st
 from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, values
 from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.formats.csv import format as csv_format
+from tidegate.readers.formats.csv import quotes
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.csv.quotes import CsvQuotes
 
 lines_within = st.text(st.sampled_from('ab,"\n ü'), max_size=6)
 
@@ -53,14 +54,16 @@ def test_any_cut_gives_every_record_once_and_in_order(given_text, chunk_bytes, b
 
 
 @settings(max_examples=300)
-@given(written(lines_within), st.integers(1, 100))
-def test_quoted_values_may_hold_line_ends(given_text, block_bytes):
+@given(written(lines_within), st.integers(1, 100), st.booleans())
+def test_quoted_values_may_hold_line_ends(given_text, block_bytes, careful):
     text, width = given_text
     # The first line end decides what ends all lines.  Within quotes, a CRLF then becomes a line feed.
     plain = text.replace(b"\r\n", b"\n")
     expected = [row for row in as_python_reads(plain, multi_line=True) if row != (None,) or width > 1]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+        if careful:
+            patched.setattr(CsvQuotes, "are_plain", lambda *_: False)
         rows = read(plain, texts("abcd"[:width]), multi_line=True, **RFC)
         assert [row for row in rows if row != (None,) or width > 1] == expected
         if b"\r\n" in text and plain.count(b"\n") == text.count(b"\r\n"):
@@ -68,8 +71,8 @@ def test_quoted_values_may_hold_line_ends(given_text, block_bytes):
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 100])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_the_end_of_the_first_line_is_a_line_feed_in_all_values(line_end, block_bytes, monkeypatch):
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkeypatch):
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
     text = 'é,b\n"x\ny",2\n\n3,"4"\n5'.replace("\n", line_end).encode()
     schema = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
@@ -84,6 +87,19 @@ def test_the_end_of_the_first_line_is_a_line_feed_in_all_values(line_end, block_
     assert [row[1] for row in read(mixed, texts("ab"), multi_line=True)] == ["b", "d", "f"]
 
 
+@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("escape", ['"', "\\"])
+def test_a_quote_within_a_value_without_quotes_opens_nothing(escape, careful, monkeypatch):
+    if careful:
+        monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
+    text = b'5" pipe,x\n6" pipe,y\nx""y,"p\nq"\nz"",5"\na\\\\"b,"c\nd"\n'
+    for block_bytes in (3, 100):
+        monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+        assert read(text, texts("ab"), multi_line=True, escape=escape) == [
+            ('5" pipe', "x"), ('6" pipe', "y"), ('x""y', "p\nq"), ('z""', '5"'), ('a\\\\"b', "c\nd"),
+        ]  # fmt: skip
+
+
 def test_a_carriage_return_before_a_line_feed_belongs_to_the_line_end_outside_quotes():
     schema = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
     given_fields = {"multi_line": True, "bad_records": KEPT, "columns": GivenColumns(("a", "b"))}
@@ -91,28 +107,52 @@ def test_a_carriage_return_before_a_line_feed_belongs_to_the_line_end_outside_qu
     assert read(text, schema, **given_fields) == [
         ("a", "b", None), ("c", "d\r\né", None), ("e", None, "e"), ("g", None, None), ("h", "i", None),
     ]  # fmt: skip
-    with pytest.raises(CorruptDataError, match=r"^x.csv: the record at byte 4 has quotes or carriage returns that"):
+    with pytest.raises(
+        CorruptDataError, match=r"^x.csv: the record at byte 4 has a carriage return in a value without"
+    ):
         read(b"a,b\nc,d\re\n", schema, **given_fields)
 
 
-VALUE = {'"': r'("([^"]|"")*"|[^",]*)', "\\": r'("([^"\\]|\\(?!["\\]))*"|[^",]*)'}
-
-
-@pytest.mark.parametrize("escape", ['"', "\\"])
-def test_quotes_enclose_whole_values_or_a_line_is_bad_by_itself(escape):
-    record = re.compile(f"{VALUE[escape]}(,{VALUE[escape]})*")
-
-    def expected(line: str) -> tuple:
-        read_values = next(csv.reader([line])) if record.fullmatch(line) else []
-        shown = [value or None for value in (read_values + [None] * 3)[:3]]
-        return (*shown, None if len(read_values) == 3 else line)
-
+@settings(max_examples=300)
+@given(
+    st.text(st.sampled_from('ab,"\n\r\\ #'), max_size=40),
+    st.fixed_dictionaries(
+        {
+            "escape": st.sampled_from(['"', "\\"]),
+            "null_value": st.sampled_from(["", "a"]),
+            "quote": st.sampled_from(['"', ""]),
+        }
+    ),
+)
+@example('a"b,",a"b,b"', RFC)
+@example('"a\\\\b"', {})
+@example('a,""', {"null_value": "a"})
+def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
     schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
-    short = ["".join(letters) for length in range(1, 6) for letters in itertools.product('a",\n', repeat=length)]
-    short += ["".join(letters) for letters in itertools.product('a"\\,', repeat=5)]
-    for text in short:
-        rows = read(text.encode(), schema, bad_records=KEPT, columns=GivenColumns(("a", "b", "c")), escape=escape)
-        assert rows == [expected(line) for line in text.split("\n") if line], text
+    columns = GivenColumns(("a", "b", "c"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CsvQuotes, "are_plain", lambda *_: False)
+        rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
+    for block_bytes in (csv_format.BLOCK_BYTES, 3):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+            assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
+
+
+@pytest.mark.parametrize("null_value", ["", "a"])
+@pytest.mark.parametrize("escape", ['"', "\\"])
+def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(escape, null_value, monkeypatch):
+    schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
+    options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c"))}
+    options |= {"null_value": null_value, "escape": escape}
+    short = [bytes(letters) for length in range(1, 5) for letters in itertools.product(b'a",\n', repeat=length)]
+    short += [bytes(letters) for letters in itertools.product(b'a"\\', repeat=5)]
+    at_once = [read(text, schema, **options) for text in short]
+    monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
+    for long_record in (quotes.LONG_RECORD, 1):
+        monkeypatch.setattr(quotes, "LONG_RECORD", long_record)
+        for text, rows in zip(short, at_once, strict=True):
+            assert read(text, schema, **options) == rows, text
 
 
 def test_what_is_no_character_is_replaced():
@@ -156,7 +196,7 @@ def test_a_record_without_end_is_refused(monkeypatch):
         read(b'a\n"' + b"x\n" * 2**20, texts("a"), multi_line=True)
 
 
-@pytest.mark.parametrize(("body", "escape"), [(b"a", "\\"), (b",", "\\"), (b'a""', '"')])
+@pytest.mark.parametrize(("body", "escape"), [(b"a", "\\"), (b",", "\\"), (b'a\\"', "\\"), (b'a""', '"')])
 @pytest.mark.parametrize("multi_line", [False, True])
 def test_a_long_record_takes_a_multiple_of_its_length_whatever_its_quotes(body, escape, multi_line):
     text = b'"' + body * (2**22 // len(body)) + b'",x\n"b",y\n'
@@ -166,5 +206,5 @@ def test_a_long_record_takes_a_multiple_of_its_length_whatever_its_quotes(body, 
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (len(long), short) == (len(text.split(b'",x')[0]) - 1 - text.count(b'a""'), ("b", "y"))
+    assert (len(long), short) == (len(text.split(b'",x')[0]) - 1 - text.count(b'a\\"') - text.count(b'a""'), ("b", "y"))
     assert most < 20 * len(text)

@@ -64,18 +64,18 @@ def test_a_type_that_csv_has_not_is_refused():
 
 
 LINES = [
-    '"a\\b",f', "NA,", '"NA",""', "  a , b  ", "#c,d", "only", "a,b,c", ",", '"",', "   ",
+    '"a\\b",f', 'a\\"b,g', "NA,", '"NA",""', "  a , b  ", ' "q" , "r"x', "#c,d", "only", "a,b,c", ",", '"",', "   ",
     "", "\\,\\", 'x,"y\tz"',
     "ü,\xa0", '"a,"," b "',
 ]  # fmt: skip
 ESCAPED = ['"a\\"b",d', '"a\\\\",e', '"a\\\\b",k', '"\\"\\\\",\\\\']
-DOUBLED = ['"a""b",c', '"""",""""""', '"a\\\\b",k']
-ODD = ['a"b,",x"y,z"', '"a"x,h', '"open,i', '"a" ,j', '"', '"a"b,"c"', ' "q" , "r"x', 'a\\"b,g', '5" pipe,x', 'x""y,z']
+DOUBLED = ['"a""b",c', '"""",""""""']
+ODD = ['a"b,",x"y,z"', '"a"x,h', '"open,i', '"a" ,j', '"', '"a"b,"c"']
 DIALECTS = [
-    ({}, [], [*ESCAPED, *DOUBLED]),
+    ({}, ESCAPED, DOUBLED),
     ({"escape": '"'}, DOUBLED, ESCAPED[:1]),
     ({"quote": ""}, [*DOUBLED, *ODD], []),
-    ({"null_value": "NA"}, [], [*ESCAPED, *DOUBLED]),
+    ({"null_value": "NA"}, ESCAPED, DOUBLED),
 ]
 VALUES = {
     "int": ["1", "+1", "-2147483648", "2147483648", " 1", "0x1", "1.0", "1e1", "-"],
@@ -134,7 +134,9 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
     ("dialect", "odd"), [(dialect, [*ODD, *odd]) for dialect, _, odd in DIALECTS if "quote" not in dialect]
 )
 def test_quotes_of_another_dialect_are_refused(dialect, odd):
-    sentence = " has quotes or carriage returns that are not of this dialect .* format text and Spark's from_csv"
+    sentence = re.escape(
+        " has quotes that are not of this dialect (quote and escape); format text and Spark's from_csv"
+    )
     for line in odd:
         text = f"1,2\n{line}\n3,4\n".encode()
         kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
