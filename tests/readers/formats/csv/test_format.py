@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, values
 from tidegate.errors import BadRecordError, CorruptDataError
+from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import quotes
 from tidegate.readers.formats.csv import records as csv_records
@@ -153,6 +154,16 @@ def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(
         monkeypatch.setattr(quotes, "LONG_RECORD", long_record)
         for text, rows in zip(short, at_once, strict=True):
             assert read(text, schema, **options) == rows, text
+
+
+@given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
+    rows = [[cell, "x"] for cell in cells]
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=line_end).writerows(rows)
+    lines = out.getvalue().splitlines(keepends=True)
+    text = "".join([*lines[:odd], f'"a" b,x{line_end}', f"1,2,3{line_end}", *lines[odd:]]).encode()
+    assert read(text, texts("ab"), bad_records=BadRecordPolicy("DROPMALFORMED"), **RFC) == null_for_empty(rows)
 
 
 def test_what_is_no_character_is_replaced():

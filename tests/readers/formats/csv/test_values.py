@@ -153,6 +153,16 @@ BAD = b'1,a\n2\nx,b\n3,c,"d"\n4,e\n'
 NUMBERED = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
+ODD = f"does not have 2 values, but 1{TO_CONTINUE}"
+
+
+def test_a_record_with_another_number_of_values_is_named_by_its_place():
+    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
+        read(BAD, NUMBERED)
+    with pytest.raises(BadRecordError, match=f"^x.csv: the record at byte 4 {ODD}$"):
+        read(BAD, NUMBERED, multi_line=True)
+
+
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 100])
 def test_bad_records_are_set_aside_with_their_place_and_reason(chunk_bytes, tmp_path):
     aside = BadRecordPolicy(path=str(tmp_path))
@@ -163,6 +173,16 @@ def test_bad_records_are_set_aside_with_their_place_and_reason(chunk_bytes, tmp_
         (6, "the line has no int64 in 'n'"),
         (10, "the line does not have 2 values, but 3"),
     ]
+
+
+def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_letters_grow():
+    kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
+    columns = GivenColumns(("a", "b"))
+    content = b"\xff,\r\nx\r\nzzz\r\n"  # the replaced byte becomes three
+    rows = read(content, kept, bad_records=KEPT, columns=columns)
+    assert rows == [("\ufffd", None, None), ("x", None, "x"), ("zzz", None, "zzz")]
+    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
+        read(content, texts("ab"))
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100])
