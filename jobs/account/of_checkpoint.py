@@ -29,6 +29,7 @@ from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkp
 from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.windows.native import AHEAD_MS
 
 __all__ = ["account_of_checkpoint", "run_account"]
 
@@ -117,19 +118,20 @@ class _Read:
     def is_risky(self) -> bool:
         """Whether Spark's watermark may be past a row."""
         before_ms = self.begin.progress.watermark_ms
-        is_behind = not self.watermark_ms or (before_ms is not None and self.watermark_ms <= before_ms)
+        ahead_ms = 0 if self.end.windows is None else AHEAD_MS
+        is_behind = not self.watermark_ms or (before_ms is not None and self.watermark_ms <= before_ms + ahead_ms)
         return not is_behind or bool(self.begin.progress.late or self.end.progress.late)
 
 
 def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
     """Return the share of a source.  The next batch reports the bad records of one."""
     if not reads:
-        return SourceAccount(f"source {place}, which is not tidegate's", Figure(None))
+        return SourceAccount(f"source {place} (not tidegate's)", Figure(None))
     first, last = reads[0], reads[-1]
     by_split = sum((Counter(read.by_split) for read in reads), Counter[SplitId]())
     rows = by_split.total() if last.end.source == KafkaSource.connector else None
     return SourceAccount(
-        f"source {place}, {last.end.source}",
+        f"source {place} ({last.end.source})",
         Figure(rows, "at most"),  # some offsets have no record
         Figure(last.end.bad_records - first.end.bad_records, "at least" if last.moves else "exact"),
         by_split,

@@ -45,6 +45,11 @@ def test_rows_that_are_read_while_it_is_ahead_may_be_late(logged, fields):
     assert account.missing == ("how many rows were late in batches for which Spark's watermark was ahead of the plan",)
 
 
+def test_windows_of_tidegate_let_spark_s_watermark_run_ahead_by_a_millisecond(logged):
+    assert logged((0, 1_000), (1_001, 2_000)).late == Figure(100, "at most")
+    assert logged((0, 1_000), (1_001, 2_000), windows={"assigner": "Tumbling"}).late == Figure(0, "by plan")
+
+
 def test_without_state_or_without_a_watermark_no_row_can_be_late(logged):
     assert logged((0, 1_000), (5_000, 2_000), has_state=False).late == Figure(0)
     assert logged((0, None), (0, None)).late == Figure(0)
@@ -61,7 +66,7 @@ def test_batches_that_spark_has_deleted_are_missing(logged):
 def test_positions_of_objects_are_no_rows(logged):
     account = logged((0, 1_000), (500, 2_000), source="s3")
     assert (account.read.rows, account.late) == (None, Figure(0, "by plan"))
-    assert account.missing == ("how many rows of source 0, s3 were read: only offsets of Kafka tell",)
+    assert account.missing == ("how many rows of source 0 (s3) were read: only offsets of Kafka tell",)
 
 
 def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):
