@@ -10,6 +10,7 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
 from tidegate.jobs.account.account import NO_ROWS, Account, Bound, Figure, SourceAccount, balanced
+from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 
@@ -17,7 +18,10 @@ __all__ = ["KEPT", "RunTally", "account_of_run", "is_cut", "rows_by_split", "ski
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 _READS_TWICE = "ForeachBatchSink"  # an action of the function may read a batch again, or not at all
-_LEFT_OUT = "numFilesLeftOut"
+_LEFT_OUT = {  # metrics of connectors
+    "numFilesLeftOut": "the rows of objects that were left out, of which there are",
+    "archiveMissingOffsets": "offsets that neither Kafka nor the archive holds, of which there are",
+}
 
 
 def account_of_run(progresses: Sequence[QueryProgress], kept: int, state: Figure | None = None) -> Account:
@@ -152,7 +156,9 @@ class _SourceTally:
     def missing(self) -> Iterator[str]:
         """Yield sentences on what is not known."""
         yield from self._skips
-        if objects := 0 if self._last is None else int(self._last.metrics.get(_LEFT_OUT, 0)):
-            yield f"the rows of {counted(objects, 'object')} that {'was' if objects == 1 else 'were'} left out"
+        metrics: Mapping[str, float] = {} if self._last is None else self._last.metrics
+        for metric, sentence in _LEFT_OUT.items():
+            if number := int(metrics.get(metric, 0)):
+                yield f"{sentence} {count(number)}"
         if self.account().set_aside.bound != "exact":
             yield "how many bad records the last batch set aside, which the next one reports"

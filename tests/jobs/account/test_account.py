@@ -135,7 +135,8 @@ def test_bad_records_are_read_and_set_aside():
 
 
 def test_what_was_left_out_or_skipped_is_missing():
-    assert of(one(0, metrics={"numFilesLeftOut": 2})).missing == ("the rows of 2 objects that were left out",)
+    left_out = of(one(0, metrics={"numFilesLeftOut": 2, "archiveMissingOffsets": 0}))
+    assert left_out.missing == ("the rows of objects that were left out, of which there are 2",)
     again = {"v": 1, "source": "kafka", "positions": {"orders-0": 300}, "starts": {"orders-0": 250}}
     account = of(stateful(0), stateful(1, source={"endOffset": again}))
     assert account.sources[0].by_split == {"orders-0": 150}
