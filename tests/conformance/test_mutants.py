@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.mutants import MUTANTS
+from tests.conformance.outbox_mutants import MISTAKES
 from tests.conformance.references import REFERENCES
 from tidegate.conformance.checker import judge
 from tidegate.conformance.lab import machine
@@ -30,5 +31,5 @@ def test_a_reference_with_all_that_is_optional_keeps_the_rules_for_it(name):
 
 
 def test_every_rule_that_must_hold_has_its_killer():
-    killers = {mutant.killer for mutant in MUTANTS}
+    killers = {broken.killer for broken in (*MUTANTS, *MISTAKES)}
     assert [rule.id for rule in all_rules() if rule.level is Level.MUST and rule.id not in killers] == []

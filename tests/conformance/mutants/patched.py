@@ -80,8 +80,6 @@ PATCHES = [
     ("SPLIT-17", "unread splits are forgotten", "never read", *method("forget(self, removed) -> removed.keys()")),
     ("SPLIT-17", "a deleted split is not lost", "lost() names nothing", *method("lost(self, removed) -> ()")),
     ("SPLIT-20", "a split begins behind its end", "past its end", "Extent(begin,", "Extent(begin + (begin == end),"),
-    ("SPLIT-20", "a begin is a row early", "does not begin behind it", "Extent(begin,", "Extent(max(0, begin - 1),"),
-    ("SPLIT-12", "a query begins at 0", "which begins at 1", BEGINS, "0"),
     ("READ-1", "rows come backwards", "comes after 0#6", READ, READ.replace("records]", "records[::-1]]")),
     (
         "READ-4",
@@ -90,22 +88,8 @@ PATCHES = [
         "in task.ranges",
         "in {r.split_id: r for r in task.ranges}.values()",
     ),
-    (
-        "READ-5",
-        "only the first page is read",
-        "9,500 missing",
-        "< wanted.end:",
-        "< min(wanted.start + 1_000, wanted.end):",
-    ),
     ("READ-9", "rows hold the time of reading", "column 'at' differs", "row.event_time_ms * 1_000")
     + ("__import__('time').time_ns() // 1_000",),
-    (
-        "READ-14",
-        "data loss ends the query in spite of the option",
-        "DataLossError",
-        "self._source.fail_on_data_loss",
-        "True",
-    ),
     (
         "READ-15",
         "values are stripped",
@@ -115,12 +99,6 @@ PATCHES = [
     ),
     ("READ-15", "huge values are cut", "a text of 1,048,576 characters", VALUES)
     + ("[row.value and row.value[: 1 << 20] for row in rows]",),
-    ("READ-18", "rows are sorted by time", "out of order", READ)
-    + (
-        READ.replace("[record", "sorted([record").replace(
-            "records]", "records], key=lambda row: row.event_time_ms or 0)"
-        ),
-    ),
     ("READ-18", "rows before 1970 are left out", "2 missing", READ)
     + (READ.replace("records]", "records if (record.row.event_time_ms or 0) >= 0]"),),
     ("READ-21", "a column is tidegate's", "a column source_watermark", "return _SCHEMA")
@@ -130,16 +108,12 @@ PATCHES = [
     ("READ-24", "a range is one batch", "20 of 20 rows", "end, _BATCH_BYTES", "end, None"),
     ("READ-26", "times are an hour off", "read with one 3,600,000 ms later", "row.event_time_ms * 1_000")
     + ("(row.event_time_ms + 3_600_000) * 1_000",),
-    ("TIME-1", "peek skips the position itself", "yields from there is position 0 of +0 s", PEEKED)
-    + (PEEKED.replace("position,", "position + 1,"),),
     ("TIME-1", "peek is blind at holes", "says none", PEEKED)
     + ("next((h for h in self._heads(split, position, horizon) if h.position == position), None)",),
     ("TIME-3", "a missing time is taken for 0", "peek() of 'split-0' at 0 says position 1", USABLE)
     + (f"if record.row.event_time_ms is None:\n            return 0\n        {USABLE}",),
     ("TIME-3", "rows in the future are aligned", "at 0 says position 0 of +5490892800 s", "            horizon,\n")
     + ("            Horizon(),\n",),
-    ("TIME-4", "latest looks beyond the end", "but there is no row before it", "if h.position < end]", "]"),
-    ("TIME-5", "latest is that of the last row", "but the greatest", GREATEST, "of_split[-1] if of_split else None"),
     ("TIME-6", "lookup finds what is after the time", "of +0 s says position 1", AT_OR_AFTER)
     + (AT_OR_AFTER.replace(">=", ">"),),
     ("TIME-18", "a missing time fails nothing", "0#2 is delivered with badEventTime=fail", USABLE)

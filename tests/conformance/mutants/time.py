@@ -32,18 +32,6 @@ class SearchesAsIfSorted(MemoryEnumerator):
         return firsts
 
 
-class LooksFromBehind(MemoryEnumerator):
-    """Answers with the row after the last row before a time."""
-
-    def lookup(self, event_time_ms, splits):
-        firsts = {}
-        for split in splits:
-            heads = list(self._heads(split, 0, Horizon()))
-            at = max((n + 1 for n, head in enumerate(heads) if head.event_time_ms < event_time_ms), default=0)
-            firsts[split] = heads[at] if at < len(heads) else None
-        return firsts
-
-
 def enumerating(sin, killer, words, enumerator):
     return Mutant(sin, killer, (words,), sinful(enumerator=enumerator))
 
@@ -66,7 +54,6 @@ class TakesAllRangesForTheFirst(TimedReader):
 
 
 MUTANTS = [
-    enumerating("lookup skips what is not behind all earlier rows", "TIME-6", "and skips", LooksFromBehind),
     enumerating("lookup takes a split to be sorted", "TIME-6", "and skips position", SearchesAsIfSorted),
     enumerating(
         "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
