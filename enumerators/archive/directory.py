@@ -19,6 +19,8 @@ def in_order(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
 class Directory:
     """The objects of one partition.
 
+    topic_ids: the known ids of the topics whose records are archived.
+
     Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
     is read from the object that begins first; of those with one beginning, from the longest.
     """
@@ -36,6 +38,7 @@ class Directory:
             else:
                 self._runs.append([obj.first, obj.next])
         self._starts = [part.start for part in self.parts]
+        self.topic_ids = {part.obj.topic_id for part in self.parts} - {""}
         self._latest_ms = list(accumulate((part.obj.max_ms for part in self.parts), max))
 
     @property
@@ -47,11 +50,6 @@ class Directory:
     def end(self) -> int:
         """The offset behind the last archived one; 0: there is none."""
         return self._runs[-1][1] if self._runs else 0
-
-    @property
-    def topic_ids(self) -> set[str]:
-        """The known ids of the topics whose records are archived."""
-        return {part.obj.topic_id for part in self.parts} - {""}
 
     def seam(self, begin: int, *, preferred: bool) -> int:
         """Return the offset up to which records come from the archive; both places have those from ``begin`` on."""

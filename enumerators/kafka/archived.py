@@ -21,8 +21,10 @@ from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRan
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import directories_of
 from tidegate.enumerators.archive.records import ArchivedRecords
+from tidegate.enumerators.archive.same_topic import check_end, check_topic, is_of_topic
+from tidegate.enumerators.contract import Divergence
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
-from tidegate.enumerators.kafka.topics import topic_id_text
+from tidegate.enumerators.kafka.topics import LogCut, topic_id_text
 from tidegate.errors import DataLossError, ObjectGoneError, OptionError
 from tidegate.readers.archive.layout import ArchiveLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
@@ -50,6 +52,7 @@ class _Archived(KafkaEnumerator):
     def __init__(self, layout: ArchiveLayout, preferred: bool, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._layout, self._place, self._preferred = layout, layout.place, preferred
+        self._named = f"archive is {layout.place.location!r}"
         times = self._find_head.event_times
         schema = arrow_schema(include_headers=times.needs_headers)
         if times.by_record_timestamp:
@@ -67,15 +70,10 @@ class _Archived(KafkaEnumerator):
         Raises OptionError if it holds records of another topic of the same name.
         """
         splits = super().discover()
-        first = not self._directories
-        self._list([partition for partition in self._found if partition not in self._directories])
-        if first and self._fail_on_data_loss:
-            for partition, directory in self._directories.items():
-                if directory.parts and not self._directory(partition).parts:
-                    raise OptionError(
-                        f"archive is {self._place.location!r}, which holds records of {partition.split_id} when the "
-                        f"topic had the id {min(directory.topic_ids)}; it was recreated since, and needs another place"
-                    )
+        new = [partition for partition in self._found if partition not in self._directories]
+        self._list(new)
+        for partition in new if self._fail_on_data_loss else ():
+            check_topic(self._directories[partition], self._named, partition.split_id, self._topic_id(partition))
         return splits
 
     def _list(self, partitions: Collection[TopicPartition]) -> None:
@@ -87,8 +85,10 @@ class _Archived(KafkaEnumerator):
     def _directory(self, partition: TopicPartition) -> Directory:
         """Return what is archived of the present topic: another one of its name has other records."""
         directory = self._directories.get(partition, _NOTHING)
-        topic_id = topic_id_text(self._client.topic_ids.get(partition.topic))
-        return _NOTHING if topic_id and directory.topic_ids - {topic_id} else directory
+        return directory if is_of_topic(directory, self._topic_id(partition)) else _NOTHING
+
+    def _topic_id(self, partition: TopicPartition) -> str:
+        return topic_id_text(self._client.topic_ids.get(partition.topic))
 
     def _seam(self, partition: TopicPartition) -> int:
         """Return the offset from which on a partition is read from Kafka."""
@@ -109,25 +109,37 @@ class _Archived(KafkaEnumerator):
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         extents, away = super()._reachable_extents(splits)
-        for split, high in self._logs.high.items():
-            self._check_end(TopicPartition.of(split), high)
+        self._check_ends()
         moved = {p: begin for p, begin in self._logs.begins.items() if self._begins.get(p) != begin}
         self._begins.update(moved)
         self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
         if moved and not any(directory.parts for directory in self._directories.values()):
             for partition in [p for p, begin in moved.items() if begin]:
                 raise OptionError(
-                    f"archive is {self._place.location!r}, which holds no records of {partition.split_id}, but Kafka "
+                    f"{self._named}, which holds no records of {partition.split_id}, but Kafka "
                     f"has deleted those before {moved[partition]}"
                 )
         return {split: self._with_archive(split, extent) for split, extent in extents.items()}, away
 
-    def _check_end(self, partition: TopicPartition, high: int) -> None:
-        if (end := self._directory(partition).end) > high:
-            raise DataLossError(
-                f"the archive {self._place.location} holds {partition.split_id} up to offset {end - 1}, but Kafka ends "
-                f"at {high}: Kafka has lost archived records, and gives their offsets to others; use another place"
-            )
+    def _check_ends(self) -> None:
+        shorter = {s: high for s, high in self._logs.high.items() if self._directory(TopicPartition.of(s)).end > high}
+        self._ask_for_topics_of(shorter)  # nothing is archived of a topic that was recreated
+        for split, high in shorter.items():
+            self._check_kept(split, high)
+
+    def _check_kept(self, split: SplitId, kept: int) -> None:
+        check_end(self._directory(TopicPartition.of(split)), self._named, split, kept)
+
+    def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
+        """Also compare where logs were cut with the archive.
+
+        Raises DataLossError if it reaches further: its records are not those that Kafka has now.
+        """
+        diverged = super().validate(positions)
+        for split, divergence in diverged.items():
+            if isinstance(divergence, LogCut):
+                self._check_kept(split, divergence.position)
+        return diverged
 
     def _lacks(self, partition: TopicPartition, begin: int) -> bool:
         directory = self._directory(partition)

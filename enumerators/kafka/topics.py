@@ -20,7 +20,7 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 
-__all__ = ["KnownTopics", "recreated_since", "topic_id_text"]
+__all__ = ["KnownTopics", "LogCut", "recreated_since", "topic_id_text"]
 
 _NO_EPOCH = -1
 _CLOCK_SKEW_MS = 60_000
@@ -28,6 +28,10 @@ _LAST = 2  # the last offset is often that of a marker of a transaction
 
 EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
 """For each partition and epoch: the newest epoch up to it that the log knows, and its end; -1: there is none."""
+
+
+class LogCut(Divergence):
+    """A leader was elected that did not have all records before a position."""
 
 
 class KnownTopics:
@@ -164,7 +168,7 @@ class KnownTopics:
             return Divergence(f"{_anew(partition.topic)}: its leader epoch was {epoch}, and is {now}", begin)
         if newest is None or newest[1] < 0 or newest[1] >= position:
             return None
-        return Divergence(
+        return LogCut(
             f"a leader was elected that did not have all of it: leader epoch {epoch} ends at {newest[1]}",
             max(begin, newest[1]),
         )

@@ -14,9 +14,9 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import list_partition
+from tidegate.enumerators.archive.same_topic import check_end, check_topic
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
-from tidegate.errors import OptionError
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
@@ -100,10 +100,10 @@ class Copied(NamedTuple):
 def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
     """Return what Kafka holds now and the archive lacks.
 
-    Raises OptionError if the archive holds records of another topic of the same name, and the errors of a source and of
-    a listing.
+    Raises OptionError if the archive holds records of another topic of the same name, DataLossError if it holds records
+    that Kafka has lost, and the errors of a source and of a listing.
     """
-    enumerator = source.enumerator(None)
+    enumerator, named = source.enumerator(None), f"--out is {place.location!r}"
     assert isinstance(enumerator, KafkaEnumerator)  # noqa: S101 - for mypy
     with closing(enumerator):
         splits = enumerator.discover()
@@ -111,7 +111,8 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
         directories = {split: list_partition(place, *TopicPartition.of(split), option="--out") for split in splits}
         for split, extent in extents.items():
             topic_id = topic_id_text(enumerator.details(SplitRange(split, extent.begin, extent.begin)).topic_id)
-            _check_topic(place, split, directories[split], topic_id)
+            check_topic(directories[split], named, split, topic_id)
+            check_end(directories[split], named, split, extent.end)
         missing = [
             SplitRange(split, start, end)
             for split, extent in extents.items()
@@ -151,15 +152,6 @@ def copy(piece: Piece | Merge) -> Copied:
 
 def _empty(partition: TopicPartition, part: SplitRange, topic_id: str) -> ArchivedObject:
     return ArchivedObject(f"{partition.topic}/{partition.partition}", 0, part.start, part.end, -1, -1, topic_id)
-
-
-def _check_topic(place: ArchivePlace, split: SplitId, directory: Directory, topic_id: str) -> None:
-    others = directory.topic_ids - {topic_id, ""}
-    if topic_id and others:
-        raise OptionError(
-            f"--out is {place.location}, which holds records of {split} when the topic had the id "
-            f"{min(others)}; it was recreated as {topic_id}, so archive it to another place"
-        )
 
 
 def _lost(directories: Mapping[SplitId, Directory], extents: Mapping[SplitId, Extent]) -> list[Lost]:

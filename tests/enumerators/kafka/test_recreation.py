@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from kafka.errors import KafkaError
 
+from tests.support.archives import archive_topic
 from tests.support.waiting import PATIENCE_S, await_that
 from tidegate import KafkaSource
 from tidegate.alignment.plan import Limits
@@ -16,6 +17,7 @@ from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
+from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -72,7 +74,7 @@ def create_anew(kafka, topic, count):
 class Run:
     """One run of a query over topics, which looks for partitions at every plan unless an interval is given."""
 
-    def __init__(self, kafka, *topics, discovery_interval_s=0, **fields):
+    def __init__(self, kafka, /, *topics, discovery_interval_s=0, **fields):
         self.source = KafkaSource(
             bootstrap_servers=kafka.bootstrap_servers, subscribe=topics, starting_offsets="earliest", **fields
         )
@@ -103,6 +105,12 @@ class Run:
             records += self.read(start, end)
             start = end
         return records, start
+
+
+def archived(kafka, topic, place):
+    """Archive what Kafka holds now; return the fields of a source with the archive."""
+    archive_topic(kafka, topic, ArchivePlace(str(place)))
+    return {"archive": str(place), "kafka": {"isolation.level": "read_committed"}}
 
 
 def without_clock(offset):
@@ -184,9 +192,11 @@ def test_a_topic_that_is_the_same_when_it_is_taken_over_goes_on_though_its_first
     assert "taken_over_ms" not in last["enumerator"]
 
 
-def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run, tmp_path, is_archived):
     topic = new_topic(kafka, 10)
-    strict, lenient = (run(topic, discovery_interval_s=3600, fail_on_data_loss=strict) for strict in (True, False))
+    fields = {"discovery_interval_s": 3600, **(archived(kafka, topic, tmp_path) if is_archived else {})}
+    strict, lenient = (run(topic, **fields, fail_on_data_loss=strict) for strict in (True, False))
     _, last = strict.drain()
     assert without_clock(lenient.drain()[1]) == without_clock(last)
     create_anew(kafka, topic, 3)
@@ -275,7 +285,7 @@ def await_end(run, start, seconds=PATIENCE_S):
     return end
 
 
-def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without(cluster, run):
+def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without(cluster, run, tmp_path):
     written = 50  # the log ends after the position again
     topic = new_topic(cluster, 20, replicas=(2, 3))
     query = run(topic, server=cluster)
@@ -286,6 +296,8 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
     planned = await_end(lenient, INITIAL_OFFSET)
     assert planned["positions"] == {f"{topic}-0": 50}
     _, last = run(topic, server=cluster).drain()
+    with_archive = run(topic, server=cluster, fail_on_data_loss=False, **archived(cluster, topic, tmp_path))
+    _, last_with_archive = with_archive.drain()
     cluster.kill(2)
     cluster.restart(3)
     await_leader(cluster, topic)
@@ -296,6 +308,8 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
         DataLossError, match=r"up to position 50, but a leader .* leader epoch \d+ ends at 20; .* from position 20"
     ):
         run(topic, server=cluster).drain(last)
+    with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):
+        with_archive.drain(last_with_archive)
     records, _ = lenient.drain(planned)
     assert records == [(topic, 0, 20 + n, NEW + n * 1000) for n in range(written)]
     cluster.restart(2)

@@ -17,7 +17,7 @@ from tidegate import archive
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import list_partition
-from tidegate.errors import OptionError
+from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.archive import compaction
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
@@ -114,13 +114,16 @@ def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
     assert not plan_archive(source, place).pieces
 
 
-def test_a_recreated_topic_needs_another_place(kafka, tmp_path):
+def test_a_recreated_topic_and_a_log_that_was_cut_need_another_place(kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 10))
     place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
     (piece,) = plan_archive(source, place).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
     with pytest.raises(OptionError, match=r"--out is .* the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated as"):
         plan_archive(source, place)
+    copy(replace(piece, place=(longer := ArchivePlace(str(tmp_path / "longer"))), obj=piece.obj._replace(next=12)))
+    with pytest.raises(DataLossError, match=f"--out is .* holds {topic}-0 up to offset 11, but .* from 10 on"):
+        plan_archive(source, longer)
 
 
 def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp_path, monkeypatch):
