@@ -8,8 +8,6 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
 from tests.support.kafka.old_messages import Message, plain, row, sealed, wrapper
@@ -21,7 +19,6 @@ from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.records import batches as kafka_batches
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder
-from tidegate.readers.kafka.records.first_record import first_record
 from tidegate.servers import KafkaServer
 
 if TYPE_CHECKING:
@@ -31,46 +28,11 @@ ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1
 COMPRESSED = [["gzip", "snappy"], ["gzip", "snappy", "lz4"]]  # by format
 
-texts = st.none() | st.binary(max_size=40)
-messages = st.builds(Message, st.integers(-1, 2**42), texts, texts)
-
 
 def decoded(batches: list[RecordBatch], start: int = 0, end: int = FOREVER) -> list[dict[str, Any]]:
     decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=10_000)
     decoded_batches = [decoded_batch for batch in batches for decoded_batch in decoder.add(batch, start, end)]
     return rows([*decoded_batches, *decoder.flush()])
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> tuple[bytes, list[dict[str, Any]]]:
-    """Return a log of both formats, with the holes of compaction, and its rows."""
-    log, expected, at = b"", [], draw(st.integers(0, 2**62))
-    for _ in range(draw(st.integers(1, 6))):
-        magic = draw(st.integers(0, 1))
-        codec = draw(st.sampled_from(["none", *COMPRESSED[magic]]))
-        stamped_ms = draw(st.none() | st.integers(0, 2**42)) if magic else None
-        offsets = itertools.accumulate(draw(st.lists(st.integers(1, 3), min_size=1, max_size=5)), initial=at)
-        some = [(at := offset, draw(messages)) for offset in itertools.islice(offsets, 1, None)]
-        expected += [row(*ORDERS, magic, offset, message, stamped_ms) for offset, message in some]
-        if codec == "none":
-            for offset, message in some:
-                stamped = message if stamped_ms is None else message._replace(timestamp=stamped_ms)
-                log += plain(magic, offset, stamped, stamped=stamped_ms is not None)
-        else:
-            log += wrapper(magic, some, codec, stamped_ms=stamped_ms)
-    return log, expected
-
-
-@given(logs())
-def test_every_message_is_read(log: tuple[bytes, list[dict[str, Any]]]) -> None:
-    data, expected = log
-    batches = split_batches(memoryview(data))
-    assert decoded(batches) == expected
-    cut = expected[len(expected) // 2]["offset"]
-    assert decoded(batches, cut) == [message for message in expected if message["offset"] >= cut]
-    firsts = [record for batch in batches if (record := first_record(batch, cut)) is not None]
-    first = next(message for message in expected if message["offset"] >= cut)
-    assert firsts[0] == (first["offset"], first["timestamp"])
 
 
 def test_one_short_message_is_a_row() -> None:

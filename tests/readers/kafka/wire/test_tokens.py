@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 import threading
 import time
 from types import SimpleNamespace
@@ -179,23 +178,6 @@ def test_an_endpoint_that_sends_a_byte_now_and_then_holds_a_login_no_longer_than
 def test_a_token_whose_claims_are_none_is_one_without_an_end(claims: bytes) -> None:
     text = f"a.{base64.urlsafe_b64encode(claims).rstrip(b'=').decode()}.c"
     assert tokens._token(text, None).expires_at_s is None
-
-
-def test_an_endpoint_that_speaks_no_http_may_come_back() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def answer() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(b"busy\r\n\r\n")
-
-        answering = threading.Thread(target=answer)
-        answering.start()
-        with pytest.raises(TokenError, match=r"^the token endpoint breaks off \(BadStatusLine\)$") as raised:
-            provider(from_endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}")).token()
-        answering.join()
-    assert raised.value.may_heal
 
 
 def test_properties_come_before_the_login_module_as_in_java(endpoint: TokenEndpoint) -> None:
