@@ -1,6 +1,11 @@
 """Queries over a topic and its archive read what they would read from Kafka alone."""
 
-from tests.sources.kafka.test_alignment import aligned
+from collections import Counter
+from datetime import timedelta
+
+from pyspark.sql import functions as f
+
+from tests.sources.kafka.test_alignment import aligned, dropped
 from tests.support.archives import archive_topic, delete_before
 from tests.support.streams import (
     HOUR,
@@ -9,10 +14,13 @@ from tests.support.streams import (
     available_now,
     even_times,
     every,
+    finish,
     kafka_source,
     milliseconds,
     new_topic,
+    running,
 )
+from tests.support.waiting import await_that
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.sources.s3.connection import S3ConnectionOptions
 
@@ -28,8 +36,9 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, b
     old = [even_times(NOON, NOON + 3 * DAY, count) for count in OLD]
     old[0][100] = YEAR_2099_MS
     topic = new_topic(kafka, *old)
-    archive_topic(kafka, topic, ArchivePlace(bucket.path, S3ConnectionOptions(**bucket.connection).connection))
-    new = (even_times(NOON + 3 * DAY, NOON + 4 * DAY, count) for count in KEPT)
+    place = ArchivePlace(bucket.path, S3ConnectionOptions(**bucket.connection).connection)
+    archive_topic(kafka, topic, place)
+    new = [even_times(NOON + 3 * DAY, NOON + 4 * DAY, count) for count in KEPT]
     append(kafka, topic, dict(enumerate(new)))
     archive = {"archive": bucket.path, **{f"archive_{name}": value for name, value in bucket.connection.items()}}
 
@@ -46,8 +55,52 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, b
     assert rows(**archive) == whole
     assert rows(**cut, **archive) == of_a_day
 
-    source = kafka_source(kafka, topic, **aligned(180, max_offsets_per_trigger=500), **archive)
+    source = kafka_source(kafka, topic, **soon_idle(180), max_offsets_per_trigger=500, **archive)
     run = available_now(source.read_stream(spark).select("partition", "offset", "timestamp"), tmp_path)
     assert run.offsets() == every([old + kept for old, kept in zip(OLD, KEPT, strict=True)])
     times = {YEAR_2099_MS: None}
     assert run.furthest_ahead(lambda row: times.get(at := milliseconds(row["timestamp"]), at)) <= 3 * HOUR
+
+    source = kafka_source(kafka, topic, **soon_idle(720), include_event_time=True, **archive)
+    windows = Windows(source.read_stream(spark), tmp_path / "windows")
+    finish(windows.start(availableNow=True))
+    assert windows.counts == hourly(old, new)
+    with running(windows.start()) as query:
+        later = [even_times(NOON + 4 * DAY, NOON + 5 * DAY, count) for count in KEPT]
+        archive_topic(kafka, topic, place)
+        append(kafka, topic, dict(enumerate(later)))
+        await_that(lambda: windows.counts == hourly(old, new, later))
+        assert not dropped(query)
+
+
+def soon_idle(minutes):
+    """Return the fields of alignment; the quiet partition does not hold the others for long."""
+    fields = aligned(minutes)
+    return {**fields, "watermarks": fields["watermarks"].with_idleness(timedelta(seconds=1))}
+
+
+def hourly(*parts):
+    """Return the number of records of each partition in each hour; that of 2099 has no event time."""
+    times = ((partition, at) for part in parts for partition, times in enumerate(part) for at in times.tolist())
+    return Counter((partition, at // HOUR) for partition, at in times if at != YEAR_2099_MS)
+
+
+class Windows:
+    """A windowed count of a stream, which may be stopped and started again.
+
+    counts: the records of each partition in each hour, as told last.
+    """
+
+    def __init__(self, rows, checkpoint):
+        self.counts = {}
+        of_hour = (f.window("event_time", "1 hour"), "partition")
+        counted = rows.withWatermark("event_time", "13 hours").groupBy(*of_hour).count()
+        self._writer = counted.writeStream.foreachBatch(self._keep).outputMode("update")
+        self._writer = self._writer.option("checkpointLocation", str(checkpoint))
+
+    def start(self, **trigger):
+        return (self._writer.trigger(**trigger) if trigger else self._writer).start()
+
+    def _keep(self, batch, _):
+        for window, partition, count in batch.collect():
+            self.counts[partition, milliseconds(window.start) // HOUR] = count
