@@ -58,14 +58,10 @@ def disorder(times: Collection[int]) -> int:
 
 
 class PeekOnly:
-    """A source without an index.
+    """A source without an index."""
 
-    lazy_latest: answer ``latest`` by the last record instead of by the greatest time.
-    """
-
-    def __init__(self, logs: Mapping[str, Log], *, lazy_latest: bool = False) -> None:
+    def __init__(self, logs: Mapping[str, Log]) -> None:
         self.logs = logs
-        self.lazy_latest = lazy_latest
 
     def peek(self, positions: Mapping[str, int], horizon: Horizon) -> dict[str, Head | None]:
         records = {s: self.logs[s].records(p, self.logs[s].end) for s, p in positions.items()}
@@ -75,7 +71,7 @@ class PeekOnly:
         answers: dict[str, int | None] = {}
         for split, end in ends.items():
             times = [e.time_ms for e in self.logs[split].records(0, end)]
-            answers[split] = None if not times else times[-1] if self.lazy_latest else max(times)
+            answers[split] = max(times, default=None)
         return answers
 
 

@@ -36,14 +36,12 @@ class World:
         *,
         source: type[PeekOnly] = KafkaLike,
         sighted: bool = True,
-        lazy_latest: bool = False,
         starts: Mapping[str, int] | None = None,
     ) -> None:
         self.logs = dict(logs)
         self.limits = limits
         self.sighted = sighted
-        self.lazy_latest = lazy_latest
-        self.source = source(self.logs, lazy_latest=lazy_latest)
+        self.source = source(self.logs)
         self.index = TimeIndex(self.source)
         self.starts = {s: (starts or {}).get(s, log.begin) for s, log in self.logs.items()}
         self.progress = Progress(dict(self.starts))
@@ -83,10 +81,6 @@ class World:
 
     def remove(self, split: str) -> None:
         self.gone[split] = self.logs.pop(split)
-        self.source.logs = self.logs
-
-    def bring_back(self, split: str) -> None:
-        self.logs[split] = self.gone.pop(split)
         self.source.logs = self.logs
 
     # One plan, and the judgement on it.

@@ -227,6 +227,14 @@ class TestEnds:
         standing = find_standing(before, extents, (), index, limits)
         assert (standing.low_ms, standing.held_by) == (8, "short")
 
+    def test_a_hole_before_a_configured_end_is_read_but_no_record_past_it(self) -> None:
+        short = Log([Entry(0, 0), Entry(2, 50)], end=3)
+        limits = Limits(max_drift_ms=10, stops={"short": 2, "long": None})
+        world = World({"short": short, "long": log(100)}, limits, starts={"short": 1})
+        assert world.plan().low_ms == 0  # its last event time
+        assert world.plan().low_ms == 100
+        assert (world.read("short"), states(world)["short"]) == ([], SplitState.FINISHED)
+
     def test_a_split_at_its_configured_end_leaves_bound_and_watermark(self) -> None:
         world = World({"a": log(0, 1, 2), "b": log(0, 100)}, Limits(max_drift_ms=10, stops={"a": 2, "b": None}))
         world.drain()
