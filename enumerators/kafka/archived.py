@@ -199,18 +199,25 @@ class _Archived(KafkaEnumerator):
         find = partial(self._find_head.first_of, horizon=horizon)
         ends = {split: self._seam(TopicPartition.of(split)) for split in positions}
         heads = self._in_archive(positions, ends, find)
-        left = {split: max(at, ends[split]) for split, at in positions.items() if split not in heads}
+        left = {split: max(at, self._read_up_to(split, ends)) for split, at in positions.items() if split not in heads}
         return {**heads, **super().peek(left, horizon)}
 
     def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Look through ranges, first in the archive."""
         find = partial(self._find_head.first_held_of, horizon=horizon)
-        seams = {r.split_id: self._seam(TopicPartition.of(r.split_id)) for r in ranges}
-        ends = {r.split_id: min(r.end, seams[r.split_id]) for r in ranges}
+        ends = {r.split_id: min(r.end, self._seam(TopicPartition.of(r.split_id))) for r in ranges}
         heads: dict[SplitId, Head | None] = {r.split_id: None for r in ranges}
         heads.update(self._in_archive({r.split_id: r.start for r in ranges}, ends, find))
-        left = [replace(r, start=max(r.start, seams[r.split_id])) for r in ranges if heads[r.split_id] is None]
+        left = [
+            replace(r, start=max(r.start, self._read_up_to(r.split_id, ends)))
+            for r in ranges
+            if heads[r.split_id] is None
+        ]
         return {**heads, **super().held([r for r in left if r.start < r.end], horizon)}
+
+    def _read_up_to(self, split: SplitId, ends: Positions) -> int:
+        """Return where Kafka goes on: a look that found an object gone has listed anew, and the seam is earlier."""
+        return min(ends[split], self._seam(TopicPartition.of(split)))
 
     def _in_archive(
         self, positions: Positions, ends: Positions, find: Callable[..., tuple[int, int] | None]

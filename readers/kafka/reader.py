@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidegate.alignment.horizon import Horizon
-    from tidegate.alignment.splits import SplitId, SplitRange
+    from tidegate.alignment.splits import SplitRange
     from tidegate.readers.archive.layout import ArchiveLayout
     from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecords
     from tidegate.readers.kafka.client import KafkaClient
@@ -151,7 +151,7 @@ class KafkaSplitReader(SplitReader):
             )
             places = {number: place for place, number in enumerate(numbers)}
             for number, (wanted, details) in enumerate(zip(in_kafka, all_details, strict=True)):
-                for batch in self._archived(wanted.split_id, details, include_headers=include_headers):
+                for batch in self._archived(client, wanted, details, include_headers=include_headers):
                     yield number, batch, details
                 if number not in places:
                     continue
@@ -159,17 +159,24 @@ class KafkaSplitReader(SplitReader):
                 for batch in self._read_range(client, wanted, details, beginning, include_headers=include_headers):
                     yield number, batch, details
 
-    def _archived(self, split_id: SplitId, details: KafkaDetails, *, include_headers: bool) -> Iterator[pa.RecordBatch]:
+    def _archived(
+        self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, *, include_headers: bool
+    ) -> Iterator[pa.RecordBatch]:
         if self._archive is None or not details.archived:
             return
         from tidegate.readers.archive.read import read_records  # most queries have no archive
 
         schema = arrow_schema(include_headers=include_headers)
         for part in details.archived:
+            at = part.start
             try:
-                yield from read_records(self._archive, part.obj, part.start, part.end, schema)
-            except ObjectGoneError as error:  # noqa: PERF203 - an object takes far longer
-                self._lose(f"records {part.start} to {part.end} of {split_id} are wanted, but {error}")
+                for batch in read_records(self._archive, part.obj, part.start, part.end, schema):
+                    yield batch
+                    at = int(int64_values(batch.column("offset"))[-1]) + 1
+            except ObjectGoneError as error:
+                log.warning("%s; the records from %s on are read from Kafka, if it still has them", error, at)
+                left = replace(wanted, start=at, end=part.end)
+                yield from self._read_range(client, left, details, None, include_headers=include_headers)
 
     def _judged(
         self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecords | None

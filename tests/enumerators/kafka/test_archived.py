@@ -254,10 +254,30 @@ def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path,
         assert enumerator.extents([split])[split].begin == int(oldest.name.split(".")[1])
 
 
+def test_records_of_an_object_that_is_gone_are_looked_for_in_kafka(kafka, tmp_path, monkeypatch):
+    topic = new_topic(kafka, FIRST_MS + np.arange(20))
+    monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 700)
+    archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+    delete_before(kafka, topic, 3)
+    first, *gone = sorted(tmp_path.rglob("*.parquet"))
+    behind = int(first.name.split(".")[1]) + 1
+    assert gone
+    assert 3 < behind < 19
+    contents = {file: file.read_bytes() for file in gone}
+    for look in ("peek", "held"):
+        for file, content in contents.items():
+            file.write_bytes(content)
+        with planning(source(kafka, topic, archive=str(tmp_path))) as (enumerator, (split,)):
+            for file in gone:
+                file.unlink()
+            asked = {split: behind} if look == "peek" else [SplitRange(split, behind, 20)]
+            horizon = Horizon() if look == "peek" else Horizon(FIRST_MS)
+            assert getattr(enumerator, look)(asked, horizon) == {split: Head(behind, FIRST_MS + behind)}
+
+
 def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
     topic = new_topic(kafka, [FIRST_MS] * 20)
     archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
-    delete_before(kafka, topic, 20)
     of = source(kafka, topic, archive=str(tmp_path))
     (file,) = tmp_path.rglob("*.parquet")
     content = file.read_bytes()
@@ -268,9 +288,11 @@ def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
     with pytest.raises(CorruptDataError, match="cannot be read"):
         list(of.reader(None).read(task))
     file.unlink()
-    with pytest.raises(DataLossError, match=r"records 0 to 20 of .* was deleted \(failOnDataLoss\)"):
+    delete_before(kafka, topic, 5)
+    with pytest.raises(DataLossError, match=r"records 0 to 20 of .* reaches from 5 to 20 \(failOnDataLoss\)"):
         list(of.reader(None).read(task))
-    assert not list(of.model_copy(update={"fail_on_data_loss": False}).reader(None).read(task))
+    batches = of.model_copy(update={"fail_on_data_loss": False}).reader(None).read(task)
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == [*range(5, 20)]
 
 
 def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path):
