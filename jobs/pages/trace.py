@@ -19,7 +19,7 @@ from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
 from tidegate.jobs.run_extent import Stretch
 
-__all__ = ["Band", "Trace", "trace", "with_axis"]
+__all__ = ["Band", "Trace", "split_order", "trace", "with_axis"]
 
 _PAUSED = "paused"
 _MOST_LINES = 12
@@ -64,7 +64,7 @@ def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | 
     history: the stretch of every split, in the order of their lines; None: only progress is known.
     """
     stretches = {} if history is None else history
-    splits = stretches or sorted({s for batch in batches for s in batch.progress.by_split}, key=_order)
+    splits = stretches or sorted({s for batch in batches for s in batch.progress.by_split}, key=split_order)
     by_split = {split: _reached(split, batches, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     band = None
@@ -168,7 +168,7 @@ def _state(batch: PlannedBatch, split: SplitId) -> str | None:
     return None if detail is None else detail.state
 
 
-def _order(split: SplitId) -> tuple[str, int]:
+def split_order(split: SplitId) -> tuple[str, int]:
     """Return a key that sorts partition 2 before partition 10."""
     number = _PARTITION.search(split)
     return (split, 0) if number is None else (split[: number.start()], int(number[0][1:]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
@@ -19,7 +20,7 @@ __all__ = ["Suggestion", "remarks", "shown_span", "suggestions", "verdict"]
 
 _DAY_MS = 86_400_000
 _MUCH = 20  # the part of all event time that is remarkable
-_FEW = 1000  # the part of all rows that does not widen the picture
+_FEW = 0.001  # the share of the rows that does not widen the picture
 _LEAST_MS = 60_000  # of disorder: samples do not see all
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
 
@@ -49,21 +50,19 @@ def verdict(found: Preview) -> str:
 
 
 def shown_span(found: Preview) -> tuple[int, int]:
-    """Return the event times, in ms, between which nearly all rows lie: few rows far away are left out."""
-    every = [(part.end - part.start, part) for history in found.seen.histories.values() for part in history.slices]
-    few = sum(rows for rows, _ in every) // _FEW
-    times = [(part.times_ms(part.start, part.end), rows) for rows, part in every]
-
-    def past_few(sorted_times: Iterable[tuple[int, int]]) -> int:
-        seen = 0
-        for time_ms, rows in sorted_times:
-            seen += rows
-            if seen > few:
-                return time_ms
-        raise AssertionError("all rows are few")
-
-    begin_ms = past_few(sorted((low, rows) for (low, _), rows in times))
-    return begin_ms, past_few(sorted(((high, rows) for (_, high), rows in times), reverse=True))
+    """Return the event times, in ms, between which the rows lie, without the few at each end that lie far away."""
+    histories = found.seen.histories.values()
+    rows = np.concatenate([np.full(len(history.times_ms), history.rows_of_each) for history in histories])
+    times = np.concatenate([history.times_ms for history in histories])
+    order = np.argsort(times)
+    shares = np.cumsum(rows[order]) / rows.sum()
+    begin_ms, end_ms = (int(times[order][np.searchsorted(shares, share)]) for share in (_FEW, 1 - _FEW))
+    near_ms = (end_ms - begin_ms) // _MUCH
+    first_ms, last_ms = int(times.min()), int(times.max())
+    return (
+        first_ms if begin_ms - first_ms <= near_ms else begin_ms,
+        last_ms if last_ms - end_ms <= near_ms else end_ms,
+    )
 
 
 def remarks(found: Preview) -> dict[SplitId, list[str]]:
@@ -82,28 +81,27 @@ def remarks(found: Preview) -> dict[SplitId, list[str]]:
 
 def _of_split(found: Preview, history: History, begin_ms: int, end_ms: int) -> Iterator[str]:
     much_ms = max(1, (end_ms - begin_ms) // _MUCH)
-    if history.first_ms - begin_ms > much_ms:
-        yield f"begins {span(history.first_ms - begin_ms)} after the first"
-    if end_ms - history.last_ms > much_ms:
-        yield f"quiet for the last {span(end_ms - history.last_ms)}"
-    gaps = [(after.begin_ms - before.end_ms, before.end_ms) for before, after in pairwise(history.slices)]
-    longest_ms, from_ms = max(gaps, default=(0, 0))
-    if longest_ms > much_ms and from_ms >= begin_ms and from_ms + longest_ms <= end_ms:
-        yield f"a gap of {span(longest_ms)} from {clock_time(from_ms)}"
-    if history.last_ms > found.seen.now_ms + _DAY_MS:
-        yield f"records from the future, up to {clock_time(history.last_ms)}"
-    if history.least_ms(history.start, history.end) <= _DAY_MS:
+    times = np.sort(history.times_ms)
+    shown = times[(times >= begin_ms) & (times <= end_ms)]
+    if times[0] - begin_ms > much_ms:
+        yield f"begins {span(int(times[0]) - begin_ms)} after the first"
+    if end_ms - times[-1] > much_ms:
+        yield f"quiet for the last {span(end_ms - int(times[-1]))}"
+    if len(shown) > 1 and (gap_ms := int(np.diff(shown).max())) > much_ms:
+        yield f"a gap of {span(gap_ms)} from {clock_time(int(shown[np.diff(shown).argmax()]))}"
+    if times[-1] > found.seen.now_ms + _DAY_MS:
+        yield f"records from the future, up to {clock_time(int(times[-1]))}"
+    if times[0] <= _DAY_MS:
         yield "records at 0"
-    elif history.worst_lag_ms:
-        late = sum(part for lag_ms, part in history.lags if lag_ms)
-        yield f"{share(round(1000 * late) or 1, 1000)} of the rows out of order, by up to {span(history.worst_lag_ms)}"
+    elif history.disorder_ms:
+        yield f"out of order by up to {span(history.disorder_ms)}, by samples"
     if history.density < 1:
         yield f"{share(round(1000 * history.density), 1000)} of the offsets hold a record (compaction, transactions)"
 
 
 def suggestions(found: Preview) -> list[Suggestion]:
     """Return the options of tidegate and the delay that suit these rows."""
-    disorder_ms = max((history.worst_lag_ms for history in found.seen.histories.values()), default=0)
+    disorder_ms = max((history.disorder_ms for history in found.seen.histories.values()), default=0)
     disorder = _duration(max(disorder_ms, _LEAST_MS))
     drift_ms, rows = milliseconds(found.max_drift), found.tidegate.rows
     largest = max(rows, default=1)

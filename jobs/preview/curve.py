@@ -6,7 +6,6 @@ and nothing of the rows that are older than one before them.
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
 from typing import NamedTuple
 
@@ -57,28 +56,15 @@ class Curve:
         self.gaps = [Gap(start, first_ms, end, max(latest_ms, first_ms) + 1)]
         self.looks = 0
         self._least_rows = max(2, (end - start) // _LEAST_SHARE)
-        self._worth = [(0, self.gaps[0])]  # a heap: the gap that is the least known comes first
-
-    @property
-    def question(self) -> int | None:
-        """An event time to look for; None: no look is worth it."""
-        while self._worth and not self._is_worth(self._worth[0][1]):
-            heapq.heappop(self._worth)
-        if not self._worth or self.looks >= _LOOKS:
-            return None
-        gap = self._worth[0][1]
-        # A round number near the middle, so that splits with similar rows ask together.
-        span_ms = gap.before_ms - gap.start_ms
-        places = (span_ms // 4).bit_length() - 1 if span_ms >= 4 else 0
-        return (gap.start_ms + span_ms // 2) >> places << places
+        self.question = self._next()
 
     def wants(self, time_ms: int) -> bool:
         """Return whether the answer to a time would tell something."""
         gap = self.gaps[self._place(time_ms)]
-        return self.looks < _LOOKS and gap.start_ms < time_ms < gap.before_ms and self._is_worth(gap)
+        return self.question is not None and gap.start_ms < time_ms < gap.before_ms and self._is_worth(gap)
 
     def learn(self, time_ms: int, head: Head | None) -> None:
-        """Take the index's answer to a time that the curve wants."""
+        """Take the index's answer to a time that the curve wants; ``question`` is the next time to look for."""
         self.looks += 1
         place = self._place(time_ms)
         gap = self.gaps[place]
@@ -93,8 +79,7 @@ class Curve:
                 Gap(head.position, head.event_time_ms, gap.end, later_ms),
             ]
         self.gaps[place : place + 1] = found
-        for part in found:
-            heapq.heappush(self._worth, (-part.rows * (part.before_ms - part.start_ms), part))
+        self.question = self._next()
 
     def gap_at(self, position: int) -> Gap:
         """Return the gap that holds a position."""
@@ -104,4 +89,14 @@ class Curve:
         return max(0, bisect_left(self.gaps, time_ms, key=lambda gap: gap.start_ms) - 1)
 
     def _is_worth(self, gap: Gap) -> bool:
-        return not gap.is_unsure and gap.rows >= self._least_rows and self.gap_at(gap.start) == gap
+        return gap.rows >= self._least_rows and not gap.is_unsure
+
+    def _next(self) -> int | None:
+        """Return a time in the gap that is the least known: a round one, so that similar splits ask together."""
+        worth = [gap for gap in self.gaps if self._is_worth(gap)] if self.looks < _LOOKS else []
+        if not worth:
+            return None
+        gap = max(worth, key=lambda gap: gap.rows * (gap.before_ms - gap.start_ms))
+        span_ms = gap.before_ms - gap.start_ms
+        places = (span_ms // 4).bit_length() - 1
+        return (gap.start_ms + span_ms // 2) >> places << places

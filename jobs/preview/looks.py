@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
-from typing import Any
+from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.contract import SupportsCost, SupportsDetails
 from tidegate.errors import OptionError
 from tidegate.jobs.preview.curve import Curve
-from tidegate.jobs.preview.history import History, Slice
+from tidegate.jobs.preview.history import MOST_TIMES, History
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.source import KafkaSource
@@ -31,7 +31,6 @@ _REQUESTS_PER_SECOND = 200
 _SAMPLES = 8  # of each partition
 _UNSURE_SAMPLES = 64
 _ROWS = 200  # of a sample
-_GROUPS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,13 @@ class Seen:
     now_ms: int
 
 
+class _Sample(NamedTuple):
+    """Some records of a split that follow each other."""
+
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+
+
 class _Pace:
     """Spreads requests over time."""
 
@@ -70,13 +76,12 @@ def look(source: Source) -> Seen:
 
     Raises OptionError for a source that is not previewed, and the errors of a planner's first calls.
     """
-    if not isinstance(source, KafkaSource) or not source.event_times.by_record_timestamp:
+    by_timestamp = isinstance(source, KafkaSource) and source.event_times.by_record_timestamp
+    if not isinstance(source, KafkaSource) or not by_timestamp or source.watermark_from is not None:
         raise OptionError(
             "preview reads Kafka topics by the timestamps of their records; a source of objects, or one with "
             "eventTime or watermarkFrom, has no preview"
         )
-    if source.watermark_from is not None:
-        raise OptionError("preview knows nothing of watermarkFrom, because Spark's own source has none; leave it out")
     quiet = {"bad_event_time": "ignore", "bad_records_path": None, "bad_records_topic": None, "commit_group_id": None}
     source = source.model_copy(update=quiet).as_batch()
     pace = _Pace()
@@ -85,6 +90,7 @@ def look(source: Source) -> Seen:
         splits = sorted(enumerator.discover())
         starts, stops = enumerator.starts(splits, first=True), enumerator.stops(splits)
         extents = enumerator.extents(splits)
+        splits = [split for split in splits if split in extents]
         ends = {s: e.end if (stop := stops[s]) is None else min(stop, e.end) for s, e in extents.items()}
         index = TimeIndex(enumerator)
         heads = index.heads({s: starts[s] for s in splits if starts[s] < ends[s]})
@@ -103,10 +109,11 @@ def look(source: Source) -> Seen:
             details = tuple(map(enumerator.details, ranges)) if isinstance(enumerator, SupportsDetails) else ()
             for rows in reader.read(ReadTask(ranges, details)):
                 split = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()).split_id
-                samples[split].append(_Sample.of(rows.column("offset").to_numpy(), rows.column("timestamp")))
+                times_us = rows.column("timestamp").cast("int64").to_numpy()
+                samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000))
         whole = {s: SplitRange(s, e.begin, e.end) for s, e in known.items()}
         cost = enumerator.cost(whole) if isinstance(enumerator, SupportsCost) else None
-    histories = {s: _history(curve, samples[s], wanted[s]) for s, curve in curves.items()}
+    histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
     return Seen(
         histories,
         [split for split in splits if split not in known],
@@ -150,57 +157,33 @@ def _tasks(wanted: Mapping[SplitId, Sequence[int]], ends: Mapping[SplitId, int])
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """Some records of a split that follow each other."""
-
-    offsets: NDArray[np.int64]
-    times_ms: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, offsets: NDArray[np.int64], timestamps: Any) -> _Sample:
-        return cls(offsets, timestamps.cast("int64").to_numpy() // 1000)
-
-
-def _history(curve: Curve, samples: Sequence[_Sample], wanted: Sequence[int]) -> History:
+def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     """Return the rows as the curve says, and as samples say where the index is blind."""
-    by_gap: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    lags: list[NDArray[np.int64]] = []
-    for sample in samples:
-        gap = curve.gap_at(int(sample.offsets[0]))
-        newest_ms = np.maximum.accumulate(sample.times_ms)
-        if gap.is_unsure:
-            by_gap[gap.start].append((int(sample.offsets[0]), int(np.median(newest_ms))))
-        else:
-            newest_ms = np.maximum(newest_ms, gap.start_ms)
-        lags.append(newest_ms - sample.times_ms)
-    slices: list[Slice] = []
+    start, end = curve.gaps[0].start, curve.gaps[-1].end
+    known: list[tuple[float, float]] = []
+    lags = [np.zeros(0, np.int64)]
     for gap in curve.gaps:
-        points = sorted({position: at_ms for position, at_ms in by_gap[gap.start] if position > gap.start}.items())
-        if not points:
-            slices.append(Slice(gap.start, gap.end, gap.start_ms, gap.before_ms))
-            continue
-        slices.append(Slice(gap.start, gap.start + 1, gap.start_ms, gap.start_ms))
-        # The first and the last sample also stand for the rows beside them.
-        ends = [gap.start + 1, *(position for position, _ in points[1:]), gap.end]
-        times = [at_ms for _, at_ms in points]
-        for number, (start, end) in enumerate(pairwise(ends)):
-            if start < end:
-                slices.append(Slice(start, end, times[number], times[min(number + 1, len(times) - 1)]))
-    last = slices[-1]
-    if last.end - last.start > 1 and last.end_ms == curve.latest_ms + 1:  # the last row is the latest one
-        latest = Slice(last.end - 1, last.end, curve.latest_ms, curve.latest_ms)
-        slices[-1:] = [Slice(last.start, last.end - 1, last.begin_ms, curve.latest_ms), latest]
-    covered = sum(min(_ROWS, curve.gaps[-1].end - at) for at in wanted)
-    found = sum(len(sample.offsets) for sample in samples)
-    return History(tuple(slices), _grouped(lags), min(1.0, found / covered) if covered and found else 1.0)
-
-
-def _grouped(lags: Sequence[NDArray[np.int64]]) -> tuple[tuple[int, float], ...]:
-    """Return some lags for all, each with its share of the rows; the greatest is among them."""
-    every = np.sort(np.concatenate(lags)) if lags else np.zeros(1, np.int64)
-    values, counts = np.unique(every, return_counts=True)
-    if len(values) > _GROUPS:
-        parts = [*np.array_split(every[:-1], _GROUPS), every[-1:]]
-        return tuple((int(part.mean()), len(part) / len(every)) for part in parts)
-    return tuple((int(value), count / len(every)) for value, count in zip(values, counts, strict=True))
+        inside = [sample for sample in samples if gap.start <= sample.offsets[0] < gap.end]
+        # Behind a record of the future, rows lag behind others of the same sample.
+        newest = [np.maximum.accumulate(sample.times_ms) for sample in inside]
+        if not gap.is_unsure:
+            newest = [np.maximum(times, gap.start_ms) for times in newest]
+        lags += [times - sample.times_ms for times, sample in zip(newest, inside, strict=True)]
+        if gap.is_unsure and inside:
+            known += sorted((sample.offsets[0], np.median(sample.times_ms)) for sample in inside)
+        else:
+            known += [(gap.start, gap.start_ms), (max(gap.start + 0.5, gap.end - 1), gap.before_ms - 1)]
+    number = min(end - start, MOST_TIMES)
+    positions, times = zip(*known, strict=True)
+    times_ms = np.interp(start + np.arange(number) * (end - start) // number, positions, times).astype(np.int64)
+    every = np.concatenate(lags)
+    if every.any():
+        times_ms -= np.random.default_rng(0).choice(every, number)
+    offsets = sum(int(sample.offsets[-1] - sample.offsets[0] + 1) for sample in samples)
+    density = sum(len(sample.offsets) for sample in samples) / offsets if offsets else 1.0
+    history = History(start, end, times_ms, int(every.max(initial=0)), density)
+    for gap in curve.gaps:  # these are known exactly, and some are far from their neighbours
+        times_ms[history.place(gap.start)] = gap.start_ms
+    if times_ms.max() < curve.latest_ms:
+        times_ms[-1] = curve.latest_ms
+    return history

@@ -10,6 +10,7 @@ from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.jobs.figures import count
+from tidegate.jobs.pages.trace import split_order
 from tidegate.jobs.preview.aligned import aligned
 from tidegate.jobs.preview.looks import Seen, look
 from tidegate.jobs.preview.spark import Account, account, by_backlog
@@ -148,12 +149,12 @@ def preview(
     splits = {
         **{split: SplitPreview(split, None, None, 0, 0) for split in seen.empty},
         **{
-            split: SplitPreview(split, history.first_ms, history.last_ms, history.rows, spark.lost[split])
+            split: SplitPreview(split, int(history.times_ms[0]), history.last_ms, history.rows, spark.lost[split])
             for split, history in histories.items()
         },
     }
     reads = source.reads if isinstance(source, KafkaSource) else ""
-    ordered = tuple(splits[split] for split in sorted(splits, key=_order))
+    ordered = tuple(splits[split] for split in sorted(splits, key=split_order))
     return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, ours)
 
 
@@ -162,18 +163,12 @@ def _enough(followed: Account) -> int:
     return followed.least_delay_ms + -(-followed.least_delay_ms // 1000)
 
 
-def _order(split: SplitId) -> tuple[str, int]:
-    """Return a key that sorts partition 2 before partition 10."""
-    topic, _, number = split.rpartition("-")
-    return topic, int(number)
-
-
 def _suggested_drift(seen: Seen, most_rows: int) -> timedelta:
     """Return the greatest usual drift that makes ten batches, of at most so many rows on average."""
     histories = seen.histories.values()
     if not histories:
         return _DRIFTS[0]
     rows = sum(history.rows for history in histories)
-    span_ms = max(history.last_ms for history in histories) - min(history.first_ms for history in histories)
+    span_ms = max(history.last_ms for history in histories) - min(int(history.times_ms.min()) for history in histories)
     least = max(10, rows / most_rows)
     return max((drift for drift in _DRIFTS if milliseconds(drift) * least <= span_ms), default=_DRIFTS[0])

@@ -14,6 +14,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.jobs.preview.history import History
 
@@ -63,20 +65,23 @@ def account(
     least_delay_ms = lead_ms = 0
     greatest: list[int] = []  # after each batch
     for after in batches:
-        ranges = {s: (at[s], end) for s, end in after.items() if end > at[s]}
-        if not ranges:
+        ranges = {s: history.between(at[s], after[s]) for s, history in histories.items()}
+        read = sum(after[s] - at[s] for s in histories)
+        if not read:
             continue
-        known_ms = greatest[-2] if len(greatest) > 1 else None
-        watermark_ms = 0 if known_ms is None else max(0, known_ms - delay_ms)
-        for split, (start, end) in ranges.items():
-            lost[split] += histories[split].rows_before(start, end, watermark_ms // window_ms * window_ms)
-        if known_ms is not None:
-            oldest_ms = min(histories[s].least_ms(*part) for s, part in ranges.items())
+        watermark_ms = max(0, greatest[-2] - delay_ms) if len(greatest) > 1 else 0
+        for split, times in ranges.items():
+            late = np.count_nonzero(times < watermark_ms // window_ms * window_ms)
+            lost[split] += float(late) * histories[split].rows_of_each
+        every = np.concatenate(list(ranges.values()))
+        if len(every) and len(greatest) > 1:
             # A window that ends with the watermark is late, so the delay needs 1 ms more.
-            least_delay_ms = max(least_delay_ms, known_ms - (oldest_ms // window_ms + 1) * window_ms + 1)
-        newest_ms = max(histories[s].greatest_ms(*part) for s, part in ranges.items())
+            first_end_ms = (int(every.min()) // window_ms + 1) * window_ms
+            least_delay_ms = max(least_delay_ms, greatest[-2] - first_end_ms + 1)
+        newest_ms = int(every.max(initial=greatest[-1] if greatest else 0))
+        heads = [int(h.times_ms[h.place(at[s])]) for s, h in histories.items() if at[s] < h.end]
+        lead_ms = max(lead_ms, newest_ms - min(heads))
         greatest.append(max([newest_ms, *greatest[-1:]]))
-        rows.append(sum(end - start for start, end in ranges.values()))
-        lead_ms = max(lead_ms, newest_ms - min(h.time_ms(at[s]) for s, h in histories.items() if at[s] < h.end))
+        rows.append(read)
         at = after
     return Account(tuple(rows), {s: round(number) for s, number in lost.items()}, least_delay_ms, lead_ms)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich import box
 from rich.console import RenderableType
 from rich.table import Column, Table
@@ -28,9 +28,8 @@ _MOST_SPLITS = 40
 
 def bars(history: History, begin_ms: int, end_ms: int, number: int) -> list[float]:
     """Return the rows of a split in each of some equal parts of event time, ``end_ms`` included."""
-    edges = [begin_ms + (end_ms + 1 - begin_ms) * part // number for part in range(number + 1)]
-    before = [history.rows_before(history.start, history.end, edge_ms) for edge_ms in edges]
-    return [later - earlier for earlier, later in pairwise(before)]
+    counts, _ = np.histogram(history.times_ms, number, (begin_ms, end_ms))
+    return [float(rows) for rows in counts * history.rows_of_each]
 
 
 def terminal(found: Preview) -> Iterator[RenderableType]:

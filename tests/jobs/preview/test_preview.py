@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from kafka import KafkaProducer
 
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import OptionError, preview
@@ -84,6 +85,7 @@ def test_a_record_of_the_future_is_seen_and_the_rows_behind_it_are_sampled(kafka
     topic = new_topic(kafka, ahead, times, message_timestamp_after_max_ms=str(2**62))
     found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=1_000))
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost([ahead, times], 1_000, 600_000, 300_000)), rel=0.02)
+    assert [split.first_ms for split in found.splits] == [NOON, NOON]
     assert found.splits[0].last_ms == NOON + 40 * DAY
     assert [*found.seen.blind] == [f"{topic}-0"]
     picture = found._repr_html_()
@@ -118,6 +120,27 @@ def test_without_a_row_limit_spark_reads_one_batch_and_drops_nothing(kafka):
     assert (len(found.spark.rows), found.lost_by_spark, found.least_delay) == (1, 0, timedelta(0))
 
 
-def test_event_times_that_kafka_does_not_index_are_refused(kafka):
+@pytest.mark.parametrize("fields", [{"event_time": "header:at"}, {"watermark_from": "header:mark"}])
+def test_event_times_that_kafka_does_not_index_are_refused(kafka, fields):
     with pytest.raises(OptionError, match="by the timestamps of their records"):
-        preview(kafka_source(kafka, "orders", event_time="header:at"))
+        preview(kafka_source(kafka, "orders", **fields))
+
+
+def test_a_transactional_back_fill_is_seen_by_samples(kafka):
+    """Its markers carry the wall clock, so the index answers each time with the first of them."""
+    partitions = [even_times(NOON, NOON + DAY, 3_000), even_times(NOON + 20 * HOUR, NOON + DAY, 1_000)]
+    topic = new_topic(kafka, [], [])
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
+    try:
+        producer.init_transactions()
+        for number, part in ((number, part) for number, p in enumerate(partitions) for part in np.array_split(p, 4)):
+            producer.begin_transaction()
+            for at_ms in part:
+                producer.send(topic, b"", partition=number, timestamp_ms=int(at_ms))
+            producer.commit_transaction()
+    finally:
+        producer.close()
+    found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=300))
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300, 10 * MINUTE, 5 * MINUTE)), rel=0.02)
+    assert [(s.first_ms, s.last_ms) for s in found.splits] == [(times[0], times[-1]) for times in partitions]
+    assert len(found.seen.blind) == 2
