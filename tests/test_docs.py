@@ -99,7 +99,8 @@ def test_every_page_that_a_module_names_exists_and_has_the_numbered_rules():
 
 def test_every_folder_of_modules_is_named_on_the_page_of_folders():
     packages = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
-    named = set(re.findall(r"^\| `([^`]+)/` \|", (ROOT / "docs/folders.md").read_text(), re.MULTILINE))
+    cells = re.findall(r"^\| (`[^|]+) \|", (ROOT / "docs/folders.md").read_text(), re.MULTILINE)
+    named = set(re.findall(r"`([^`]+)/`", " ".join(cells)))
     there = {
         str(path.parent.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("__init__.py")
     }
