@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import InstallationError, OptionError
 from tidegate.sources.bridge import data_source_class
 from tidegate.sources.contract import SourceContract
+from tidegate.sources.session.settings import redact_secrets
 from tidegate.sources.session.single_source import prepare
 
 __all__ = ["register"]
@@ -28,11 +29,13 @@ def register(spark: SparkSession, *others: type[SourceContract]) -> None:
 
     Raises OptionError for a value that is no class of a source, and InstallationError if no connector is installed.
 
-    Call it once per session.  On a local master the Python workers then also run this interpreter.
+    Call it once per session.  On a local master the Python workers then also run this interpreter.  Plans of the
+    session hide the values of secret options (``spark.sql.redaction.options.regex``).
     """
     for source in others:
         _check_class(source)
     driver = prepare(spark)
+    redact_secrets(spark)
     for source in (*_installed(), *others):
         spark.dataSource.register(data_source_class(source.data_source_name(), source.from_options, driver))
 

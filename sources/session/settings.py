@@ -12,7 +12,7 @@ from tidegate.spark_private import is_remote, java_context, java_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session_conf", "set_up_workers"]
+__all__ = ["redact_secrets", "session_conf", "set_up_workers"]
 
 _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -21,6 +21,9 @@ _DAEMON = "spark.python.daemon.module"
 _OUR_DAEMON = "tidegate.sources.session.worker_daemon"
 _NO_BARS: dict[str, bool | float | int | str | None] = {"spark.ui.showConsoleProgress": "false"}
 _KEEP_THE_OLDER = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
+_REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
+_HIDDEN_TOO = r"basic\.auth\.user\.info|keystore\.key"
+"""Secret options whose names Spark's own ``spark.redaction.regex`` does not find."""
 _LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
 
@@ -78,6 +81,13 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
             "such as by SparkSession.builder.config(map=tidegate.session_conf())",
             _UNIX_SOCKETS,
         )
+
+
+def redact_secrets(spark: SparkSession) -> None:
+    """Let Spark hide the values of all secret options in plans, beside those that it hides already."""
+    hidden = spark.conf.get(_REDACTED_OPTIONS, None)
+    if _HIDDEN_TOO not in (hidden or ""):
+        spark.conf.set(_REDACTED_OPTIONS, f"{hidden}|{_HIDDEN_TOO}" if hidden else _HIDDEN_TOO)
 
 
 def _socket_folder(spark: SparkSession) -> str:

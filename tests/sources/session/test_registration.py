@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate import InstallationError
+from tidegate import InstallationError, KafkaSource, S3Source
 from tidegate.conformance import Row
+from tidegate.sources.options import option_names
 from tidegate.sources.session import registration
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "custom_connector"
@@ -49,3 +50,22 @@ def test_without_any_connector_one_sentence_says_what_to_install(spark, monkeypa
     monkeypatch.setattr(registration, "entry_points", lambda group: ())
     with pytest.raises(InstallationError, match="install tidegate with pip"):
         tidegate.register(spark)
+
+
+def test_no_secret_option_shows_in_a_plan(spark, capsys):
+    tidegate.register(spark)
+    tidegate.register(spark)
+    names = {
+        name
+        for source in (KafkaSource, S3Source)
+        for field, name in option_names(source).items()
+        if not source.model_fields[field].repr
+    }
+    stores = ("keystore.key", "keystore.password", "key.password", "truststore.password")
+    names = names - {"kafka.*"} | {"kafka.sasl.password", *(f"kafka.ssl.{name}" for name in stores)}
+    assert "schema.registry.basic.auth.user.info" in names
+    # Spark shows options of streams in the plans of any source.
+    spark.readStream.format("rate").options(path="shown", **dict.fromkeys(names, "hunter2")).load().explain("extended")
+    plan = capsys.readouterr().out
+    assert "path=shown" in plan
+    assert "hunter2" not in plan
