@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
+from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, share, span
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
     from tidegate.jobs.preview.preview import Preview
 
-__all__ = ["Suggestion", "remarks", "shown_span", "suggestions", "verdict"]
+__all__ = ["Suggestion", "delay", "remarks", "shown_span", "suggestions", "verdict"]
 
 _DAY_MS = 86_400_000
 _MUCH = 20  # the part of all event time that is remarkable
@@ -109,12 +111,12 @@ def suggestions(found: Preview) -> list[Suggestion]:
     return [
         Suggestion(
             f'.option("maxDrift", "{_duration(drift_ms)}")',
-            f"{count(len(rows))} batches of {count(sum(rows) / max(1, len(rows)))} rows on average, "
+            f"{counted(len(rows), 'batch')} of {counted(sum(rows) / max(1, len(rows)), 'row')} on average, "
             f"at most {span(found.tidegate.lead_ms)} ahead of the slowest partition",
         ),
         Suggestion(
             f'.option("maxOffsetsPerTrigger", "{limit}")',
-            f"the largest batch has {count(largest)} rows"
+            f"the largest batch has {counted(largest, 'row')}"
             + (f", about {largest * found.seen.bytes_per_row / 2**20:,.1f} MiB" if found.seen.bytes_per_row else ""),
         ),
         Suggestion(
@@ -123,10 +125,16 @@ def suggestions(found: Preview) -> list[Suggestion]:
         ),
         Suggestion(
             f'.withWatermark("timestamp", "{_duration(max(disorder_ms, found.tidegate.least_delay_ms, _LEAST_MS))}")',
-            f"a back-fill loses nothing with it; Spark's own source needs "
-            f"{span(found.limited.least_delay_ms)}. On a live topic, add maxDrift",
+            f"a back-fill loses nothing with it, if no row between the samples is later; Spark's own source needs "
+            f"{delay(found.least_limited_delay)} in batches of {counted(found.rows_per_batch or largest, 'row')}. "
+            "On a live topic, add maxDrift",
         ),
     ]
+
+
+def delay(least: timedelta) -> str:
+    """Return a watermark delay as Spark writes it, rounded up, since a smaller one would lose rows."""
+    return _duration(milliseconds(least)) if least else "0 seconds"
 
 
 def _duration(length_ms: int) -> str:

@@ -13,7 +13,7 @@ from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, layout, table_row
-from tidegate.jobs.preview.advice import remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.advice import delay, remarks, shown_span, suggestions, verdict
 from tidegate.jobs.preview.terminal import bars
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def page(found: Preview) -> str:
             f"{found.reads}: {counted(len(found.splits), 'partition')}. "
             f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at a delay of "
             f"{span(found.watermark_delay)} and windows of {span(found.window)}; the least delay that loses nothing is "
-            f"{span(found.least_delay)}."
+            f"{delay(found.least_delay)}."
         ),
         figures=figures,
         legend_html="",

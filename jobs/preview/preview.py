@@ -80,6 +80,11 @@ class Preview:
         """The least watermark delay with which Spark would drop none, and a thousandth more."""
         return timedelta(milliseconds=_enough(self.spark))
 
+    @property
+    def least_limited_delay(self) -> timedelta:
+        """The same in batches of ``rows_per_batch``, or as large as the largest one of tidegate."""
+        return timedelta(milliseconds=_enough(self.limited))
+
     def _repr_html_(self) -> str:
         from tidegate.jobs.preview.page import notebook  # it needs this class
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
-from tidegate.jobs.preview.advice import remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.advice import delay, remarks, shown_span, suggestions, verdict
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
@@ -64,7 +64,7 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
     query = f"a delay of {span(found.watermark_delay)} and windows of {span(found.window)}"
     yield Text(
         f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at {query}. "
-        f"The least delay that loses nothing: {span(found.least_delay)}.\nWith tidegate:"
+        f"The least delay that loses nothing: {delay(found.least_delay)}.\nWith tidegate:"
     )
     for suggestion in suggestions(found):
         yield Text(f"  {suggestion.line}") + Text(f"\n    {suggestion.reason}", style="dim")
