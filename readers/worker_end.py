@@ -6,36 +6,29 @@ PySpark's daemon then prints a BrokenPipeError for each worker.
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeAlias
+import traceback
+from types import SimpleNamespace
+from typing import Any
 
-__all__ = ["end_quietly", "quiet"]
-
-_Worker: TypeAlias = Callable[[socket.socket, bool], int]
+__all__ = ["QUIET_TRACEBACK", "end_quietly"]
 
 
-def quiet(worker: _Worker) -> _Worker:
-    """Return PySpark's function that runs one task, without the error if nobody is there to take the task's end."""
+def _print_exc() -> None:
+    if not isinstance(sys.exc_info()[1], ConnectionError):  # nobody is there to take the task's end
+        traceback.print_exc()
 
-    @wraps(worker)
-    def run(sock: socket.socket, authenticated: bool) -> int:
-        try:
-            return worker(sock, authenticated)
-        except ConnectionError:
-            return 1  # the process ends
 
-    return run
+QUIET_TRACEBACK = SimpleNamespace(print_exc=_print_exc, format_exc=traceback.format_exc)
+"""What PySpark's daemon uses of the module ``traceback``."""
 
 
 def end_quietly() -> None:
-    """Make the later tasks of this process quiet, if it is a worker of PySpark's own daemon.
+    """Make this process quiet, if it is a worker of PySpark's own daemon.
 
-    Called whenever such a worker gets a source.  Spark plans batch queries in workers of that daemon, whatever
-    ``spark.python.daemon.module`` is.
+    Called whenever such a worker gets a source, so that its first task is quiet, too.  Spark plans batch queries in
+    workers of that daemon, whatever ``spark.python.daemon.module`` is.
     """
     main: Any = sys.modules["__main__"]
-    if getattr(main.__spec__, "name", None) == "pyspark.daemon" and not hasattr(main.worker, "__wrapped__"):
-        main.worker = quiet(main.worker)
+    if getattr(main.__spec__, "name", None) == "pyspark.daemon":
+        main.traceback = QUIET_TRACEBACK

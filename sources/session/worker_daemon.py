@@ -11,7 +11,7 @@ import gc
 from types import SimpleNamespace
 from typing import Any
 
-from tidegate.readers.worker_end import quiet
+from tidegate.readers.worker_end import QUIET_TRACEBACK
 from tidegate.readers.worker_memory import TASKS, freeze
 from tidegate.spark_private import worker_daemon
 
@@ -32,6 +32,6 @@ def collect() -> None:
 
 if __name__ == "__main__":
     daemon: Any = worker_daemon()
-    daemon.worker = quiet(daemon.worker)
+    daemon.traceback = QUIET_TRACEBACK
     daemon.gc = SimpleNamespace(collect=collect)
     daemon.manager()
