@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ConformanceError",
+    "DiedError",
     "NotApplicableError",
     "SkippedError",
     "UndiscoveredError",
@@ -13,6 +14,10 @@ __all__ = [
 
 class ConformanceError(AssertionError):
     """A connector breaks a rule.  The message has the failure, and the steps that led to it."""
+
+
+class DiedError(ConformanceError):
+    """Another process died before it answered."""
 
 
 class WaitedError(ConformanceError):

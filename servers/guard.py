@@ -37,7 +37,7 @@ def main(parent: str, prefix: str) -> None:
     deadline = time.monotonic() + KILL_SECONDS
     while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - pathlib would slow the start
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.01)  # only its parent could wait for the end of such a process
+        time.sleep(0.01)  # nothing reports the end of a group of processes to one that is not their parent
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from tidegate.alignment.splits import Positions
-from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.errors import ConformanceError, DiedError
 from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
 from tidegate.spark_private import cloudpickle
@@ -46,20 +46,15 @@ class Elsewhere:
         with suppress(BrokenPipeError), self._process.stdin as questions:  # if it has died, result() says so
             questions.write(question)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the process has not ended."""
-        return self._process.poll() is None
-
     def result(self) -> Any:
-        """Return the function's result.  Raises ConformanceError, with the stack, for its error."""
+        """Return the function's result.  Raises ConformanceError, with the stack, for its error, and DiedError."""
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         with self._process.stdout as answers:
             try:
                 failed, answer = pickle.load(answers)  # noqa: S301 - from a process of our own
             except EOFError:
                 self.kill()
-                raise ConformanceError(f"another process died in {self._name}()") from None
+                raise DiedError(f"another process died in {self._name}()") from None
         try:
             self._process.wait(_ENDING_S)
         except subprocess.TimeoutExpired:  # something holds it up, such as a thread of the connector
@@ -70,7 +65,7 @@ class Elsewhere:
 
     def kill(self) -> None:
         """Kill it and all processes that it started (SIGKILL), such as Spark's Java; may be called twice."""
-        if self.is_running:
+        if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         if self._process.stdout is not None:

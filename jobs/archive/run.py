@@ -112,7 +112,7 @@ def run_archive(
 
 
 def _pause(seconds: float) -> None:
-    time.sleep(max(0.0, seconds))
+    time.sleep(max(0.0, seconds))  # the rest of the hour itself; a signal ends it
 
 
 def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact: bool) -> ConnectorError | None:

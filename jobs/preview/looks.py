@@ -67,7 +67,7 @@ class _Pace:
     def wait(self) -> None:
         now_s = time.monotonic()
         if now_s < self._next_s:
-            time.sleep(self._next_s - now_s)
+            time.sleep(self._next_s - now_s)  # the pace itself, which spares the brokers
         self._next_s = max(now_s, self._next_s) + 1 / _REQUESTS_PER_SECOND
 
 

@@ -320,7 +320,7 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     try:
         return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        # Arrow's message may show the value.
+        # ArrowNotImplementedError: Arrow knows no such cast.  Its messages may show the value.
         sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
         raise BadRecordError(sentence) from None
 

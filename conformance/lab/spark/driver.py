@@ -1,11 +1,11 @@
-"""Functions for ``Elsewhere`` that run a Spark driver of its own, which may be killed."""
+"""Functions for ``Elsewhere`` that run a Spark driver of its own, which may kill itself."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tidegate.conformance.lab.spark.session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.source import Source
 
-__all__ = ["another_driver", "keys_of_files", "read_on_cluster", "stream_and_hold"]
+__all__ = ["another_driver", "keys_of_files", "read_on_cluster", "stream_until_killed"]
 
 _DEADLINE_S = 120
 _WANTED = "TIDEGATE_CONFORMANCE_DRIVERS"
@@ -47,24 +47,21 @@ def read_on_cluster(source: Source, key: str, checkpoint: str) -> tuple[list[str
     return [row["key"] for row in rows], any(row["attempt"] for row in rows)
 
 
-def stream_and_hold(source: Source, key: str, checkpoint: str, files: str, held: int) -> None:
-    """Stream into a file for each batch, and wait for ever when batch ``held`` has its file: it is never committed."""
+def stream_until_killed(source: Source, key: str, checkpoint: str, files: str, last: int) -> None:
+    """Stream into a file for each batch, and kill this driver once batch ``last``, never committed, has its file."""
 
     def write(batch: DataFrame, number: int) -> None:
         keys = [row["key"] for row in batch.collect()]
-        whole = Path(files, str(number))
-        written = whole.with_suffix(".part")
-        written.write_text(json.dumps(keys), encoding="utf-8")
-        written.rename(whole)
-        if number >= held:
-            threading.Event().wait()
+        Path(files, str(number)).write_text(json.dumps(keys), encoding="utf-8")
+        if number >= last:
+            os.killpg(0, signal.SIGKILL)  # with Spark's Java and its workers
 
     frame = source.read_stream(_session("local[2]")).select(_keys(key))
     _finish(frame.writeStream.foreachBatch(write), checkpoint)
 
 
 def keys_of_files(files: Path) -> dict[int, list[str]]:
-    """Return the keys in the files of ``stream_and_hold``, by batch."""
+    """Return the keys in the files of ``stream_until_killed``, by batch."""
     return {int(path.name): json.loads(path.read_text(encoding="utf-8")) for path in files.iterdir()}
 
 

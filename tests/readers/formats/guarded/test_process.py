@@ -33,7 +33,7 @@ def test_the_error_says_why_a_process_does_not_start(monkeypatch):
 
 
 def test_a_process_that_hangs_before_it_begins_is_given_up(monkeypatch):
-    monkeypatch.setattr(decoder_process, "_PROGRAM", "import time; time.sleep(600)  # {} {}")
+    monkeypatch.setattr(decoder_process, "_PROGRAM", "import signal; signal.pause()  # {} {}")
     monkeypatch.setattr(decoder_process, "START_S", 0.1)
     before = descriptors(), children()
     with pytest.raises(ConnectorError, match=r"does not start: no answer within 0\.1 s$"):
