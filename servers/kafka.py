@@ -28,7 +28,6 @@ JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
 LATEST = -1  # as an offset, in Kafka's protocol
 LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
 FOREVER = "-1"
-_LOOKS = 8  # at where a topic stands, so that each broker is asked with some certainty
 _ID_LENGTH = 22  # the length of Kafka's ids, in characters
 _META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"  # the files of a formatted storage
 ANY_DISTANCE_MS = str(2**63 - 1)
@@ -126,17 +125,6 @@ class KafkaServer(Server):
         self.kill(node)
         (self._ports[node],) = free_ports(1)
         self.restart(node)
-
-    def reassign(self, topic: str, replicas: Sequence[int]) -> None:
-        """Move all partitions of a topic to these nodes, of which the first leads, and return when they lead."""
-        from kafka import TopicPartition
-
-        with self._admin() as admin:
-            partitions = admin.describe_topics([topic])[0]["partitions"]
-            moved = {TopicPartition(topic, part["partition_index"]): list(replicas) for part in partitions}
-            admin.alter_partition_reassignments(moved)
-            self._await(partial(_stands_on, admin, topic, replicas), min(self.pids))
-            self._await(partial(_serves_topic, admin, topic, len(partitions)), min(self.pids))
 
     def create_topic(
         self,
@@ -287,16 +275,6 @@ def _serves(admin: KafkaAdminClient, node: int) -> bool:
     except KafkaConnectionError:  # the client may ask a broker that was killed
         return False
     return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
-
-
-def _stands_on(admin: KafkaAdminClient, topic: str, replicas: Sequence[int]) -> bool:
-    """Return whether all partitions of a topic are on these nodes alone, and one of the nodes leads each."""
-    # The client asks any broker, and one of them may learn of it later than another.
-    return all(
-        partition["replica_nodes"] == list(replicas) and partition["leader_id"] in replicas
-        for _ in range(_LOOKS)
-        for partition in admin.describe_topics([topic])[0]["partitions"]
-    )
 
 
 def _serves_topic(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
