@@ -157,7 +157,8 @@ class OpenedSource:
             # The state stays in the checkpoint, even if Spark refuses the query of this run.
             windows=before.windows if settings.windows is None else dict(settings.windows),
             quiet_since_ms=self.splits.quiet_since_ms(progress.positions, progress.idle),
-            # Rule 8: a clock alone makes no other offset.
+            # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
+            # split that holds other records now is read from and to where the batch before did.
             horizon_ms=limits.horizon_ms if planned.ranges else before.horizon_ms,
         )
 

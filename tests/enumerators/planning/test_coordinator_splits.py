@@ -211,13 +211,21 @@ class TestDivergence:
         assert drain(run, end)[0] == []
 
     def test_the_same_records_in_the_same_places_are_read_again(self):
-        logs = Replaced(a=[1, 2])
+        logs = Replaced(a=[1, 2, 3])
         run = coordinator(logs, fail_on_data_loss=False)
-        _, first = drain(run, INITIAL_OFFSET)
-        logs.times["a"] += [3]
-        _, last = drain(run, first)
-        logs.diverged = {"a": 0}
-        assert drain(run, last)[0] == [("a", 0), ("a", 1), ("a", 2)]
+        _, last = drain(run, INITIAL_OFFSET)
+        for _ in range(3):  # the offset of each batch holds the same starts and positions
+            logs.diverged = {"a": 0}
+            records, last = drain(run, last)
+            assert records == [("a", 0), ("a", 1), ("a", 2)]
+
+    def test_what_it_holds_behind_the_watermark_is_late_wherever_it_begins(self):
+        logs = Replaced(a=[10, 20, 30], b=[100, 110])
+        run = coordinator(logs, fail_on_data_loss=False, late_splits="catch-up", watermarks=DRIFT_10)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": [10, 20, 5], "b": [100, 110]}, {"a": 2}
+        end = run.latest_offset(last)
+        assert (end["starts"], end["late"], end["positions"]) == ({"a": 2}, ["a"], {"a": 3, "b": 0})
 
     def test_it_may_begin_past_the_end_that_was_seen_a_moment_before(self):
         logs = Replaced(a=[1, 2, 3])
