@@ -13,11 +13,13 @@ from rich.console import Console
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.session import ends_on_signals
 from tidegate.servers import KafkaServer, S3Server, SparkCluster
-from tidegate.servers.server import Server
+from tidegate.servers.server import HOST, Server, accepts
 
-__all__ = ["serve_kafka", "serve_s3", "serve_spark"]
+__all__ = ["add_topics", "serve_kafka", "serve_s3", "serve_spark"]
 
 _LOOK_AGAIN_S = 0.5
+_KAFKAS_PORT = 9092  # as of Kafka's own tools
+_ANSWER_MS = 3_000  # in which a Kafka on this machine must answer
 _BUCKET_NAME = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # the names that S3 allows; S3Proxy accepts more
 
 
@@ -33,7 +35,7 @@ def serve_kafka(
     Raises OptionError for a malformed topic or a folder that cannot be written, ServerError if Kafka cannot start or
     ends by itself.
     """
-    wanted = dict(_topic(text) for text in topics)
+    wanted = dict(_topic(text, "--topic") for text in topics)
     server = KafkaServer(port=port, brokers=brokers, folder=folder)
 
     def prepare() -> list[str]:
@@ -42,6 +44,37 @@ def serve_kafka(
         return [server.bootstrap_servers]
 
     _serve("Kafka", server, folder, prepare)
+
+
+def add_topics(topics: Iterable[str], *, port: int | None = None) -> None:
+    """Create topics in a Kafka that runs on this machine, and print each when it can be used.
+
+    topics: each ``name`` or ``name:partitions``.
+    port: the port of one of its brokers.  None: 9092.
+
+    Raises OptionError for a malformed topic, or one that is there already; ServerError if no Kafka answers.
+    """
+    from kafka import KafkaAdminClient
+    from kafka.errors import InvalidTopicError, KafkaTimeoutError, TopicAlreadyExistsError
+
+    wanted = dict(_topic(text, "--add-topic") for text in topics)
+    port = port or _KAFKAS_PORT
+    servers = f"{HOST}:{port}"
+    nobody = f"no Kafka answers at {servers}; start one with `tidegate kafka --port {port}`, or give another --port"
+    if not accepts(port):
+        raise ServerError(nobody)
+    try:
+        with KafkaAdminClient(bootstrap_servers=servers, bootstrap_timeout_ms=_ANSWER_MS) as admin:
+            for name, partitions in wanted.items():
+                topic = {"num_partitions": partitions, "replication_factor": 1}
+                admin.create_topics({name: topic}, wait_for_metadata=True)
+                Console().print(f"{name}:{partitions} is a topic of {servers}", soft_wrap=True, highlight=False)
+    except TopicAlreadyExistsError as error:
+        raise OptionError(f"--add-topic is {name!r}, but {servers} has a topic of that name") from error
+    except InvalidTopicError as error:
+        raise OptionError(f"--add-topic is {name!r}, which Kafka refuses as a topic's name") from error
+    except KafkaTimeoutError as error:  # something else listens
+        raise ServerError(nobody) from error
 
 
 def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | None = None) -> None:
@@ -139,8 +172,8 @@ def _bucket(name: str) -> str:
     return name
 
 
-def _topic(text: str) -> tuple[str, int]:
+def _topic(text: str, option: str) -> tuple[str, int]:
     name, _, partitions = text.partition(":")
     if not name or (partitions and not (partitions.isdecimal() and int(partitions))):
-        raise OptionError(f"--topic is {text!r}, but NAME or NAME:PARTITIONS is expected, such as orders:4")
+        raise OptionError(f"{option} is {text!r}, but NAME or NAME:PARTITIONS is expected, such as orders:4")
     return name, int(partitions or 1)

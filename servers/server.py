@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["HOST", "Server", "free_ports"]
+__all__ = ["HOST", "Server", "accepts", "free_ports"]
 
 HOST = "127.0.0.1"
 
@@ -120,7 +120,7 @@ class Server(ABC):
         self._running[node].wait_until(ready, self._timeout_seconds)
 
     def _await_port(self, node: int = 1) -> None:
-        self._await(partial(_accepts, self._ports[node]), node)
+        self._await(partial(accepts, self._ports[node]), node)
 
 
 def free_ports(count: int, besides: Container[int] = ()) -> list[int]:
@@ -151,6 +151,7 @@ def _require_free(port: int) -> None:
             raise ServerError(f"port {port} of {HOST} cannot be used: {reason}; choose another port") from error
 
 
-def _accepts(port: int) -> bool:
+def accepts(port: int) -> bool:
+    """Return whether something listens at a port."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0

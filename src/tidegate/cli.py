@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 from tidegate.cli_ledger import SourceOptions, ledger
-from tidegate.errors import TidegateError
+from tidegate.errors import OptionError, TidegateError
 from tidegate.version import __version__
 
 __all__ = ["app", "main"]
@@ -260,10 +260,22 @@ def kafka(
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", show_default="none", help="Keeps the data for the next start.")
     ] = None,
+    add_topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:PARTITIONS]",
+            help="Start nothing, but add a topic to the Kafka that runs at --port, or else at 9092; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Run a Kafka for development until Ctrl-C."""
-    from tidegate.jobs.serve import serve_kafka
+    from tidegate.jobs.serve import add_topics, serve_kafka
 
+    if add_topic:
+        if topic or folder or brokers > 1:
+            raise OptionError("--add-topic goes to a Kafka that runs, so of the other options only --port may be given")
+        add_topics(add_topic, port=port)
+        return
     serve_kafka(topic or [], brokers=brokers, port=port, folder=folder)
 
 

@@ -117,9 +117,16 @@ def test_a_demo_of_too_few_rows_is_refused(tidegate):
 
 
 @pytest.mark.parametrize("topic", ["orders:0", "orders:many", ":4"])
-def test_a_malformed_topic_is_one_sentence(tidegate, topic):
-    code, _, _ = tidegate("kafka", "--topic", topic)
-    assert f"--topic is {topic!r}, but NAME or NAME:PARTITIONS is expected" in str(code)
+@pytest.mark.parametrize("option", ["--topic", "--add-topic"])
+def test_a_malformed_topic_is_one_sentence(tidegate, option, topic):
+    code, _, _ = tidegate("kafka", option, topic)
+    assert f"{option} is {topic!r}, but NAME or NAME:PARTITIONS is expected" in str(code)
+
+
+@pytest.mark.parametrize("other", [("--topic", "orders"), ("--folder", "data"), ("--brokers", 3)])
+def test_a_topic_is_not_added_to_a_kafka_that_is_to_start(tidegate, other):
+    code, _, _ = tidegate("kafka", "--add-topic", "payments", *other)
+    assert "--add-topic goes to a Kafka that runs, so of the other options only --port may be given" in str(code)
 
 
 def test_the_output_of_a_back_fill_is_told_from_its_state_location(tidegate, tmp_path):

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
 from rich.console import Console
 
 from tests.support.command import finish, started
@@ -27,8 +28,6 @@ def _content(path):
 
 
 def test_it_serves_at_its_port_until_it_is_told_to_end_and_leaves_only_its_folder(tmp_path):
-    from kafka import KafkaAdminClient
-
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     (port,) = free_ports(1)
     given = ("--topic", "orders:3", "--topic", "payments", "--port", port, "--folder", tmp_path / "data")
@@ -48,13 +47,30 @@ def test_it_serves_at_its_port_until_it_is_told_to_end_and_leaves_only_its_folde
 
 
 def test_a_topic_that_an_earlier_start_made_is_left_as_it_is(kafka):
-    from kafka import KafkaAdminClient
-
     for partitions in (2, 3):
         _create(kafka, "made-before", partitions)
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
         (topic,) = admin.describe_topics(["made-before"])
     assert len(topic["partitions"]) == 2
+
+
+def test_a_topic_is_added_to_the_kafka_that_runs(tidegate, kafka):
+    _, port = kafka.bootstrap_servers.split(":")
+    servers = kafka.bootstrap_servers
+    added = tidegate("kafka", "--add-topic", "added-later:3", "--add-topic", "added-last", "--port", port)
+    assert added == (0, f"added-later:3 is a topic of {servers}\nadded-last:1 is a topic of {servers}\n", "")
+    for name, sentence in (("added-later", f"but {servers} has a topic of that name"), ("a/b", "which Kafka refuses")):
+        assert f"--add-topic is {name!r}, {sentence}" in str(tidegate("kafka", "--add-topic", name, "--port", port)[0])
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        assert len(admin.describe_topics(["added-later"])[0]["partitions"]) == 3
+
+
+def test_where_no_kafka_runs_a_topic_is_not_added(tidegate):
+    (port,) = free_ports(1)
+    assert tidegate("kafka", "--add-topic", "orders", "--port", port)[0] == (
+        f"tidegate: no Kafka answers at 127.0.0.1:{port}; "
+        f"start one with `tidegate kafka --port {port}`, or give another --port"
+    )
 
 
 @pytest.mark.parametrize("server", ["kafka", "s3"])
