@@ -22,7 +22,7 @@ _OUR_DAEMON = "tidegate.sources.session.worker_daemon"
 _NO_BARS: dict[str, bool | float | int | str | None] = {"spark.ui.showConsoleProgress": "false"}
 _KEEP_THE_OLDER = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
 _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
-_HIDDEN_TOO = r"basic\.auth\.user\.info|keystore\.key"
+_HIDDEN_TOO = r"(?i:basic\.auth\.user\.info|keystore\.key|jaas\.config)"
 """Secret options whose names Spark's own ``spark.redaction.regex`` does not find."""
 _LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
@@ -85,8 +85,8 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
 
 def redact_secrets(spark: SparkSession) -> None:
     """Let Spark hide the values of all secret options in plans, beside those that it hides already."""
-    hidden = spark.conf.get(_REDACTED_OPTIONS, None)
-    if _HIDDEN_TOO not in (hidden or ""):
+    hidden = spark.conf.get(_REDACTED_OPTIONS) or ""  # Spark's own value hides URLs
+    if _HIDDEN_TOO not in hidden:
         spark.conf.set(_REDACTED_OPTIONS, f"{hidden}|{_HIDDEN_TOO}" if hidden else _HIDDEN_TOO)
 
 
