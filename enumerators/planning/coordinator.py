@@ -126,7 +126,7 @@ class SourceCoordinator:
     def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
         """Return the same tasks as ``tasks``, for offsets of this source."""
         self.batch += 1
-        self._membership.stored(after.group, after.progress.bound_ms)
+        self._membership.stored(after.group, after.progress)
         self._check_windows(before)
         opened = self._open_once(after)
         if before == after:  # the starts in ``after`` belong to an earlier batch
@@ -219,7 +219,7 @@ class SourceCoordinator:
 
     def _decide(self, before: Offset, current: FoundSplits, opened: OpenedSource, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
-        self._membership.join(before.group, before.progress.bound_ms)
+        self._membership.join(before.group, before.progress)
         standing = opened.standing(current, limits)
         while True:
             planned = plan(standing, self._membership.bound(standing), opened.index, limits)

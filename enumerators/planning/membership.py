@@ -6,7 +6,7 @@ A plan is pure, so all exchange with a group happens here.  A source without a g
 from __future__ import annotations
 
 from tidegate.alignment.group import GroupBound
-from tidegate.alignment.plan import Plan
+from tidegate.alignment.plan import Plan, Progress
 from tidegate.alignment.standing import Standing
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.contract import Json
@@ -28,18 +28,19 @@ class Membership:
         """Whether the source is in a group."""
         return self._group is not None
 
-    def join(self, stored: Json | None, bound_ms: int | None) -> None:
+    def join(self, stored: Json | None, progress: Progress) -> None:
         """Continue as the member that the start offset names.  Called before every plan.
 
-        bound_ms: of that offset.  No unread record is older than it by more than the max drift.  The others wait there
-            until the first plan of this run has found its low, which may take long.
+        progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
+            late.  The others wait there until the first plan of this run has found its low, which may take long.
         """
         if self._group is None:
             return
         self._group.join(stored)
         if not self._has_joined:
             self._has_joined = True
-            self._group.tell(0 if bound_ms is None or self._by_watermark else bound_ms - self._max_drift_ms)
+            bound_ms = None if self._by_watermark or progress.late else progress.bound_ms
+            self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
 
     def bound(self, standing: Standing) -> GroupBound | None:
         """Report our low to the others, and return the bound that they set for us."""
@@ -79,14 +80,14 @@ class Membership:
         """Note the low after a batch whose offset is not stored yet."""
         self._has_planned, self._next_low_ms = True, planned.next_low_ms
 
-    def stored(self, group: Json | None, bound_ms: int | None) -> None:
+    def stored(self, group: Json | None, progress: Progress) -> None:
         """Report the low after a batch: Spark has stored its offset, so it will be read in any case."""
         if self._group is None:
             return
         if self._has_planned:
             self._group.tell(self._next_low_ms)
         else:  # this batch is replayed before the first plan of this run
-            self.join(group, bound_ms)
+            self.join(group, progress)
 
     def finished(self) -> None:
         """Stop holding back the others until the next plan: a bounded run has read all that it may read."""

@@ -32,9 +32,11 @@ class Member:
         offset=INITIAL_OFFSET,
         application="app",
         notes=None,
+        late_splits="admit",
     ):
         self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
         self.expected, self.priority, self.drift = expected, priority, drift
+        self.late_splits = late_splits
         self.notes = notes or (lambda: NoteFolder.of_application(self.application).within("groups", "join"))
         self.seen = []
         self.planned = self.before = None  # an offset that Spark has not stored yet; of a batch that it has not read
@@ -52,7 +54,12 @@ class Member:
             clocks=self.clock.clocks,
         )
         self.run = coordinator(
-            self.logs, self.clock, group=self.group, watermarks=strategy(self.drift), fail_on_data_loss=False
+            self.logs,
+            self.clock,
+            group=self.group,
+            watermarks=strategy(self.drift),
+            fail_on_data_loss=False,
+            late_splits=self.late_splits,
         )
         if self.bounded:
             self.run.bound_run()

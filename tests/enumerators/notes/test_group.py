@@ -166,6 +166,19 @@ def test_a_batch_that_is_replayed_for_long_holds_the_others_and_hears_them_after
     assert slow.plan() == [100]
 
 
+def test_after_a_restart_a_split_that_catches_up_holds_the_others_before_the_first_plan():
+    clock, logs = Clock(), Logs(a=[1000], b=[7, 20, 40])
+    offset = {"v": 1, "source": "memory", "positions": {"a": 1}, "bound": 1001, "watermark": 999}
+    behind = Member(clock, logs, offset=offset, late_splits="catch-up")
+    other = Member(clock, Logs(a=[500]))
+    assert rounds(clock, [behind, other], 1) == {0: [7], 1: []}
+    behind.die()
+    behind.start()
+    behind.run.tasks(behind.offset, behind.offset)
+    assert (other.plan(), behind.plan(), other.plan()) == ([], [20], [])
+    assert rounds(clock, [behind, other], 3) == {0: [40], 1: [500]}
+
+
 class Contender:
     """A member of a query, planned in its query's thread."""
 

@@ -54,8 +54,8 @@ def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
 
 def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
     group = Group()
-    Membership(group, 10).stored({"id": "x"}, 90)
-    Membership(group, 10).stored({"id": "x"}, None)
+    Membership(group, 10).stored({"id": "x"}, Progress({}, bound_ms=90))
+    Membership(group, 10).stored({"id": "x"}, Progress({}))
     assert group.told == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]
 
 
@@ -67,5 +67,5 @@ def test_by_watermark_a_member_without_a_low_waits_for_missing_ones_too():
 
 def test_a_batch_that_is_replayed_by_watermark_holds_the_others_at_the_start_of_time():
     group = Group()
-    Membership(group, 10, by_watermark=True).stored({"id": "x"}, 90)
+    Membership(group, 10, by_watermark=True).stored({"id": "x"}, Progress({}, bound_ms=90))
     assert group.told == [("join", {"id": "x"}), ("tell", 0)]
