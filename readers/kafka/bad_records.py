@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.readers.bad_records.files import digest_of
+from tidegate.readers.event_time.assigners import RecordTimestamp
 from tidegate.readers.kafka.config import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ class BadRecordFile:
     """Files of a folder, a file or more for each range.
 
     Each line has ``topic``, ``partition``, ``offset``, ``timestamp`` (ms), ``timestampType``, ``reason``, and the bytes
-    in Base64: ``key``, ``value``, and the values in ``headers``.  A file is named after its range, the topic's id and
-    ``identity``: a repeated task replaces its own files, and no others.
+    in Base64: ``key``, ``value``, and the values in ``headers``.  What an archive does not keep is null.
+
+    A file is named after its range, the topic's id and ``identity``: a repeated task replaces its own files, and no
+    others.
 
     identity: a digest of the options that decide which records are bad.
     """
@@ -85,12 +88,8 @@ class BadRecords:
 
 def _rows(rows: pa.RecordBatch) -> list[Mapping[str, Any]]:
     """Return rows with their timestamps in ms, which have a wider range than Python's datetimes."""
-    place = rows.schema.get_field_index("timestamp")
-    times_us = rows.column(place).view("int64").to_pylist()
-    in_ms: list[Mapping[str, Any]] = [
-        {**row, "timestamp": time_us // 1000}
-        for row, time_us in zip(rows.drop_columns(["timestamp"]).to_pylist(), times_us, strict=True)
-    ]
+    times_ms = RecordTimestamp()(rows)
+    in_ms: list[Mapping[str, Any]] = rows.drop_columns(["timestamp"]).append_column("timestamp", times_ms).to_pylist()
     return in_ms
 
 

@@ -7,9 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
+from tests.support.kafka.rows import SCHEMA
 from tests.support.kafka.rows import batch as kafka_rows
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
 from tidegate.alignment.generators.split_watermark import SplitWatermark
@@ -111,6 +113,16 @@ def test_a_topic_of_the_longest_name_has_a_file(lab, tmp_path):
     place.flush()
     (file,) = tmp_path.iterdir()
     assert len(file.name) < 255
+
+
+def test_a_record_of_an_archive_without_timestamps_is_written(tmp_path):
+    place = files_in(tmp_path).of_range(KafkaConnectionConfig("a:1"), SplitRange("orders-3", 40, 41), None)
+    row = kafka_rows([b"no json"]).to_pylist()[0] | {"timestamp": None, "timestampType": None}
+    place.add(pa.RecordBatch.from_pylist([row], SCHEMA), ["is bad"])
+    place.flush()
+    (file,) = tmp_path.iterdir()
+    line = json.loads(file.read_text())
+    assert (line["offset"], line["timestamp"], line["timestampType"]) == (40, None, None)
 
 
 def test_the_order_of_the_servers_names_no_other_file(tmp_path):
