@@ -5,6 +5,7 @@ The page sets the colours: every mark has a class.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -24,12 +25,14 @@ class Canvas:
 
     labels: the labels of the vertical axis, which need space.
     across: the title of the horizontal axis; other things than batches may stand side by side, too.
+    names: the names of these things, in the middle of their columns; empty: batches have their numbers at their begins.
     """
 
     batches: Sequence[int]
     height: int
     labels: Sequence[str] = ()
     across: str = "micro-batches"
+    names: Sequence[str] = ()
 
     @property
     def left(self) -> float:
@@ -56,13 +59,21 @@ class Canvas:
             y = self.y(share)
             yield f'<path class="grid" d="M{left} {y}H{right}"/>'
             yield f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(label)}</text>'
-        for batch in tick_range(len(self.batches)):
-            x = self.x(batch)
+        for x, label in self._columns():
             yield f'<path class="grid" d="M{x} {bottom}v5"/>'
-            yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{self.number(batch)}</text>'
+            yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{escape(label)}</text>'
         yield f'<text x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">{escape(self.across)}</text>'
         turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
         yield f'<text transform="{turned}" text-anchor="middle">{escape(title)}</text>'
+
+    def _columns(self) -> Iterator[tuple[float, str]]:
+        """Yield the x and the label of each tick of the horizontal axis; of many names, as many as fit."""
+        if not self.names:
+            yield from ((self.x(batch), str(self.number(batch))) for batch in tick_range(len(self.batches)))
+        widest = (max(map(len, self.names), default=0) + 1) * _LETTER
+        every = math.ceil(widest * len(self.names) / (_WIDTH - self.left - _RIGHT))
+        for place in range(0, len(self.names), max(1, every)):
+            yield self.x(place + 0.5), self.names[place]
 
     def number(self, batch: int) -> int:
         """Return the number of a batch, counted from 0; after the last batch, the number of the next one."""

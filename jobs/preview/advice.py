@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
     from tidegate.jobs.preview.preview import Preview
 
-__all__ = ["Suggestion", "delay", "remarks", "shown_span", "suggestions", "verdict"]
+__all__ = ["Suggestion", "delay", "part", "remarks", "shown_span", "suggestions", "verdict"]
 
 _DAY_MS = 86_400_000
 _MUCH = 20  # the part of all event time that is remarkable
@@ -38,16 +38,27 @@ class Suggestion:
 def verdict(found: Preview) -> str:
     """Return one sentence on what Spark's own source would lose."""
     if not found.rows:
-        return "The topic is empty."
+        return f"{found.reads} has no records"
     lost, limited = found.lost_by_spark, sum(found.limited.lost.values())
     if found.rows_per_batch is not None:
         if not lost:
             return f"Spark's own source would lose none of {count(found.rows)} rows"
         return f"Spark's own source would lose {count(lost)} of {count(found.rows)} rows ({share(lost, found.rows)})"
-    largest = count(max(found.tidegate.rows, default=1))
     return (
         f"Spark's own source would read all {count(found.rows)} rows in one batch, and lose "
-        f"{count(lost) if lost else 'none'}; in batches of {largest} rows it would lose {count(limited)}"
+        f"{count(lost) if lost else 'none'}; "
+        f"in batches of {count(found.limited_rows)} rows it would lose {count(limited)}"
+    )
+
+
+def part(found: Preview) -> str:
+    """Return a sentence if tidegate was followed through a part of its batches only; empty: through all."""
+    read, left = sum(found.tidegate.rows), found.tidegate.left
+    if not left:
+        return ""
+    return (
+        f"These figures are of the first {counted(len(found.tidegate.rows), 'batch')} only, "
+        f"with {share(read, read + left)} of the rows; a larger maxDrift makes fewer batches."
     )
 
 
@@ -105,7 +116,7 @@ def suggestions(found: Preview) -> list[Suggestion]:
     """Return the options of tidegate and the delay that suit these rows."""
     disorder_ms = max((history.disorder_ms for history in found.seen.histories.values()), default=0)
     disorder = _duration(max(disorder_ms, _LEAST_MS))
-    drift_ms, rows = milliseconds(found.max_drift), found.tidegate.rows
+    drift_ms, rows = milliseconds(found.max_drift or timedelta(0)), found.tidegate.rows
     largest = max(rows, default=1)
     limit = found.rows_per_batch or _rounded_up(largest)
     return [
@@ -126,7 +137,7 @@ def suggestions(found: Preview) -> list[Suggestion]:
         Suggestion(
             f'.withWatermark("timestamp", "{_duration(max(disorder_ms, found.tidegate.least_delay_ms, _LEAST_MS))}")',
             f"a back-fill loses nothing with it, if no row between the samples is later; Spark's own source needs "
-            f"{delay(found.least_limited_delay)} in batches of {counted(found.rows_per_batch or largest, 'row')}. "
+            f"{delay(found.least_limited_delay)} in batches of {counted(found.limited_rows, 'row')}. "
             "On a live topic, add maxDrift",
         ),
     ]

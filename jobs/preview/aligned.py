@@ -15,13 +15,14 @@ from tidegate.alignment.splits import Extent, Head, Positions, SplitId
 from tidegate.alignment.standing import find_standing
 from tidegate.jobs.preview.history import History
 
-__all__ = ["MOST_BATCHES", "aligned"]
+__all__ = ["MOST_PLANS", "aligned"]
 
-MOST_BATCHES = 2_000
+MOST_PLANS = 500_000  # of single splits: some ten seconds
+_LEAST_SPLITS = 10  # a plan of fewer takes as long
 
 
 def aligned(histories: Mapping[SplitId, History], max_drift_ms: int, rows: int | None) -> Iterator[Positions]:
-    """Yield the positions after each batch of the planner, the first MOST_BATCHES at most.
+    """Yield the positions after each batch of the planner, up to the end, or to MOST_PLANS.
 
     rows: maxOffsetsPerTrigger.
     """
@@ -30,7 +31,7 @@ def aligned(histories: Mapping[SplitId, History], max_drift_ms: int, rows: int |
     disorder_ms = max((history.disorder_ms for history in histories.values()), default=0)
     limits = Limits(max_drift_ms=max_drift_ms, out_of_orderness_ms=disorder_ms, budget=Budget(rows=rows))
     progress = Progress({s: extent.begin for s, extent in extents.items()})
-    for _ in range(MOST_BATCHES):
+    for _ in range(MOST_PLANS // max(_LEAST_SPLITS, len(histories))):
         if all(progress.positions[s] >= extent.end for s, extent in extents.items()):
             return
         progress = plan(find_standing(progress, extents, (), index, limits), None, index, limits).progress

@@ -34,7 +34,7 @@ def run_preview(  # noqa: PLR0913 - parameters are options
 ) -> None:
     """Print the preview of some topics.
 
-    html: a page to write, too.
+    html: a page to write, too.  Its path is the last line of stdout, or a line of stderr where stdout is JSON.
 
     Raises OptionError for an option that cannot be read, and the errors of ``tidegate.preview``.
     """
@@ -54,11 +54,14 @@ def run_preview(  # noqa: PLR0913 - parameters are options
         watermark_delay=parse_span("--watermark-delay", watermark_delay),
         window=parse_span("--window", window),
     )
+    console = Console(highlight=False, markup=False)
+    if as_json:
+        console.print(json.dumps(found.to_json(), indent=1), soft_wrap=True)
+    else:
+        for part in terminal(found):
+            console.print(part)
     if html is not None:
         html.write_text(page(found), encoding="utf-8")
-    console = Console(highlight=False)
-    if as_json:
-        console.print(json.dumps(found.to_json(), indent=1), soft_wrap=True, markup=False)
-        return
-    for part in terminal(found):
-        console.print(part)
+        (Console(stderr=True, highlight=False, markup=False) if as_json else console).print(
+            html.absolute(), soft_wrap=True
+        )

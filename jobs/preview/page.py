@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, layout, table_row
-from tidegate.jobs.preview.advice import delay, remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, suggestions, verdict
 from tidegate.jobs.preview.terminal import bars
 
 if TYPE_CHECKING:
-    from tidegate.jobs.preview.preview import Preview
+    from tidegate.jobs.preview.preview import Preview, SplitPreview
 
 __all__ = ["notebook", "page"]
 
@@ -49,7 +49,9 @@ def page(found: Preview) -> str:
             f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at a delay of "
             f"{span(found.watermark_delay)} and windows of {span(found.window)}; the least delay that loses nothing is "
             f"{delay(found.least_delay)}."
-        ),
+        )
+        if found.rows
+        else f"{counted(len(found.splits), 'partition')}.",
         figures=figures,
         legend_html="",
         columns=_COLUMNS,
@@ -91,7 +93,13 @@ def _advice(found: Preview) -> str:
         f"<p><code>{escape(suggestion.line)}</code><br>{escape(suggestion.reason)}</p>"
         for suggestion in suggestions(found)
     )
-    return "".join(lines)
+    return (f'<p class="lost">{escape(part(found))}</p>' if part(found) else "") + "".join(lines)
+
+
+def _across(shown: Sequence[SplitPreview]) -> tuple[str, list[str]]:
+    """Return the title of the horizontal axis, and the names of its columns: numbers, if there is one topic."""
+    topics, numbers = zip(*(split.id.rpartition("-")[::2] for split in shown), strict=True)
+    return "partition", [*numbers] if len({*topics}) == 1 else [split.id for split in shown]
 
 
 def _picture(found: Preview) -> str:
@@ -99,7 +107,7 @@ def _picture(found: Preview) -> str:
     begin_ms, end_ms = shown_span(found)
     axis = utc_times(begin_ms, end_ms)
     shown = found.splits[:_MOST_SPLITS]
-    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], "partitions")
+    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], *_across(shown))
     length_ms = axis.end_ms - axis.begin_ms
     ticks = [((at_ms - axis.begin_ms) / length_ms, label) for at_ms, label in axis.ticks]
     histories = found.seen.histories

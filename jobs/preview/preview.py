@@ -48,21 +48,24 @@ class Preview:
     watermark_delay, window: those of the query.
     rows_per_batch: maxOffsetsPerTrigger; None: Spark reads everything in one batch.
     max_drift: the one of the source, or one that gives at least ten batches, of a million rows at most on average.
+        None: the source has none, and there are no rows.
     splits: all splits, in the order of their names.
     spark: what Spark's own source would do.
-    limited: the same with batches as large as the greatest of tidegate, if ``rows_per_batch`` is None.
-    tidegate: what tidegate would do with this drift.
+    limited: the same with batches of ``limited_rows``.
+    limited_rows: ``rows_per_batch``, or the size of the largest batch of tidegate.
+    tidegate: what tidegate would do with this drift; only its first batches, if there are many.
     """
 
     reads: str
     watermark_delay: timedelta
     window: timedelta
     rows_per_batch: int | None
-    max_drift: timedelta
+    max_drift: timedelta | None
     splits: tuple[SplitPreview, ...]
     seen: Seen
     spark: Account
     limited: Account
+    limited_rows: int
     tidegate: Account
 
     @property
@@ -82,7 +85,7 @@ class Preview:
 
     @property
     def least_limited_delay(self) -> timedelta:
-        """The same in batches of ``rows_per_batch``, or as large as the largest one of tidegate."""
+        """The same in batches of ``limited_rows``."""
         return timedelta(milliseconds=_enough(self.limited))
 
     def _repr_html_(self) -> str:
@@ -101,7 +104,9 @@ class Preview:
             "watermarkDelay": milliseconds(self.watermark_delay),
             "rowsPerBatch": self.rows_per_batch,
             "tidegate": {
-                "maxDrift": milliseconds(self.max_drift),
+                "maxDrift": None if self.max_drift is None else milliseconds(self.max_drift),
+                "complete": not self.tidegate.left,
+                "rows": sum(self.tidegate.rows),
                 "batches": len(self.tidegate.rows),
                 "largestBatch": max(self.tidegate.rows, default=0),
                 "leastDelay": _enough(self.tidegate),
@@ -147,10 +152,10 @@ def preview(
         )
     max_drift = source.watermarks.max_drift or _suggested_drift(seen, min(limit or _MOST_ROWS, _MOST_ROWS))
     times = milliseconds(watermark_delay), milliseconds(window)
-    ours = account(histories, aligned(histories, milliseconds(max_drift), limit), *times)
+    ours = account(histories, aligned(histories, milliseconds(max_drift or timedelta(0)), limit), *times)
     spark = account(histories, by_backlog(histories, limit), *times)
-    largest = max(ours.rows, default=1)
-    limited = spark if limit is not None else account(histories, by_backlog(histories, largest), *times)
+    limited_rows = limit or max(1, -(-positions // _MOST_BATCHES), *ours.rows)
+    limited = spark if limit is not None else account(histories, by_backlog(histories, limited_rows), *times)
     splits = {
         **{split: SplitPreview(split, None, None, 0, 0) for split in seen.empty},
         **{
@@ -160,7 +165,7 @@ def preview(
     }
     reads = source.reads if isinstance(source, KafkaSource) else ""
     ordered = tuple(splits[split] for split in sorted(splits, key=split_order))
-    return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, ours)
+    return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, limited_rows, ours)
 
 
 def _enough(followed: Account) -> int:
@@ -168,11 +173,11 @@ def _enough(followed: Account) -> int:
     return followed.least_delay_ms + -(-followed.least_delay_ms // 1000)
 
 
-def _suggested_drift(seen: Seen, most_rows: int) -> timedelta:
-    """Return the greatest usual drift that makes ten batches, of at most so many rows on average."""
+def _suggested_drift(seen: Seen, most_rows: int) -> timedelta | None:
+    """Return the greatest usual drift that makes ten batches, of at most so many rows on average; None: no rows."""
     histories = seen.histories.values()
     if not histories:
-        return _DRIFTS[0]
+        return None
     rows = sum(history.rows for history in histories)
     span_ms = max(history.last_ms for history in histories) - min(int(history.times_ms.min()) for history in histories)
     least = max(10, rows / most_rows)

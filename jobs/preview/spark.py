@@ -27,12 +27,14 @@ class Account:
     """What becomes of the rows of all splits.
 
     rows: the number of positions in each batch.
+    left: the number of positions after the last batch; 0: all batches were followed.
     lost: the rows of each split that are dropped.
     least_delay_ms: the least delay with which none is.
     lead_ms: the furthest that a batch went ahead of the slowest split before it.
     """
 
     rows: tuple[int, ...]
+    left: int
     lost: Mapping[SplitId, int]
     least_delay_ms: int
     lead_ms: int
@@ -84,4 +86,5 @@ def account(
         greatest.append(max([newest_ms, *greatest[-1:]]))
         rows.append(read)
         at = after
-    return Account(tuple(rows), {s: round(number) for s, number in lost.items()}, least_delay_ms, lead_ms)
+    left = sum(history.end - at[s] for s, history in histories.items())
+    return Account(tuple(rows), left, {s: round(number) for s, number in lost.items()}, least_delay_ms, lead_ms)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
-from tidegate.jobs.preview.advice import delay, remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, suggestions, verdict
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
@@ -34,7 +34,7 @@ def bars(history: History, begin_ms: int, end_ms: int, number: int) -> list[floa
 
 def terminal(found: Preview) -> Iterator[RenderableType]:
     """Yield what is printed; it fits a terminal of 80 columns."""
-    yield Text(printable(f"{verdict(found)}\n{found.reads}"))
+    yield Text(printable(f"{verdict(found)}\n{found.reads}" if found.rows else verdict(found)))
     if not found.rows:
         return
     begin_ms, end_ms = shown_span(found)
@@ -66,5 +66,7 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
         f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at {query}. "
         f"The least delay that loses nothing: {delay(found.least_delay)}.\nWith tidegate:"
     )
+    if part(found):
+        yield Text(f"  {part(found)}", style="red")
     for suggestion in suggestions(found):
         yield Text(f"  {suggestion.line}") + Text(f"\n    {suggestion.reason}", style="dim")

@@ -11,6 +11,7 @@ from kafka import KafkaProducer
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
+from tidegate.jobs.preview import aligned
 
 DAY = 24 * HOUR
 
@@ -49,6 +50,7 @@ def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka
     assert 12 * HOUR < said["leastDelay"] < DAY
     assert 16 <= said["batches"] <= 18
     assert said["tidegate"]["leastDelay"] < 5 * MINUTE
+    assert (said["tidegate"]["complete"], said["tidegate"]["rows"]) == (True, 33_000)
 
 
 def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, tidegate, tmp_path):
@@ -56,11 +58,13 @@ def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, ti
     command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--max-drift", "1 hour")
     code, output, errors = tidegate(*command, "--html", tmp_path / "pages" / "preview.html")
     assert (code, errors) == (0, "")
+    assert output.rstrip().endswith(str(tmp_path / "pages" / "preview.html"))
     assert "Spark's own source would read all 3,300 rows in one batch, and lose none" in output
     assert re.search(rf"{topic}-3 +[█▁-▇]+ +300 +0 *\n +begins 22 h after the first", output)
     assert '.option("maxDrift", "1 hour")' in output
     page = (tmp_path / "pages" / "preview.html").read_text()
     assert page.count('role="img"') == 2
+    assert [*re.findall(r'text-anchor="middle">([^<]*)</text>', page)][:5] == ["0", "1", "2", "3", "partition"]
     assert f"<td>{topic}-3</td><td>2026-01-01 22:00:00</td>" in page
     assert ".option(&quot;maxDrift&quot;, &quot;1 hour&quot;)" in page
     assert "http" not in page
@@ -107,12 +111,28 @@ def test_disorder_within_a_partition_counts_by_the_samples(kafka):
 
 
 def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):
-    html = tmp_path / "empty.html"
-    command = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic", new_topic(kafka, []), "--html", html)
-    code, output, errors = tidegate("preview", *command)
-    assert (code, errors) == (0, "")
-    assert output.startswith("The topic is empty.")
-    assert "The topic is empty." in html.read_text()
+    html, topic = tmp_path / "empty.html", new_topic(kafka, [])
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic)
+    sentence = f"{topic} at {kafka.bootstrap_servers} has no records"
+    assert tidegate(*command) == (0, f"{sentence}\n", "")
+    code, output, errors = tidegate(*command, "--html", html, "--json")
+    assert (code, errors) == (0, f"{html}\n")
+    assert json.loads(output)["tidegate"]["maxDrift"] is None
+    headings = re.findall(r"<h[12]>([^<]*)<|<p>([^<]*)<", html.read_text())
+    assert headings == [(sentence, ""), ("", "1 partition.")]
+
+
+def test_figures_of_a_part_of_the_batches_are_marked(kafka, tidegate, tmp_path, monkeypatch):
+    monkeypatch.setattr(aligned, "MOST_PLANS", 40)
+    topic, html = new_topic(kafka, *skewed_history(3_300)), tmp_path / "part.html"
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--max-drift", "1 hour")
+    _, output, _ = tidegate(*command, "--html", html)
+    sentence = r"These figures are of the first 4 batches only, with 15.\d % of the rows"
+    assert re.search(sentence, " ".join(output.split()))
+    assert re.search(sentence, html.read_text())
+    _, output, _ = tidegate(*command, "--json")
+    said = json.loads(output)["tidegate"]
+    assert (said["complete"], said["batches"], said["rows"]) == (False, 4, pytest.approx(500, abs=20))
 
 
 def test_without_a_row_limit_spark_reads_one_batch_and_drops_nothing(kafka):
