@@ -6,10 +6,10 @@ import contextlib
 import math
 import os
 import resource
-import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.abc import MetaPathFinder
@@ -25,14 +25,14 @@ from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["BATCH", "FETCHED", "OUT_OF_MEMORY", "RAISES", "RETURNS", "WRITE", "Call", "Look", "main"]
+__all__ = ["BATCH", "END", "ERROR", "OUT_OF_MEMORY", "RESULT", "WRITE", "Call", "Look", "main"]
 
 IDLE_S = 60.0  # after this time without a call, the process ends, as idle workers of Spark do
-WATCH_MS = 50
+WATCH_S = 0.05
 OUT_OF_MEMORY = 83
 """The exit code of a process that took too much memory."""
 
-FETCHED, WRITE, BATCH, RETURNS, RAISES = "fetched", "write", "batch", "returns", "raises"
+BATCH, RESULT, WRITE, FETCHED, END, ERROR = "batch", "result", "write", "fetched", "end", "error"
 """The subjects of the messages about a call; the bytes of a batch follow BATCH.  FETCHED only shows progress."""
 
 
@@ -65,7 +65,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C in a terminal, the parent decides when this process ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.meta_path.insert(0, _NoPandas())
-    watch = _Watch(descriptor)
+    watch = _Watch()
     watch.start()
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
@@ -93,21 +93,19 @@ class _Performance:
         self._sending = threading.Lock()  # threads of a format fetch, and then send FETCHED
 
     def perform(self) -> None:
-        results = []
         self._allow_cpu()
         try:
             for output in self._outputs():
                 if isinstance(output, pa.RecordBatch):
                     self.tell(BATCH, data=memoryview(output.serialize()))
                 else:
-                    results.append(output)
-            last: tuple[Any, ...] = (RETURNS, results)
+                    self.tell(RESULT, output)
+        except (TidegateError, MemoryError, pa.ArrowException) as problem:
+            self.tell(ERROR, problem)
         except Exception as problem:  # noqa: BLE001 - the parent raises it
-            error = problem
-            if not isinstance(error, (TidegateError, MemoryError, pa.ArrowException)):
-                error = RuntimeError(f"{type(error).__name__}: {error}")
-            last = RAISES, error
-        self.tell(*last)
+            self.tell(ERROR, RuntimeError(f"{type(problem).__name__}: {problem}"))
+        else:
+            self.tell(END)
 
     def _outputs(self) -> Iterator[Any]:
         """Yield the batches, or the results, of the method for the objects, one after the other."""
@@ -165,17 +163,16 @@ class _Watch(threading.Thread):
     counts.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._hanging_up = select.poll()
-        self._hanging_up.register(descriptor, 0)
-        self._empty_bytes = _resident_bytes()
+        self._parent_id, self._empty_bytes = os.getppid(), _resident_bytes()
         self.most_bytes = sys.maxsize
 
     def run(self) -> None:
-        while not self._hanging_up.poll(WATCH_MS):
+        while os.getppid() == self._parent_id:
             if _resident_bytes() - self._empty_bytes > self.most_bytes:
                 os._exit(OUT_OF_MEMORY)
+            time.sleep(WATCH_S)
         os._exit(0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -95,35 +96,21 @@ class GuardedFormat(ObjectFormat):
             begin = max(0, obj.size - TAIL_BYTES)
             looks.append(Look(obj, tuple(arguments), begin, self.inner.store.fetch(obj, begin, obj.size)))
         with turn():
-            steps = self._run(method, looks)
-            try:
-                next(steps)
-            except StopIteration as returned:
-                results: list[Any] = returned.value
-                return results
-        raise AssertionError(f"{method} yields nothing")
+            return [*self._run(method, looks)]
 
-    def _run(
-        self, method: str, looks: Sequence[Look], write: WriteFile | None = None
-    ) -> Generator[bytes, None, list[Any]]:
-        """Call a method in a decoder process; errors name the first object."""
+    def _run(self, method: str, looks: Sequence[Look], write: WriteFile | None = None) -> Generator[Any, None, None]:
+        """Call a method in a decoder process, and yield what it returns or yields; errors name the first object."""
         address = self.inner.store.address(looks[0].obj.key)
         call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S, write is not None)
         passed = 0
         for fresh in (False, True):
             try:
-                with decoder(fresh=fresh) as process, closing(process.run(call, write)) as steps:
+                with decoder(fresh=fresh) as process, closing(process.run(call, write)) as items:
                     is_first = process.calls == 0
-                    for _ in range(passed):  # the caller has these batches already
-                        next(steps, None)
-                    while True:
-                        try:
-                            batch = next(steps)
-                        except StopIteration as returned:
-                            results: list[Any] = returned.value
-                            return results
+                    for item in islice(items, passed, None):  # the caller has the others already
                         passed += 1
-                        yield batch
+                        yield item
+                    return
             except DecoderEndedError as end:  # noqa: PERF203 - the loop runs twice at most
                 # An earlier call may have damaged the memory of the process, or somebody may have killed it.
                 if fresh or (is_first and end.kind != "killed"):
@@ -134,7 +121,6 @@ class GuardedFormat(ObjectFormat):
                 raise CorruptDataError(f"{address} cannot be decoded: {problem}") from None
             except RuntimeError as problem:
                 raise ConnectorError(f"decoding {address} failed: {problem}") from None
-        raise AssertionError("the second process returns, or raises")
 
     def _error(self, end: DecoderEndedError, address: str) -> ConnectorError | CorruptDataError:
         match end.kind:

@@ -47,9 +47,7 @@ def test_an_object_that_ends_the_process_is_corrupt_however_it_is_looked_at():
     ("line", "cause"),
     [("signal SIGABRT", "signal SIGABRT"), ("exit 3", "exit code 3"), ("exit 1", "exit code 1")],
 )
-def test_the_error_says_how_the_process_ended(line, cause, monkeypatch):
-    program = f"import os; os.write(2, b'a warning that is older'); {decoder_process._PROGRAM}"
-    monkeypatch.setattr(decoder_process, "_PROGRAM", program)
+def test_the_error_says_how_the_process_ended(line, cause):
     store = objects(x=line)
     with pytest.raises(CorruptDataError, match=rf"ends Arrow's reader \({cause}\)$"):
         guarded(store).survey(store.listed("x"), "at")
