@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.enumerators.s3.queries import all_once
+from tests.enumerators.s3.queries import all_once, discovery_threads
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import background
 from tidegate.errors import ConnectorError
@@ -66,6 +66,30 @@ def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, 
     store.on_page = fail
     with pytest.raises(TimeoutError, match="a socket"):
         query().plan()
+
+
+@pytest.mark.parametrize("during", ["page", "survey"])
+def test_closing_ends_a_round_soon(query, store, monkeypatch, during):
+    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
+    one = query()
+    one.batch()
+    for number in range(5_000):
+        store.put(f"{number:04}", [1])
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(_):
+        begun.set()
+        go_on.wait(60)
+
+    setattr(store, f"on_{during}", hold)
+    one.pass_time()
+    one.batch()
+    assert begun.wait(60)
+    one.stop()
+    looked_at = len(store.surveyed)
+    go_on.set()
+    await_that(lambda: not discovery_threads())
+    assert len(store.surveyed) <= looked_at + 16
 
 
 HANG = """

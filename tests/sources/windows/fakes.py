@@ -64,7 +64,9 @@ class FakeSpark:
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
         function = getattr(operator.function, "function", None)
-        names = function.aggregates if isinstance(function, SqlAggregates) else ["numbers"]
+        aggregates = function.aggregates if isinstance(function, SqlAggregates) else {}
+        texts = {name: f"{of_rows.function}({of_rows.argument})" for name, of_rows in aggregates.items()}
+        names = texts or ["numbers"]
         results = {name: TYPES.get(name, pa.int64()) for name in names}
         description = {"number of buckets": str(buckets), **operator.description}
         keys = {"key": "__key_0"}
@@ -81,6 +83,7 @@ class FakeSpark:
             event_times,
             ahead_ms,
             time_mode,
+            texts,
         )
         self.time_mode = time_mode
         self.key_type, self.number_type = to_arrow_type(packed[0].dataType), to_arrow_type(packed[2].dataType)
