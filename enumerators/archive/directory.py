@@ -13,7 +13,7 @@ __all__ = ["Directory", "in_order"]
 
 def in_order(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     """Return objects in the order in which a directory takes their records."""
-    return sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.name))
+    return sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.path))
 
 
 class Directory:

@@ -22,7 +22,7 @@ from tidegate.readers.formats.row_groups import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
-__all__ = ["COLUMNS", "ParquetObject", "bounds_of", "latest_of", "leaves_of", "opened_parquet"]
+__all__ = ["COLUMNS", "ParquetObject", "bounds_of", "latest_of", "leaves_of", "offsets_of", "opened_parquet"]
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns."""
@@ -56,7 +56,15 @@ def bounds_of(metadata: Any, number: int, leaf: int | None) -> tuple[Any, Any]:
     told = None if leaf is None else metadata.row_group(number).column(leaf).statistics
     if told is None or not told.has_min_max or (told.has_null_count and told.null_count):
         raise pa.ArrowInvalid("its footer does not tell topic, partition and offsets")
-    return (told.min, told.max) if told.physical_type == "BYTE_ARRAY" else (told.min_raw, told.max_raw)
+    return told.min, told.max
+
+
+def offsets_of(metadata: Any, number: int, leaf: int | None) -> tuple[int, int]:
+    """Return the least and the greatest offset of a row group; raises ArrowInvalid as ``bounds_of`` does."""
+    first, last = bounds_of(metadata, number, leaf)
+    if not isinstance(first, int) or not isinstance(last, int):
+        raise pa.ArrowInvalid(f"its offsets are of the type {type(first).__name__}, and whole numbers are expected")
+    return first, last
 
 
 def latest_of(metadata: Any, number: int, leaf: int | None) -> int:
@@ -89,7 +97,7 @@ class ParquetObject:
         for number in range(metadata.num_row_groups):
             if not metadata.row_group(number).num_rows:
                 continue
-            first, last = bounds_of(metadata, number, offset)
+            first, last = offsets_of(metadata, number, offset)
             if not before < first <= last < self._obj.next:
                 raise pa.ArrowInvalid(f"it holds offsets {first} to {last}, unlike its name or out of order")
             yield Group(number, first, last, latest_of(metadata, number, timestamp))

@@ -1,6 +1,7 @@
 """Parquet of other writers, with other names and types of columns."""
 
 import pickle
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
@@ -51,6 +52,7 @@ def read(layout, files, partition=0):
         {"timestamp": lambda times: times.cast(pa.int64()).to_numpy() // 1000},
         {"key": lambda keys: keys.cast(pa.string()), "value": lambda values: values.cast(pa.large_binary())},
         {"offset": lambda offsets: offsets.cast(pa.int32()), "partition": lambda numbers: numbers.cast(pa.int64())},
+        {"topic": lambda names: names.cast(pa.binary()), "partition": lambda numbers: numbers.cast(pa.string())},
     ],
 )
 def test_columns_of_other_types_give_kafkas_rows(tmp_path, columns):
@@ -99,6 +101,7 @@ def test_a_footer_is_read_once_and_an_object_without_records_is_left_out(tmp_pat
         ({"topic": lambda _: ["orders", "x", "x", "x"]}, {}, "its topic is orders and x, and one topic is expected"),
         ({"topic": None}, {}, "its footer does not tell topic, partition and offsets"),
         ({"offset": lambda _: [3, 4, None, 9]}, {}, "its footer does not tell topic, partition and offsets"),
+        ({"offset": lambda offsets: offsets.cast(pa.float64())}, {}, "its offsets are of the type float, and whole"),
         ({"offset": lambda _: [3, 7, 4, 9]}, {}, "it holds offsets 4 to 9, unlike its name or out of order"),
         ({"offset": lambda _: [4, 3, 7, 9]}, {}, "its offsets are out of order"),
         ({"key": None}, {}, "it has no column 'key'"),
@@ -112,3 +115,21 @@ def test_what_does_not_tell_the_offset_of_each_record_is_refused(tmp_path, colum
     files = written(tmp_path, changed(**columns))
     with pytest.raises(CorruptDataError, match=rf"a\.parquet cannot be read: {sentence}"):
         read(layout_of(tmp_path, given), files)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "others", "is_told"),
+    [
+        ([3, 4, 5, 6], [4, 6, 8, 9], True),  # what is read of the other lies behind the first
+        ([3, 4, 7, 9], [3, 4, 7, 9], True),
+        ([3, 4, 7, 9], [10, 11, 12, 13], True),
+        ([3, 5, 7, 9], [4, 6, 8, 10], False),
+        ([3, 5, 7, 9], [3, 4, 5, 6], False),
+    ],
+)
+def test_objects_overlap_only_where_no_record_can_be_missed(tmp_path, offsets, others, is_told):
+    files = {}
+    for path, numbers in (("a.parquet", offsets), ("b.parquet", others)):
+        files |= written(tmp_path, changed(offset=lambda _, numbers=numbers: pa.array(numbers)), path)
+    with nullcontext() if is_told else pytest.raises(CorruptDataError, match=r"a\.parquet and b\.parquet overlap"):
+        assert len(layout_of(tmp_path).objects_in("", files)["orders", 0]) == 2
