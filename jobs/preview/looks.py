@@ -82,7 +82,7 @@ def look(source: Source) -> Seen:
             "preview reads Kafka topics by the timestamps of their records; a source of objects, or one with "
             "eventTime or watermarkFrom, has no preview"
         )
-    quiet = {"bad_event_time": "ignore", "bad_records_path": None, "bad_records_topic": None, "commit_group_id": None}
+    quiet = {"bad_event_time": "ignore", "bad_records_path": None, "commit_group_id": None}
     source = source.model_copy(update=quiet).as_batch()
     pace = _Pace()
     with closing(source.enumerator(None)) as enumerator:

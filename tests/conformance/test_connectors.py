@@ -74,7 +74,7 @@ class TestS3(ConnectorSuite):
     @pytest.fixture
     def harness(self, s3, fails, rule):
         if rule.id == "FAULT-6" and not EVERYTHING:
-            pytest.skip("topics show how a stream of Spark fails, and test_faults how the reading of objects does")
+            pytest.skip("TestKafka shows how a stream fails, test_faults how objects do, and test_kills how both go on")
         return partial(S3Harness, s3, fails=fails)
 
 
