@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -16,6 +18,7 @@ from tidegate.version import __version__
 __all__ = ["app", "main"]
 
 _KILLED_BY = 128  # a shell adds it to the signal in the exit code
+_GOES_ON = "the same command continues from here"
 
 _KafkaProperties: TypeAlias = Annotated[
     list[str] | None,
@@ -34,6 +37,11 @@ _KafkaFile: TypeAlias = Annotated[
         help="A properties file of the Kafka client. Properties of --kafka take precedence.",
         rich_help_panel="Kafka",
     ),
+]
+_Servers: TypeAlias = Annotated[str, typer.Option(metavar="HOST:PORT", help="Servers, separated by commas.")]
+_Topics: TypeAlias = Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")]
+_Checkpoint: TypeAlias = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix.")
 ]
 _Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds since 1970.")]
 
@@ -54,6 +62,17 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tidegate {__version__}")
         raise typer.Exit
+
+
+@contextmanager
+def _told_if_stopped(sentence: str | None = None) -> Iterator[None]:
+    """Exit as a shell does after SIGINT or SIGTERM."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if sentence is not None:
+            typer.echo(f"tidegate: stopped; {sentence}", err=True)
+        raise typer.Exit(_KILLED_BY + (interrupt.args[0] if interrupt.args else signal.SIGINT)) from None
 
 
 def main() -> None:
@@ -141,18 +160,15 @@ def backfill(  # noqa: PLR0913 - parameters are options
             "--kafka-properties": kafka_properties,
         },
     )
-    try:
+    with _told_if_stopped(_GOES_ON):
         show_backfill(arguments, out, master)
-    except KeyboardInterrupt as interrupt:
-        typer.echo("tidegate: stopped; the same command continues from here", err=True)
-        raise typer.Exit(_exit_code(interrupt)) from None
 
 
 @app.command()
 def archive(
     *,
-    bootstrap_servers: Annotated[str, typer.Option(metavar="HOST:PORT", help="Servers, separated by commas.")],
-    topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")],
+    bootstrap_servers: _Servers,
+    topic: _Topics,
     out: Annotated[str, typer.Option(metavar="LOCATION", help="The archive: a folder, or s3://bucket/prefix.")],
     until: Annotated[
         Literal["latest"] | None,
@@ -171,7 +187,7 @@ def archive(
     from tidegate.jobs.backfill.arguments import parse_properties
 
     properties = parse_properties("--kafka", kafka or ())
-    try:
+    with _told_if_stopped(_GOES_ON):
         run_archive(
             bootstrap_servers,
             topic,
@@ -182,9 +198,6 @@ def archive(
             kafka_properties=kafka_properties,
             master=master,
         )
-    except KeyboardInterrupt as interrupt:
-        typer.echo("tidegate: stopped; the same command continues from here", err=True)
-        raise typer.Exit(_exit_code(interrupt)) from None
 
 
 @app.command()
@@ -221,12 +234,10 @@ def conformance(
     """
     from tidegate.jobs.conformance.command import check_conformance
 
-    try:
+    with _told_if_stopped():
         conforms = check_conformance(
             harness, tiers=tier or [], rules=rule or [], exempt=exempt or [], reports=report or []
         )
-    except KeyboardInterrupt as interrupt:
-        raise typer.Exit(_exit_code(interrupt)) from None
     if not conforms:
         raise typer.Exit(1)
 
@@ -241,11 +252,8 @@ def demo(
     """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
     from tidegate.jobs.show import show_demo
 
-    try:
+    with _told_if_stopped("no page is written"):
         show_demo(rows, html, with_archive=archive)
-    except KeyboardInterrupt as interrupt:
-        typer.echo("tidegate: stopped; no page is written", err=True)
-        raise typer.Exit(_exit_code(interrupt)) from None
 
 
 @app.command()
@@ -312,10 +320,7 @@ def spark(
 
 @app.command()
 def migrate(
-    checkpoint: Annotated[
-        str,
-        typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix."),
-    ],
+    checkpoint: _Checkpoint,
     *,
     to: Annotated[
         str | None,
@@ -350,8 +355,8 @@ def migrate(
 @app.command()
 def preview(  # noqa: PLR0913 - parameters are options
     *,
-    bootstrap_servers: Annotated[str, typer.Option(metavar="HOST:PORT", help="Servers, separated by commas.")],
-    topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")],
+    bootstrap_servers: _Servers,
+    topic: _Topics,
     max_drift: Annotated[
         str | None,
         typer.Option(
@@ -399,9 +404,7 @@ def preview(  # noqa: PLR0913 - parameters are options
 
 @app.command()
 def account(
-    checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix.")
-    ],
+    checkpoint: _Checkpoint,
     *,
     as_json: _Json = False,
 ) -> None:
@@ -419,7 +422,3 @@ def watch(
     from tidegate.jobs.watch import show_watch
 
     show_watch(once=once)
-
-
-def _exit_code(interrupt: KeyboardInterrupt) -> int:
-    return _KILLED_BY + (interrupt.args[0] if interrupt.args else signal.SIGINT)
