@@ -1,25 +1,24 @@
-"""Reads and writes the messages of an ORC object: Protocol Buffers, compressed in blocks.
+"""The messages of an ORC object: Protocol Buffers (ORC specification v1: orc_proto.proto), compressed in blocks.
 
-The functions know only a few fields.  They keep all others as they are, so that a message can be written with some
-fields changed (Protocol Buffers: encoding; ORC specification v1: compression).  The runtime of Protocol Buffers could
-replace only ``message`` and ``encoded``, so it is not worth a dependency.
+Only fields that are needed are declared.  A message that is written again keeps the others as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from functools import cache
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClassesForFiles
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, decompress
 
-__all__ = ["Blocks", "Message", "bytes_in", "encoded", "message", "number_in", "numbers_in", "parts_of", "signed_in"]
+__all__ = ["Blocks", "message"]
 
-Message: TypeAlias = "list[tuple[int, int | bytes]]"
-"""The fields in their order: the number of each, and its value; bytes are texts, messages or packed numbers."""
-
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_FIXED = {FIXED64: 8, FIXED32: 4}
 HEADER_BYTES = 3  # the size of the header before each block
 MOST_BYTES = 1 << 22  # the maximum size of a written block, since a header has 23 bits for the length
 
@@ -27,74 +26,70 @@ _CODECS = {1: "deflate", 2: "snappy", 4: "lz4 block", 5: "zstd"}
 # The maximum size of a block that is read.
 LARGEST_BLOCK = 1 << 23
 
-
-def message(data: bytes) -> Message:
-    """Return the fields of a message.
-
-    Raises CorruptDataError for bytes that are no message.
-    """
-    fields: Message = []
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        if tag & 7 == VARINT:
-            value, at = _varint(data, at)
-            fields.append((tag >> 3, value))
-            continue
-        length, at = _varint(data, at) if tag & 7 == BYTES else (_FIXED.get(tag & 7, len(data)), at)
-        if at + length > len(data):
-            raise CorruptDataError("one of its messages is broken")
-        fields.append((tag >> 3, data[at : at + length]))
-        at += length
-    return fields
-
-
-def encoded(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
-    """Return a message as bytes; it may not have values of a fixed length (FIXED32 and FIXED64)."""
-    data = bytearray()
-    for field, value in fields:
-        if isinstance(value, int):
-            data += _as_varint(field << 3 | VARINT) + _as_varint(value)
-        else:
-            data += _as_varint(field << 3 | BYTES) + _as_varint(len(value)) + value
-    return bytes(data)
-
-
-def parts_of(fields: Message, number: int) -> list[bytes]:
-    """Return the values of a repeated field of bytes."""
-    return [value for field, value in fields if field == number and isinstance(value, bytes)]
-
-
-def bytes_in(fields: Message, number: int) -> bytes:
-    """Return the last value of a field of bytes; empty if there is none."""
-    return (parts_of(fields, number) or [b""])[-1]
+_NUMBER, _SIGNED, _BYTES = Field.TYPE_UINT64, Field.TYPE_SINT64, Field.TYPE_BYTES
+_FIELDS: dict[str, dict[str, tuple[int, Any]]] = {
+    "FileTail": {"postscript": (1, "PostScript"), "footer": (2, "Footer")},
+    "PostScript": {
+        "footer_length": (1, _NUMBER),
+        "compression": (2, _NUMBER),
+        "compression_block_size": (3, _NUMBER),
+        "metadata_length": (5, _NUMBER),
+        "magic": (8000, _BYTES),
+    },
+    "Footer": {
+        "stripes": (3, ["StripeInformation"]),
+        "types": (4, ["Type"]),
+        "rows": (6, _NUMBER),
+        "statistics": (7, ["ColumnStatistics"]),
+        "encryption": (10, _BYTES),
+        "calendar": (11, _NUMBER),
+    },
+    "StripeInformation": {
+        "offset": (1, _NUMBER),
+        "index_length": (2, _NUMBER),
+        "data_length": (3, _NUMBER),
+        "footer_length": (4, _NUMBER),
+        "rows": (5, _NUMBER),
+    },
+    "Type": {"kind": (1, _NUMBER), "subtypes": (2, [_NUMBER]), "field_names": (3, [_BYTES])},
+    "ColumnStatistics": {
+        "values": (1, _NUMBER),
+        "strings": (4, "StringStatistics"),
+        "binaries": (8, "BinaryStatistics"),
+        "timestamps": (9, "TimestampStatistics"),
+    },
+    "StringStatistics": {"sum": (3, _SIGNED)},
+    "BinaryStatistics": {"sum": (1, _SIGNED)},
+    "TimestampStatistics": {"minimum_utc": (3, _SIGNED), "maximum_utc": (4, _SIGNED)},
+    "StripeFooter": {"streams": (1, ["Stream"]), "writer_timezone": (3, _BYTES)},
+    "Stream": {"kind": (1, _NUMBER), "column": (2, _NUMBER), "length": (3, _NUMBER)},
+}
+"""The fields of each message, with their numbers and types; the type of a repeated field is in a list."""
 
 
-def number_in(fields: Message, number: int) -> int:
-    """Return the last value of a field of numbers; 0 if there is none."""
-    return next((value for field, value in reversed(fields) if field == number and isinstance(value, int)), 0)
+@cache
+def _classes() -> dict[str, Any]:
+    file = FileDescriptorProto(name="tidegate/orc.proto")
+    for name, fields in _FIELDS.items():
+        described = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            label, of = (Field.LABEL_REPEATED, kind[0]) if isinstance(kind, list) else (Field.LABEL_OPTIONAL, kind)
+            typed = {"type_name": of} if isinstance(of, str) else {"type": of}
+            described.field.add(name=field, number=number, label=label, **typed)
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    classes: dict[str, Any] = GetMessageClassesForFiles([file.name], pool)
+    return classes
 
 
-def signed_in(fields: Message, number: int) -> int | None:
-    """Return the last value of a field of signed numbers; None if there is none."""
-    values = [value for field, value in fields if field == number and isinstance(value, int)]
-    return (values[-1] >> 1) ^ -(values[-1] & 1) if values else None
-
-
-def numbers_in(fields: Message, number: int) -> list[int]:
-    """Return the values of a repeated field of numbers, packed or not."""
-    numbers = []
-    for field, value in fields:
-        if field != number:
-            continue
-        if isinstance(value, int):
-            numbers.append(value)
-            continue
-        at = 0
-        while at < len(value):
-            item, at = _varint(value, at)
-            numbers.append(item)
-    return numbers
+def message(name: str, data: bytes = b"", **fields: Any) -> Any:
+    """Return the message of a name with these bytes and fields.  Raises CorruptDataError for bytes that are none."""
+    made = _classes()[name](**fields)
+    try:
+        made.MergeFromString(data)
+    except DecodeError:
+        raise CorruptDataError("one of its messages is broken") from None
+    return made
 
 
 class Blocks(NamedTuple):
@@ -136,25 +131,3 @@ class Blocks(NamedTuple):
             return decompress(_CODECS[self.kind], memoryview(part), SizeLimit(self.size, "")).tobytes()
         except CorruptDataError:
             raise CorruptDataError("one of its messages cannot be decompressed") from None
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data):
-            raise CorruptDataError("one of its messages is broken")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def _as_varint(value: int) -> bytes:
-    data = bytearray()
-    while value > 0x7F:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    data.append(value)
-    return bytes(data)

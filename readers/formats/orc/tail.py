@@ -1,7 +1,5 @@
 """The tail of an ORC object: its stripes, its types and its statistics.
 
-Numbers of fields are those of orc_proto.proto (ORC specification v1: file tail, stripe footer).
-
 pyarrow 26 reads the tail, and shows it only as a message.  Its own values would differ from Spark's: it does not tell
 the zone in which the writer's timestamps are, the calendar of its dates, or that a timestamp is out of its range.  It
 decodes a stripe as a whole, of any size, unless the stripe is alone in its object: ``stripe_alone`` makes it so.  With
@@ -12,39 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.line_ranges import Fetch
-from tidegate.readers.formats.orc.messages import (
-    Blocks,
-    Message,
-    bytes_in,
-    encoded,
-    message,
-    number_in,
-    numbers_in,
-    parts_of,
-    signed_in,
-)
+from tidegate.readers.formats.orc.messages import Blocks, message
 from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
 
 __all__ = ["OrcTail", "OrcType", "StripeFooter", "tail_of"]
 
 BLOCK_BYTES = 256 << 10  # the size of a block if the tail has none
 _INDEX_STREAMS = (6, 7, 8)  # the row index and Bloom filters
-_POSTSCRIPT, _FILE_FOOTER = 1, 2
-_PS_FOOTER, _PS_COMPRESSION, _PS_BLOCK, _PS_METADATA, _PS_MAGIC = 1, 2, 3, 5, 8000
-_STRIPES, _TYPES, _ROWS, _STATISTICS, _ENCRYPTION, _CALENDAR = 3, 4, 6, 7, 10, 11
-_OFFSET, _INDEX, _DATA, _FOOTER, _STRIPE_ROWS = 1, 2, 3, 4, 5
-_NAMES = 3  # the names of a struct's fields
-_ZONE = 3
 _TIMESTAMP_KINDS = (9, 18)
 _FARTHEST_MS = 9_223_286_400_000  # the range of nanoseconds without its last day, since a zone may be added
-_STRINGS, _BINARIES, _TIMESTAMPS = 3, 8, 9
-_LEAST, _GREATEST = 3, 4  # the least and the greatest timestamp, in UTC
 
 
 class OrcType(NamedTuple):
@@ -59,24 +39,25 @@ class StripeFooter:
     """The footer of a stripe.
 
     end: the end of the stripe's values, which is the first byte of this footer.
-    zone: the writer's zone; timestamps without a zone are in it.
     """
 
     stripe: RowGroup
     end: int
-    zone: str
-    fields: Message
+    content: Any
+
+    @property
+    def zone(self) -> str:
+        """The writer's zone; timestamps without a zone are in it."""
+        return self.content.writer_timezone.decode(errors="replace") or "UTC"
 
     def ranges(self, columns: set[int]) -> list[tuple[int, int]]:
         """Return the ranges of bytes of some columns' values, in order, end exclusive; near ranges are merged."""
         ranges = []
         at = self.stripe.start
-        for raw in parts_of(self.fields, 1):
-            stream = message(raw)
-            length = number_in(stream, 3)
-            if number_in(stream, 2) in columns and number_in(stream, 1) not in _INDEX_STREAMS:
-                ranges.append((at, at + length))
-            at += length
+        for stream in self.content.streams:
+            if stream.column in columns and stream.kind not in _INDEX_STREAMS:
+                ranges.append((at, at + stream.length))
+            at += stream.length
         return merged_ranges(ranges)
 
 
@@ -90,8 +71,8 @@ class OrcTail:
 
     stripes: list[RowGroup]
     types: list[OrcType]
-    _postscript: Message
-    _footer: Message
+    _postscript: Any
+    _footer: Any
 
     def columns_below(self, tops: Iterable[int]) -> set[int]:
         """Return the columns of the row, of the fields at some places, and of all types nested in these fields."""
@@ -105,39 +86,34 @@ class OrcTail:
 
     def row_bytes(self, columns: Iterable[int]) -> int:
         """Estimate the size of a decoded row of some columns in bytes, by the statistics of the whole object."""
-        statistics = parts_of(self._footer, _STATISTICS)
         rows = max(sum(stripe.rows for stripe in self.stripes), 1)
         total = 0
         for column in columns:
-            column_statistics = message(statistics[column]) if column < len(statistics) else []
-            texts = signed_in(message(bytes_in(column_statistics, _STRINGS)), 3) or signed_in(
-                message(bytes_in(column_statistics, _BINARIES)), 1
-            )
-            total += 8 * max(number_in(column_statistics, 1), rows) + (texts or 0)
+            statistics = self._statistics(column)
+            total += 8 * max(statistics.values, rows) + (statistics.strings.sum or statistics.binaries.sum)
         return max(total // rows, 1)
 
     def holds_far_times(self, columns: Iterable[int]) -> bool:
         """Return whether a timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
-        statistics = parts_of(self._footer, _STATISTICS)
         timestamps = [
-            message(bytes_in(message(statistics[column]), _TIMESTAMPS))
-            for column in columns
-            if self.types[column].kind in _TIMESTAMP_KINDS and column < len(statistics)
+            self._statistics(column).timestamps for column in columns if self.types[column].kind in _TIMESTAMP_KINDS
         ]
-        bounds = [signed_in(times, bound) for times in timestamps for bound in (_LEAST, _GREATEST)]
-        return any(bound is not None and abs(bound) > _FARTHEST_MS for bound in bounds)
+        return any(max(abs(times.minimum_utc), abs(times.maximum_utc)) > _FARTHEST_MS for times in timestamps)
+
+    def _statistics(self, column: int) -> Any:
+        statistics = self._footer.statistics
+        return statistics[column] if column < len(statistics) else message("ColumnStatistics")
 
     def footer_range(self, stripe: RowGroup) -> tuple[int, int]:
         """Return the range of bytes of a stripe's footer, end exclusive."""
-        stripe_fields = message(parts_of(self._footer, _STRIPES)[stripe.number])
-        start = stripe.start + number_in(stripe_fields, _INDEX) + number_in(stripe_fields, _DATA)
-        return start, start + number_in(stripe_fields, _FOOTER)
+        stored = self._footer.stripes[stripe.number]
+        start = stripe.start + stored.index_length + stored.data_length
+        return start, start + stored.footer_length
 
     def footer(self, fetch: Fetch, stripe: RowGroup) -> StripeFooter:
         """Return the footer of a stripe, by a request of its own."""
         start, end = self.footer_range(stripe)
-        fields = message(self._blocks.decompressed(fetch(start, end)))
-        return StripeFooter(stripe, start, bytes_in(fields, _ZONE).decode(errors="replace") or "UTC", fields)
+        return StripeFooter(stripe, start, message("StripeFooter", self._blocks.decompressed(fetch(start, end))))
 
     def stripe_alone(self, footer: StripeFooter) -> bytes:
         """Return the bytes that follow the values of a stripe in an object with this stripe alone.
@@ -146,58 +122,57 @@ class OrcTail:
         set to UTC.  So timestamps without a zone are off by a constant, and an hour that a clock shows twice stays
         unambiguous (see zone_shift_s).
         """
-        blocks = self._blocks
-        stripe_footer = blocks.stored(encoded([*_without(footer.fields, _ZONE), (_ZONE, b"UTC")]))
-        stripe_fields = message(parts_of(self._footer, _STRIPES)[footer.stripe.number])
-        stripe = encoded([*_without(stripe_fields, _FOOTER), (_FOOTER, len(stripe_footer))])
-        rows = footer.stripe.rows
-        row, *others = parts_of(self._footer, _TYPES)
-        names = [(_NAMES, str(place).encode()) for place in range(len(self.types[0].children))]
-        types = [encoded([*_without(message(row), _NAMES), *names]), *others]
-        kept = _without(self._footer, _STRIPES, _TYPES, _ROWS, _STATISTICS)
-        tail = blocks.stored(encoded([*kept, (_STRIPES, stripe), *((_TYPES, kind) for kind in types), (_ROWS, rows)]))
-        rest = _without(self._postscript, _PS_FOOTER, _PS_METADATA, _PS_MAGIC)
-        postscript = encoded([(_PS_FOOTER, len(tail)), *rest, (_PS_METADATA, 0), (_PS_MAGIC, b"ORC")])
-        return stripe_footer + tail + postscript + bytes([len(postscript)])
+        stripe_footer = message("StripeFooter")
+        stripe_footer.CopyFrom(footer.content)
+        stripe_footer.writer_timezone = b"UTC"
+        end = self._blocks.stored(stripe_footer.SerializeToString())
+        alone = message("Footer")
+        alone.CopyFrom(self._footer)
+        alone.ClearField("statistics")
+        del alone.stripes[:]
+        alone.stripes.add().CopyFrom(self._footer.stripes[footer.stripe.number])
+        alone.stripes[0].footer_length = len(end)
+        alone.rows = footer.stripe.rows
+        alone.types[0].field_names[:] = [str(place).encode() for place in range(len(self.types[0].children))]
+        tail = self._blocks.stored(alone.SerializeToString())
+        postscript = message("PostScript")
+        postscript.CopyFrom(self._postscript)
+        postscript.footer_length, postscript.metadata_length = len(tail), 0
+        postscript.ClearField("magic")
+        last = postscript.SerializeToString() + message("PostScript", magic=b"ORC").SerializeToString()
+        return bytes(end + tail + last + bytes([len(last)]))
 
     @property
     def is_julian(self) -> bool:
         """Whether old dates are in the Julian calendar."""
-        return number_in(self._footer, _CALENDAR) == 1
+        return bool(self._footer.calendar == 1)
 
     @property
     def _blocks(self) -> Blocks:
-        postscript = self._postscript
-        return Blocks(number_in(postscript, _PS_COMPRESSION), number_in(postscript, _PS_BLOCK) or BLOCK_BYTES)
+        return Blocks(self._postscript.compression, self._postscript.compression_block_size or BLOCK_BYTES)
 
 
 def tail_of(file: orc.ORCFile) -> OrcTail:
     """Return the tail of an object.  Raises CorruptDataError if it is encrypted, or contradicts itself."""
-    tail = message(file.reader.serialized_file_tail())
-    postscript, fields = message(bytes_in(tail, _POSTSCRIPT)), message(bytes_in(tail, _FILE_FOOTER))
-    if parts_of(fields, _ENCRYPTION):
+    tail = message("FileTail", file.reader.serialized_file_tail())
+    postscript, footer = tail.postscript, tail.footer
+    if footer.encryption:
         raise CorruptDataError("some of its columns are encrypted")
-    types = [OrcType(number_in(kind, 1), tuple(numbers_in(kind, 2))) for kind in map(message, parts_of(fields, _TYPES))]
+    types = [OrcType(kind.kind, tuple(kind.subtypes)) for kind in footer.types]
     if not types or any(not at < child < len(types) for at, kind in enumerate(types) for child in kind.children):
         raise CorruptDataError("its types are no tree")
-    behind = 1 + file.file_postscript_length + number_in(postscript, _PS_FOOTER) + number_in(postscript, _PS_METADATA)
-    return OrcTail(_stripes(fields, file.file_length - behind), types, postscript, fields)
+    behind = 1 + file.file_postscript_length + postscript.footer_length + postscript.metadata_length
+    return OrcTail(_stripes(footer, file.file_length - behind), types, postscript, footer)
 
 
-def _stripes(footer: Message, end: int) -> list[RowGroup]:
+def _stripes(footer: Any, end: int) -> list[RowGroup]:
     stripes = []
     at = 0
-    for number, raw in enumerate(parts_of(footer, _STRIPES)):
-        fields = message(raw)
-        start, rows = number_in(fields, _OFFSET), number_in(fields, _STRIPE_ROWS)
-        stop = start + number_in(fields, _INDEX) + number_in(fields, _DATA) + number_in(fields, _FOOTER)
-        if start < at or stop > end:
+    for number, stored in enumerate(footer.stripes):
+        stop = stored.offset + stored.index_length + stored.data_length + stored.footer_length
+        if stored.offset < at or stop > end:
             raise CorruptDataError(f"its footer names stripes beyond their {end} bytes")
         at = stop
-        if rows:
-            stripes.append(RowGroup(number, start, rows))
+        if stored.rows:
+            stripes.append(RowGroup(number, stored.offset, stored.rows))
     return stripes
-
-
-def _without(fields: Message, *numbers: int) -> Message:
-    return [field for field in fields if field[0] not in numbers]
