@@ -41,7 +41,6 @@ class S3Server(Server):
 
     folder: keeps the buckets after :meth:`stop`, for a later server.  None: the buckets are in a temporary folder,
         which is removed with the server.
-    timeout_seconds: the maximum time of each wait, such as a start.
 
     Every server has a new access key.  A bucket is a folder in :attr:`folder`, and the object ``a/b.json`` is the file
     ``a/b.json`` in it.  A PUT takes some 12 ms, so large fixtures are better written as files.  Write a file elsewhere
@@ -70,10 +69,8 @@ class S3Server(Server):
     temporary folder is left behind, however the calling process ends.
     """
 
-    def __init__(
-        self, *, port: int | None = None, folder: str | Path | None = None, timeout_seconds: float = 60
-    ) -> None:
-        super().__init__("s3", free_ports(1) if port is None else [port], folder, timeout_seconds)
+    def __init__(self, *, port: int | None = None, folder: str | Path | None = None) -> None:
+        super().__init__("s3", free_ports(1) if port is None else [port], folder)
         self._access_key = secrets.token_hex(10)
         self._secret_key = secrets.token_hex(20)
 

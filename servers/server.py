@@ -37,7 +37,7 @@ class Server(ABC):
     timeout_seconds: the maximum time of each wait, such as a start.
     """
 
-    def __init__(self, name: str, ports: Iterable[int], folder: str | Path | None, timeout_seconds: float) -> None:
+    def __init__(self, name: str, ports: Iterable[int], folder: str | Path | None, timeout_seconds: float = 60) -> None:
         self._name = name
         self._ports = dict(enumerate(ports, start=1))
         self._folder = None if folder is None else Path(folder).absolute()

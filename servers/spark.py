@@ -31,7 +31,6 @@ class SparkCluster(Server):
     workers: the number of workers, at least 1.
     port: the port of the master; None: any free one.
     memory: the memory of each worker for its executors, in Spark's notation.
-    timeout_seconds: the maximum time of each wait, such as a start.
     """
 
     def __init__(
@@ -41,11 +40,10 @@ class SparkCluster(Server):
         port: int | None = None,
         cores: int = 1,
         memory: str = "1g",
-        timeout_seconds: float = 60,
     ) -> None:
         own = [] if port is None else [port]
         ports = [*own, *free_ports(workers + 2 - len(own), own)]
-        super().__init__("spark", ports[:-1], None, timeout_seconds)
+        super().__init__("spark", ports[:-1], None)
         self._web_port, self._cores, self._memory = ports[-1], cores, memory
 
     @property

@@ -26,6 +26,7 @@ from tidegate.sources.source import Source
 
 __all__ = ["Batch", "Query"]
 
+_MOST_BATCHES = 1_000
 _PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
 
 
@@ -128,14 +129,16 @@ class Query:
         self.commit(batch)
         return batch
 
-    def steps(self, most: int = 1_000, budget: Budget = UNLIMITED) -> Iterator[Batch]:
+    def steps(self) -> Iterator[Batch]:
         """Yield batches until there is nothing to do; raises ConformanceError if they never end."""
-        for _ in range(most):
-            batch = self.step(budget)
+        for _ in range(_MOST_BATCHES):
+            batch = self.step()
             if batch is None:
                 return
             yield batch
-        raise self.lab.fail(f"the query makes one batch after the other, {most:,} by now, though nothing comes")
+        raise self.lab.fail(
+            f"the query makes one batch after the other, {_MOST_BATCHES:,} by now, though nothing comes"
+        )
 
     def rest(self) -> None:
         """Make batches until there is nothing to do."""

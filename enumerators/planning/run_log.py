@@ -13,6 +13,7 @@ from tidegate.enumerators.contract import Divergence
 __all__ = ["RunLog", "first_names"]
 
 _LOG = logging.getLogger("tidegate.planner")
+_NAMED = 5
 
 
 class RunLog:
@@ -90,7 +91,7 @@ class RunLog:
         return self._told[kind] - before
 
 
-def first_names(names: Collection[str], most: int = 5) -> str:
+def first_names(names: Collection[str]) -> str:
     """Return the first names in their order, and how many more there are."""
-    shown = ", ".join(sorted(names)[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    shown = ", ".join(sorted(names)[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

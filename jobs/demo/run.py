@@ -69,7 +69,7 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
     ]
 
 
-def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = False, master: str = "local[*]") -> Demo:
+def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = False) -> Demo:
     """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
 
     with_archive: archive the topic, let Kafka delete most of it, and count once more.
@@ -90,7 +90,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
             for partition, times_ms in enumerate(history):
                 write_history(kafka.bootstrap_servers, _TOPIC, partition, times_ms)
             say("Starting Spark")
-            with spark_session(master, "tidegate demo", work / "spark.log", settings) as spark:
+            with spark_session("local[*]", "tidegate demo", work / "spark.log", settings) as spark:
                 unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
                 # This warms up the code of both runs, so that neither pays for it.
                 rows_in = aligned.read(spark).count()

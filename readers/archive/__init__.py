@@ -1,1 +1,1 @@
-"""Archived records: Kafka's columns in Parquet objects, whose names tell their offsets and times."""
+"""Archived records: how they lie in objects, and readers of them."""

@@ -1,1 +1,1 @@
-"""Connections to brokers: sockets, proxies, TLS, logins and frames."""
+"""Connections to brokers: sockets, TLS, logins and frames."""
