@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
@@ -23,11 +23,12 @@ from tidegate.readers.archive.place import ArchivePlace
 
 __all__ = ["ConnectLayout"]
 
-_NAME = re.compile(r".+\+\d+\+(\d+)\.(?:(json|bin)|(?:\w+\.)?parquet)", re.ASCII)
-_ASIDE = re.compile(r".+\+\d+\+\d+\.(keys|headers)\..+", re.ASCII)
+_NAME = re.compile(r".+\+\d+\+(\d+)\.(?:json|bin|(?:\w+\.)?parquet)", re.ASCII)
+_ASIDE = re.compile(r".+\+\d+\+\d+\.(?:keys|headers)\..+", re.ASCII)
 _MOST_BYTES = 256 << 20  # of an object of lines, which is read as a whole
 _BATCH_ROWS = 16_384
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,11 @@ class _Values:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as Connect's JsonConverter writes it."""
+    """Return a value as JSON has it: bytes, times and dates as Connect's JsonConverter writes them, others as text."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime):
-        return int(((value if value.tzinfo else value.replace(tzinfo=timezone.utc)) - _EPOCH).total_seconds() * 1000)
+        return ((value if value.tzinfo else value.replace(tzinfo=timezone.utc)) - _EPOCH) // _MILLISECOND
     if isinstance(value, date):
         return (value - _EPOCH.date()).days
     return str(value)  # such as a decimal
