@@ -8,10 +8,28 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.readers.formats.contract import CASES, time_columns
 from tests.readers.formats.parquet.files import parquet
+from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.formats.parquet.footer import statistics_times
 from tidegate.readers.objects.values import TimeRange
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_statistics_bound_the_times_or_do_not_tell(data: st.DataObject) -> None:
+    at, unit = data.draw(time_columns(CASES["parquet"], data.draw(st.integers(1, 4))))
+    metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": at}))))
+    times = times_ms(at, unit)
+    known = statistics_times(metadata, 0, 0, unit)
+    if known is None:
+        assert pa.types.is_string(at.type) or pa.types.is_floating(at.type) or times.null_count > at.null_count
+    else:
+        usable = times.drop_null().to_pylist()
+        assert known == ((TimeRange(min(usable), max(usable)) if usable else None), at.null_count)
 
 
 @pytest.mark.parametrize("nullable", [True, False])
