@@ -11,9 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tidegate.alignment.durations import milliseconds
+from tidegate.enumerators.contract import Json
 from tidegate.errors import OptionError
-from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.run_extent import RunExtent
 from tidegate.sources.options import parse_duration
 from tidegate.sources.source import Source
 
@@ -83,11 +82,12 @@ class BackfillArguments(ABC):
         }
 
     @abstractmethod
-    def run_extent(self, noted: Noted) -> RunExtent | None:
-        """Return the extent of a run that starts now; None: unknown before reading.
+    def look(self, state: Json | None) -> None:
+        """Look at the source before Spark starts, which takes long, so that a wrong argument is told at once.
 
-        Raises the errors of ``tidegate.jobs.run_extent.run_extent``, and OptionError if the notes belong to another
-        source.
+        state: the snapshot after the last written batch.
+
+        Raises OptionError if it belongs to another source, and the errors of ``SplitEnumerator.discover``.
         """
 
 

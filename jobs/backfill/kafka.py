@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.backfill.arguments import BackfillArguments
-from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.run_extent import RunExtent, run_extent
 from tidegate.sources.kafka.source import KafkaSource
 
 __all__ = ["KafkaArguments"]
@@ -56,10 +56,11 @@ class KafkaArguments(BackfillArguments):
             **BackfillArguments.binding(self),  # super() and slots do not go together
         }
 
-    def run_extent(self, noted: Noted) -> RunExtent:
-        """Ask the brokers, which know at once."""
+    def look(self, state: Json | None) -> None:
+        """Ask the brokers for the topics."""
         try:
-            return run_extent(self.source(), noted.positions, noted.state)
+            with closing(self.source().enumerator(state)) as enumerator:
+                enumerator.discover()
         except CheckpointError as error:
             raise OptionError(
                 f"--bootstrap-servers is {self.bootstrap_servers}, which is another Kafka cluster than the one "

@@ -15,28 +15,18 @@ import fcntl
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tidegate.alignment.splits import Positions
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError
 from tidegate.jobs.spark_checkpoint import SparkCheckpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["OWN_FOLDER", "STATE_FOLDER", "Noted", "Output"]
+__all__ = ["OWN_FOLDER", "STATE_FOLDER", "Output"]
 
 OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """The positions after the last written batch, and the enumerator's snapshot; empty for the first run."""
-
-    positions: Positions = field(default_factory=dict)
-    state: Json | None = None
 
 
 class Output:
@@ -54,8 +44,8 @@ class Output:
         folder = open_folder(str(self.checkpoint), S3ConnectionConfig())
         self._spark = SparkCheckpoint(folder, lambda _: True)  # the only source of its query
 
-    def noted(self, binding: Mapping[str, Any]) -> Noted:
-        """Return the notes of earlier runs.
+    def state(self, binding: Mapping[str, Any]) -> Json | None:
+        """Return the enumerator's snapshot after the last written batch.
 
         binding: by option, the values that must be the same in every run.
 
@@ -69,7 +59,7 @@ class Output:
                 raise OptionError(
                     f"--out is {self.path}, which holds something else; give a folder that is new or empty"
                 )
-            return Noted()
+            return None
         notes = json.loads(self._notes.read_text())
         for option, value in binding.items():
             if (before := notes["arguments"].get(option)) != value:
@@ -78,8 +68,7 @@ class Output:
                     "give the same again, or another --out"
                 )
         stored = self._spark.last_committed()
-        positions, state = ({}, notes["state"]) if stored is None else (stored.progress.positions, stored.enumerator)
-        return Noted(positions, state)
+        return None if stored is None else stored.enumerator
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -96,7 +85,7 @@ class Output:
                 self._lock.close()
                 self._lock = None
 
-    def claim(self, binding: Mapping[str, Any], state: Json | None = None) -> None:
+    def claim(self, binding: Mapping[str, Any]) -> None:
         """Claim the folder for this back-fill; called within ``alone``.
 
         Raises OptionError if it cannot be created, or another run was faster.
@@ -109,7 +98,7 @@ class Output:
             self._keep_out()
         if not self._notes.exists():
             new = self._notes.with_suffix(".new")
-            new.write_text(json.dumps({"arguments": dict(binding), "state": state}, indent=1))
+            new.write_text(json.dumps({"arguments": dict(binding)}, indent=1))
             new.replace(self._notes)
 
     def batch(self, number: int, columns: Collection[str]) -> str:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tidegate.alignment.splits import SplitId
 from tidegate.errors import counted
 from tidegate.jobs.account.account import Account
 from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.display import RunDisplay
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.figures import count
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.sources.progress.query import QueryProgress
@@ -34,8 +35,6 @@ class Summary:
     """The summary of a run.
 
     rows_in_all: how many rows all runs wrote into this output.
-    begin_ms, end_ms: the event times of the first and the last record that this run had to read; None: unknown before
-        reading.
     seconds: the time for reading and writing, without Spark's start.
     bad_records: how many bad records all runs into this output have set aside, if an option asks for that.
     account: what became of every row that this run has read; None: it had nothing to read.
@@ -47,24 +46,18 @@ class Summary:
     rows_in_all: int
     batches: int
     seconds: float
-    begin_ms: int | None = None
-    end_ms: int | None = None
     bad_records: int = 0
     account: Account | None = None
 
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values for display."""
-        if not self.batches and not self.rows_in_all:
-            return [("nothing to read", "there are no rows yet, and nothing is written")]
-        if not self.batches:
+        if not self.rows and not self.bad_records:
             are = "is" if self.rows_in_all == 1 else "are"
             return [("nothing new", f"{counted(self.rows_in_all, 'row')} {are} in {self.output}")]
         written = count(self.rows)
         if self.rows != self.rows_in_all:
             written += f" in this run, {count(self.rows_in_all)} in all"
         lines = [("rows written", written), ("splits", count(self.splits))]
-        if self.begin_ms is not None and self.end_ms is not None:
-            lines.append(("event time", f"{clock_time(self.begin_ms)} to {clock_time(self.end_ms)} UTC"))
         if self.bad_records:
             lines.append(("bad records", f"{count(self.bad_records)} set aside"))
         return [
@@ -87,15 +80,12 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     """
     source, output = arguments.source(), Output(out)
     with ends_on_signals(), output.alone():
-        noted = output.noted(arguments.binding())
-        extent = arguments.run_extent(noted)
-        if extent is not None and extent.is_empty:
-            return Summary(output.path, len(extent.stretches), 0, output.rows(), 0, 0.0)
+        arguments.look(output.state(arguments.binding()))
         errors.print("Starting Spark", highlight=False)
-        output.claim(arguments.binding(), None if extent is None else extent.state)
+        output.claim(arguments.binding())
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
-            splits, bad_records = set() if extent is None else {*extent.stretches}, 0
+            splits, bad_records = set[SplitId](), 0
             tally = RunTally()
             with RunDisplay(errors) as display:
                 for batch in write_batches(spark, source, output):
@@ -112,8 +102,6 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
         output.rows(),
         display.batches,
         seconds,
-        None if extent is None else extent.begin_ms,
-        None if extent is None else extent.end_ms,
         bad_records,
         account_of(tally, output, display.rows),
     )

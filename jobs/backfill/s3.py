@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.enumerators.contract import Json
 from tidegate.jobs.backfill.arguments import BackfillArguments
-from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.run_extent import RunExtent, run_extent
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["S3Arguments"]
@@ -36,10 +35,5 @@ class S3Arguments(BackfillArguments):
         options = {f"--option {name}": self._option(name) for name in _BINDING}
         return {"--path": self.path, **options, **BackfillArguments.binding(self)}
 
-    def run_extent(self, noted: Noted) -> RunExtent | None:
-        """List new objects, but not before the first run, which would survey all objects twice."""
-        if noted.state is None:
-            return None
-        # A message of the queue comes once, and the run itself needs it.
-        source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
-        return run_extent(source, noted.positions, noted.state)
+    def look(self, state: Json | None) -> None:
+        """Leave the objects to the query: another look would list and survey all of them twice."""

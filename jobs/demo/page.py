@@ -52,7 +52,7 @@ def row(run: CountRun) -> tuple[str, ...]:
 def page(demo: Demo) -> str:
     """Return the page, which needs no other file and no network."""
     worst, best = max(demo.runs, key=lambda run: run.lost), min(demo.runs, key=lambda run: run.lost)
-    late = max(demo.history, key=lambda split: demo.history[split].begin_ms or 0)
+    late = max(demo.history, key=lambda split: demo.history[split].begin_ms)
     headline = (
         f"The same count of the same topic: {count(worst.lost)} rows lost {worst.name}, "
         f"{count(best.lost) if best.lost else 'none'} {best.name}"
@@ -115,8 +115,8 @@ def _option(demo: Demo) -> str:
 
 
 def _begin_ms(demo: Demo) -> int:
-    return min(stretch.begin_ms for stretch in demo.history.values() if stretch.begin_ms is not None)
+    return min(stretch.begin_ms for stretch in demo.history.values())
 
 
 def _end_ms(demo: Demo) -> int:
-    return max(stretch.end_ms for stretch in demo.history.values() if stretch.end_ms is not None)
+    return max(stretch.end_ms for stretch in demo.history.values())

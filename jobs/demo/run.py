@@ -18,7 +18,7 @@ from tidegate.errors import OptionError
 from tidegate.jobs.archive.run import archive
 from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.jobs.figures import count
-from tidegate.jobs.run_extent import Stretch, run_extent
+from tidegate.jobs.pages.trace import Stretch
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
@@ -86,6 +86,10 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
         with KafkaServer() as kafka:
             say(f"Loading {count(rows)} rows")
             history = skewed_history(rows)
+            stretches = {
+                f"{_TOPIC}-{partition}": Stretch(int(times_ms[0]), int(times_ms[-1]))
+                for partition, times_ms in enumerate(history)
+            }
             kafka.create_topic(_TOPIC, len(history))
             for partition, times_ms in enumerate(history):
                 write_history(kafka.bootstrap_servers, _TOPIC, partition, times_ms)
@@ -94,7 +98,6 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
                 unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
                 # This warms up the code of both runs, so that neither pays for it.
                 rows_in = aligned.read(spark).count()
-                extent = run_extent(aligned)
 
                 def counted(name: str, source: KafkaSource, delay: str) -> CountRun:
                     return count_by_window(
@@ -109,7 +112,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
 
                 runs = (counted("unaligned", unaligned, "10 minutes"), counted("aligned", aligned, "1 minute"))
                 if not with_archive:
-                    return Demo(extent.stretches, runs)
+                    return Demo(stretches, runs)
                 say("Archiving")
                 place = str(work / "archive")
                 archive(spark, bootstrap_servers=kafka.bootstrap_servers, topics=[_TOPIC], out=place)
@@ -118,7 +121,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
                     _TOPIC, {partition: int(times.searchsorted(until_ms)) for partition, times in enumerate(history)}
                 )
                 archived = aligned.model_copy(update={"archive": place})
-                return Demo(extent.stretches, (*runs, counted(ARCHIVED, archived, "1 minute")), until_ms)
+                return Demo(stretches, (*runs, counted(ARCHIVED, archived, "1 minute")), until_ms)
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:

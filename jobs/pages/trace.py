@@ -12,19 +12,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median_low
+from typing import NamedTuple
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.source_progress import SplitDetail, epoch_ms
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
-from tidegate.jobs.run_extent import Stretch
 
-__all__ = ["Band", "Trace", "split_order", "trace", "with_axis"]
+__all__ = ["Band", "Stretch", "Trace", "split_order", "trace", "with_axis"]
 
 _PAUSED = "paused"
 _MOST_LINES = 12
 _LEAST_SPAN_MS = 1000
 _PARTITION = re.compile(r"-\d+$")
+
+
+class Stretch(NamedTuple):
+    """The event times of the first record of a split and of its last one."""
+
+    begin_ms: int
+    end_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from datetime import datetime, timezone
 
 from tests.support.progresses import progress, report, source, typed
 from tidegate.jobs.demo.windowed_count import CountRun
-from tidegate.jobs.run_extent import Stretch
+from tidegate.jobs.pages.trace import Stretch
 
 HOUR = 3_600_000
-HISTORY = {"orders-0": Stretch(0, 100, 0, 4 * HOUR), "orders-1": Stretch(0, 50, 2 * HOUR, 4 * HOUR)}
+HISTORY = {"orders-0": Stretch(0, 4 * HOUR), "orders-1": Stretch(2 * HOUR, 4 * HOUR)}
 
 
 def batch(

@@ -84,13 +84,6 @@ def test_a_wrong_server_is_one_sentence_within_its_deadline(backfill):
     assert str(sentence).startswith("tidegate: cannot reach Kafka at 127.0.0.1:1")
 
 
-def test_a_topic_without_records_needs_no_spark(tidegate, kafka, tmp_path):
-    given = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic", new_topic(kafka, []), "--max-drift", "1 hour")
-    code, output, errors = tidegate("backfill", *given, "--out", tmp_path / "out")
-    assert (code, errors) == (0, "")
-    assert output == "nothing to read  there are no rows yet, and nothing is written\n"
-
-
 def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, kafka, tmp_path):
     frame = (
         spark.readStream.format("tidegate_kafka")

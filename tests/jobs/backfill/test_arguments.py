@@ -5,7 +5,6 @@ import pytest
 from tidegate import OptionError
 from tidegate.jobs.backfill.arguments import parse_properties, parse_span, parse_time
 from tidegate.jobs.backfill.kafka import KafkaArguments
-from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.backfill.s3 import S3Arguments
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -109,7 +108,3 @@ def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
         "--option pathGlobFilter": "*.json",
     }
     assert "hunter2" not in repr(of_objects(secretKey="hunter2"))
-
-
-def test_objects_are_not_looked_at_twice_by_the_first_run():
-    assert of_objects().run_extent(Noted()) is None

