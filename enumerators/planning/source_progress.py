@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, overload
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
 
+from tidegate.alignment.durations import epoch_ms, milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 
@@ -24,7 +25,6 @@ __all__ = [
     "SourceProgress",
     "SplitDetail",
     "duration",
-    "epoch_ms",
     "parse_utc",
     "utc_time",
 ]
@@ -33,15 +33,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _FIRST = datetime.min.replace(tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
-
-
-@overload
-def epoch_ms(at: datetime) -> int: ...
-@overload
-def epoch_ms(at: None) -> None: ...
-def epoch_ms(at: datetime | None) -> int | None:
-    """Return a time of a progress in ms since the epoch."""
-    return None if at is None else (at - _EPOCH) // _MS
 
 
 @overload
@@ -83,7 +74,7 @@ def _duration(value: Any) -> timedelta:
 
 
 _Time: TypeAlias = Annotated[datetime, PlainValidator(_time), PlainSerializer(epoch_ms)]
-_Duration: TypeAlias = Annotated[timedelta, PlainValidator(_duration), PlainSerializer(lambda length: length // _MS)]
+_Duration: TypeAlias = Annotated[timedelta, PlainValidator(_duration), PlainSerializer(milliseconds)]
 
 
 class _Record(BaseModel):

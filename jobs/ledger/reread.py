@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -17,7 +18,6 @@ from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.jobs.ledger.show import times_of
 from tidegate.jobs.ledger.why import find_chunks
 from tidegate.readers.objects.values import Chunk, S3Object
-from tidegate.sources.s3.discovery import epoch_ms
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["reread_objects"]

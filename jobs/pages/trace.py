@@ -14,8 +14,9 @@ from datetime import datetime
 from statistics import median_low
 from typing import NamedTuple
 
+from tidegate.alignment.durations import epoch_ms
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.planning.source_progress import SplitDetail, epoch_ms
+from tidegate.enumerators.planning.source_progress import SplitDetail
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
 

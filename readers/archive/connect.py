@@ -8,13 +8,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 from typing_extensions import override
 
+from tidegate.alignment.durations import epoch_ms
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedObject
@@ -27,8 +28,7 @@ _NAME = re.compile(r".+\+\d+\+(\d+)\.(?:json|bin|(?:\w+\.)?parquet)", re.ASCII)
 _ASIDE = re.compile(r".+\+\d+\+\d+\.(?:keys|headers)\..+", re.ASCII)
 _MOST_BYTES = 256 << 20  # of an object of lines, which is read as a whole
 _BATCH_ROWS = 16_384
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime):
-        return ((value if value.tzinfo else value.replace(tzinfo=timezone.utc)) - _EPOCH) // _MILLISECOND
+        return epoch_ms(value)
     if isinstance(value, date):
-        return (value - _EPOCH.date()).days
+        return (value - _EPOCH).days
     return str(value)  # such as a decimal

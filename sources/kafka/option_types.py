@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
-from tidegate.alignment.durations import milliseconds
+from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.subscription import check_pattern
 from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.event_time.assigners import assigner_of
@@ -33,7 +33,6 @@ __all__ = [
 
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _POINTS = "for every partition, such as "
 _EXAMPLE_OFFSETS = '{"orders": {"0": 23, "1": 7}}'
 _EXAMPLE_TIMES = '{"orders": {"0": 1700000000000, "1": 1700000003600}}'
@@ -194,4 +193,4 @@ WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
 def in_milliseconds(timestamp: Timestamp) -> int:
     """Return a time in milliseconds since the epoch."""
-    return timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
+    return timestamp if isinstance(timestamp, int) else epoch_ms(timestamp)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
-from tidegate.alignment.durations import milliseconds
+from tidegate.alignment.durations import epoch_ms, milliseconds
 from tidegate.enumerators.s3.cleaning.cleaner import Archive
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.s3.address import s3_address
 from tidegate.sources.options import Duration, lower_case
 
-__all__ = ["S3DiscoveryOptions", "epoch_ms", "is_listed", "parse_time"]
+__all__ = ["S3DiscoveryOptions", "is_listed", "parse_time"]
 
 
 def _path(value: Any) -> Any:
@@ -167,10 +167,3 @@ def is_listed(location: str, path: str) -> bool:
     return place.startswith(prefix) and not any(
         part.startswith(("_", ".")) for part in place.removeprefix(prefix).split("/")
     )
-
-
-def epoch_ms(time: datetime | None) -> int | None:
-    """Return a time in milliseconds since the epoch; without a zone it is UTC."""
-    if time is None:
-        return None
-    return int((time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)

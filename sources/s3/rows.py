@@ -9,12 +9,13 @@ from pydantic import BeforeValidator, ConfigDict, model_validator
 from pyspark.sql.types import StructType
 from typing_extensions import Self
 
+from tidegate.alignment.durations import epoch_ms
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.range import EventTimeRange
 from tidegate.readers.formats.options import RecordOptions
 from tidegate.readers.objects.metadata import METADATA
-from tidegate.sources.s3.discovery import epoch_ms, parse_time
+from tidegate.sources.s3.discovery import parse_time
 from tidegate.spark_private import to_arrow_schema
 
 __all__ = ["S3RowOptions"]

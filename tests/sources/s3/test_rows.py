@@ -209,10 +209,18 @@ def test_a_wrong_option_is_told_in_one_sentence(given, sentence):
         S3Source.from_options({"path": "s3://bucket/in", **given})
 
 
-@pytest.mark.parametrize("given", ["1767225600000", "2026-01-01", "2026-01-01T01:00:00+01:00"])
-def test_times_are_given_in_milliseconds_or_iso_8601(given):
+@pytest.mark.parametrize(
+    ("given", "time_ms"),
+    [
+        ("1767225600000", 1_767_225_600_000),
+        ("2026-01-01", 1_767_225_600_000),
+        ("2026-01-01T01:00:00+01:00", 1_767_225_600_000),
+        ("1972-03-03T00:00:00.042Z", 68_428_800_042),
+    ],
+)
+def test_times_are_given_in_milliseconds_or_iso_8601(given, time_ms):
     made = S3Source.from_options({"path": "s3://bucket/in", "startingTimestamp": given})
-    assert made.starting_timestamp == 1_767_225_600_000
+    assert made.starting_timestamp == time_ms
 
 
 def test_columns_that_an_option_adds_and_objects_have_and_names_of_none_are_refused(bucket, source):
