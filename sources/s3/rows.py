@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 import pyarrow as pa
@@ -34,10 +35,12 @@ def _columns(value: Any) -> Any:
 
 
 def _moment(value: Any) -> Any:
-    try:
-        return int(value) if isinstance(value, str) else value if isinstance(value, int) else epoch_ms(value)
-    except ValueError:
-        return epoch_ms(parse_time(value))
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            value = parse_time(value)
+    return epoch_ms(value) if isinstance(value, datetime) else value
 
 
 Columns: TypeAlias = Annotated[pa.Schema | tuple[str, ...], BeforeValidator(_columns)]

@@ -223,6 +223,11 @@ def test_times_are_given_in_milliseconds_or_iso_8601(given, time_ms):
     assert made.starting_timestamp == time_ms
 
 
+def test_a_time_of_another_type_is_told_in_one_sentence():
+    with pytest.raises(OptionError, match=r"'starting_timestamp' is 1\.5: expected a whole number"):
+        S3Source(path="s3://bucket/in", starting_timestamp=1.5)
+
+
 def test_columns_that_an_option_adds_and_objects_have_and_names_of_none_are_refused(bucket, source):
     bucket.put("a.json", b'{"id":1,"rest":2}\n')
     with pytest.raises(OptionError, match="the objects have a column 'rest' of their own"):
