@@ -1,4 +1,4 @@
-"""Shared by the tables of all options: names, types and defaults from the code, meanings from its docstrings."""
+"""Shared by the lists of all options: names, types and defaults from the code, meanings from its docstrings."""
 
 import inspect
 import re
@@ -18,31 +18,27 @@ _STRATEGY_KINDS = {
 _COLUMNS = {"event_time"}  # fields that are also names of columns
 
 
-def table(*lines):
-    """Return a table of Markdown, the head first."""
-    head, *others = lines
-    return "".join(
-        f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in (head, ("---",) * len(head), *others)
-    )
+def entries(lines):
+    """Return a list of Markdown, which fits a phone: of each name what is known in brackets, and its meaning.
 
-
-def options_table(head, lines):
-    """Return a table of options: those of which all is said alike share a line."""
+    lines: each is a name, what is known of it, and its meaning.  Names of which all is said alike share an entry.
+    """
     alike = {}
-    for option, *said in lines:
-        alike.setdefault(tuple(said), []).append(option)
-    return table(head, *((", ".join(options), *said) for said, options in alike.items()))
+    for name, *known, meaning in lines:
+        alike.setdefault((tuple(filter(None, known)), meaning), []).append(name)
+    in_brackets = {known: f" ({'; '.join(known)})" if known else "" for known, _ in alike}
+    return "".join(f"- {', '.join(names)}{in_brackets[known]}: {said}\n" for (known, said), names in alike.items())
 
 
 def placed(made, subject=None):
-    """Return a table with the comments around it, which name its subject if a page has several."""
+    """Return a list with the comments around it, which name its subject if a page has several."""
     return f"{_begin(subject)}\n{made}\n{END}"
 
 
 def write(page, made, subject=None):
-    """Put a table in its place on a page."""
+    """Put a list in its place on a page."""
     before, begin, rest = page.read_text().partition(_begin(subject))
-    assert begin, f"{page.name} has no place for a table of {subject}"
+    assert begin, f"{page.name} has no place for a list of {subject}"
     page.write_text(f"{before}{placed(made, subject)}{rest.partition(END)[2]}")
 
 
@@ -90,9 +86,9 @@ def parts(annotation):
 
 
 def shown(default):
-    """Return a default as it is written."""
+    """Return a default as it is written; empty: there is none."""
     if default in {None, ""}:
-        return "none" if default is None else "empty"
+        return "" if default is None else "empty"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     if isinstance(default, timedelta):

@@ -1,11 +1,11 @@
-"""The tables of options of the Kafka source: names, types and defaults from the code, meanings from its docstrings.
+"""The lists of options of the Kafka source: names, types and defaults from the code, meanings from its docstrings.
 
 ``python -m tests.sources.kafka.options_table`` writes them into ``docs/options.md``.
 """
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, options_table, shown, strategy_options, write
+from tests.sources.options_table import entries, in_options, kind, meanings, shown, strategy_options, write
 from tidegate import KafkaSource
 from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import SourceContract
@@ -13,7 +13,6 @@ from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.options import option_names
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
-HEAD = ("option", "type", "default", "meaning", "of")
 OF_SPARK = {
     *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
@@ -67,23 +66,16 @@ SUBJECTS = {
     ),
     "properties": tuple(f"kafka.{name}" for name in PROPERTIES),
 }
-"""The options of each table; an option is in one of them."""
+"""The options of each list; an option is in one of them."""
 
 
 def options_tables():
-    """Return the table of each subject."""
+    """Return the list of each subject."""
     described = (*_of_source(), *_of_strategy(), *_of_client())
     lines = {name.strip("`"): (name, _type(of_kind, unit), *others) for name, of_kind, unit, *others in described}
-    made = {subject: _table(lines.pop(option) for option in options) for subject, options in SUBJECTS.items()}
-    assert not lines, f"in no table: {', '.join(lines)}"
+    made = {subject: entries(lines.pop(option) for option in options) for subject, options in SUBJECTS.items()}
+    assert not lines, f"in no list: {', '.join(lines)}"
     return made
-
-
-def _table(lines):
-    """Return a table; the last column is left out where all options are tidegate's own."""
-    lines = list(lines)
-    width = len(HEAD) - all(line[-1] == "tidegate" for line in lines)
-    return options_table(HEAD[:width], (line[:width] for line in lines))
 
 
 def _type(of_kind, unit):
@@ -97,20 +89,19 @@ def _of_source():
             continue
         info = KafkaSource.model_fields[field]
         of_kind, unit = kind(info.annotation, option)
-        whose = "Spark" if option in OF_SPARK else "tidegate"
+        whose = "Spark" if option in OF_SPARK else ""
         default = "required" if info.is_required() else shown(info.default)
-        yield f"`{option}`", of_kind, unit, default, in_options(said[field], names), whose
+        yield f"`{option}`", of_kind, unit, default, whose, in_options(said[field], names)
 
 
 def _of_strategy():
-    for described in strategy_options():
-        yield *described, "tidegate"
+    yield from strategy_options()
 
 
 def _of_client():
     for name, listed in PROPERTIES.items():
-        whose = "tidegate" if name in OURS else "Kafka"
-        yield f"`kafka.{name}`", listed.kind, listed.unit, listed.default, listed.meaning, whose
+        whose, default = "tidegate" if name in OURS else "", "" if listed.default == "none" else listed.default
+        yield f"`kafka.{name}`", listed.kind, listed.unit, default, whose, listed.meaning
 
 
 if __name__ == "__main__":

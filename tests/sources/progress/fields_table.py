@@ -1,4 +1,4 @@
-"""The table of the fields of a source's progress: names and units from the code, meanings from its docstring.
+"""The list of the fields of a source's progress: names and units from the code, meanings from its docstring.
 
 ``python -m tests.sources.progress.fields_table`` writes it into ``docs/operations.md``.
 """
@@ -6,22 +6,19 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from tests.sources.options_table import in_options, meanings, parts, table, write
+from tests.sources.options_table import entries, in_options, meanings, parts, write
 from tidegate import SourceProgress
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
-HEAD = ("field", "unit", "meaning")
 SUBJECT = "progress"
 
 
 def fields_table():
     fields = {name: field for name, field in SourceProgress.model_fields.items() if not field.exclude}
     names, said = {name: field.alias for name, field in fields.items()}, meanings(SourceProgress)
-    rows = {}
-    for name, field in fields.items():
-        _, of_same = rows.setdefault(said[name], (_unit(field.annotation), []))
-        of_same.append(f"`{field.alias}`")
-    return table(HEAD, *((", ".join(of), unit, _in_json(text, names)) for text, (unit, of) in rows.items()))
+    return entries(
+        (f"`{field.alias}`", _unit(field.annotation), _in_json(said[name], names)) for name, field in fields.items()
+    )
 
 
 def _in_json(text, names):

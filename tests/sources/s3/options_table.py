@@ -1,22 +1,21 @@
-"""The table of the options that only the S3 source has, in the order of the alphabet.
+"""The list of the options that only the S3 source has, in the order of the alphabet.
 
 ``python -m tests.sources.s3.options_table`` writes it into ``docs/options-s3.md``.
 """
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, options_table, shown, write
+from tests.sources.options_table import entries, in_options, kind, meanings, shown, write
 from tidegate import S3Source
 from tidegate.readers.formats.registry import formats_with
 from tidegate.sources.options import option_names
 from tidegate.sources.source import Source
 
 PAGE = Path(__file__).parents[3] / "docs" / "options-s3.md"
-HEAD = ("option", "type", "default", "meaning", "formats")
 
 
 def made_table():
-    return options_table(HEAD, sorted(_options(), key=lambda line: line[0].lower()))
+    return entries(sorted(_options(), key=lambda line: line[0].lower()))
 
 
 def _options():
@@ -30,11 +29,11 @@ def _options():
         of_kind = _with_unit(*kind(info.annotation, option))
         default = "required" if info.is_required() else shown(info.default)
         meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
-        yield f"`{option}`", of_kind, default, meaning, formats
+        yield f"`{option}`", of_kind, default, formats, meaning
 
 
 def _with_unit(of_kind, unit):
-    return f"{of_kind} ({unit})" if unit else of_kind
+    return f"{of_kind}, {unit}" if unit else of_kind
 
 
 if __name__ == "__main__":
