@@ -13,7 +13,7 @@ from pyarrow import dataset
 
 from tests.support.pages import cells
 from tests.support.streams import HOUR, NOON, even_times, new_topic
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, await_that
 from tidegate.servers.server import free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -91,6 +91,28 @@ def test_the_producer_of_orders_says_which_kafka_or_topic_is_missing(kafka):
         assert run.returncode == 1
         assert errors.startswith(wanted[case])
         assert len(errors.splitlines()) == 1
+
+
+def test_the_live_stream_counts_every_order_however_far_a_partition_is_behind(run, kafka, spark, monkeypatch, capsys):
+    shown = ""
+
+    def closed(part):
+        nonlocal shown
+        shown += capsys.readouterr().out
+        return [line for line in shown.splitlines() if part in line]
+
+    def typed():
+        await_that(lambda: closed("-1 holds back the others"))
+        yield "fast\n"
+        yield "5\n"
+        before = len(closed(" orders"))
+        await_that(lambda: len(closed(" orders")) > before)
+
+    monkeypatch.setattr(sys, "stdin", typed())
+    run("live.py", topic=new_topic(kafka, [], []))
+    counts = {line.split("  ")[1].split(";")[0] for line in shown.splitlines() if " orders" in line}
+    assert counts == {"40 orders"}
+    assert "type a speed" in shown
 
 
 def test_sessions_are_closed_by_timers_on_the_source_s_watermark(run, kafka):

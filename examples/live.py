@@ -1,0 +1,80 @@
+"""Streams for ever, with skew to play with: live.py BOOTSTRAP_SERVERS TOPIC.
+
+Every partition gets an order for each tenth of a second of event time.  In the last one, event time passes at half the
+speed, so it falls behind.  Type another speed and Enter: 5 catches up, 0 stops.  ``tidegate watch`` in a second
+terminal shows who holds back whom.  Ctrl-D or Ctrl-C ends it.
+
+Each window of two seconds that closes has 20 orders of every partition, however far the last one is behind.  At speed 0
+the others wait for half a minute; then it is idle, and its windows close without it.
+"""
+
+import sys
+import threading
+import time
+from tempfile import TemporaryDirectory
+
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import window
+
+import tidegate
+
+STEP_MS, WINDOW_MS = 100, 2_000
+
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+servers, topic = sys.argv[1:]
+producer = KafkaProducer(bootstrap_servers=servers, linger_ms=20)
+*others, last = sorted(producer.partitions_for(topic))
+begin = (int(time.time() * 1000) // WINDOW_MS + 1) * WINDOW_MS
+speed, ended = 0.5, threading.Event()
+
+
+def write() -> None:
+    """Write orders up to the present, and in the last partition up to where its event time has come."""
+    written, reached, before = dict.fromkeys([*others, last], begin), float(begin), begin
+    while not ended.wait(STEP_MS / 1000):
+        now = int(time.time() * 1000)
+        reached = min(now, reached + speed * max(0, now - before))
+        before = max(now, begin)
+        for partition in written:
+            while written[partition] <= (reached if partition == last else now):
+                producer.send(topic, b"order", partition=partition, timestamp_ms=written[partition])
+                written[partition] += STEP_MS
+
+
+def show(closed: DataFrame, _: int) -> None:
+    """Print the windows that a batch closes, and which partition holds back the others."""
+    rows, holds = closed.orderBy("start").collect(), ""
+    for source in tidegate.progress(query):
+        behind = source.event_time_lag.total_seconds()
+        holds = f"; {source.held_by} holds back the others, {behind:.0f} s are unread" if source.held_by else ""
+    for row in rows:
+        print(f"{row.start:%H:%M:%S}  {row.orders} orders{holds}", flush=True)
+
+
+spark = SparkSession.builder.config(map=tidegate.session_conf()).config("spark.sql.shuffle.partitions", 2).getOrCreate()
+tidegate.register(spark)
+rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+rows = rows.option("startingTimestamp", begin).option("startingOffsetsByTimestampStrategy", "latest")
+orders = rows.option("maxDrift", "2 seconds").option("idleTimeout", "30 seconds").load()
+counts = orders.withWatermark("timestamp", "3 seconds").groupBy(window("timestamp", f"{WINDOW_MS} milliseconds"))
+closed = counts.agg({"*": "count"}).toDF("window", "orders").select("window.start", "orders")
+with TemporaryDirectory() as checkpoint:
+    stream = closed.writeStream.queryName("live").option("checkpointLocation", checkpoint).foreachBatch(show)
+    query = stream.trigger(processingTime="1 second").start()
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for line in sys.stdin:
+            if line.strip().replace(".", "", 1).isdecimal():
+                speed = float(line)
+            else:
+                print("type a speed for the last partition, such as 0, 0.5, 1 or 5")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        ended.set()
+        writer.join()
+        producer.close()
+        query.stop()
