@@ -16,10 +16,9 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning.background import SourceCleaning
-from tidegate.enumerators.s3.discovery.background import BackgroundRounds
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
-from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
+from tidegate.enumerators.s3.discovery.rounds import BackgroundRounds, ObjectDiscovery
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.standing import ManifestStanding, Step

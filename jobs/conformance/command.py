@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 from rich.console import Console
 from rich.text import Text
 
 from tidegate.conformance.checker import check_connector
+from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.report.files import report_file, write_reports
 from tidegate.conformance.report.summary import area_lines, notes
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_named
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.backfill.arguments import parse_options
-from tidegate.jobs.conformance.harness_named import harness_named
 
 __all__ = ["check_conformance"]
 
@@ -45,7 +50,7 @@ def check_conformance(
     wanted = _wanted(tiers, rules)
     exemptions = parse_options("--exempt", exempt, _EXEMPTION)
     files = [report_file("--report", text) for text in reports]
-    harness = harness_named(name)
+    harness = _harness(name)
     # Rules provoke planner warnings, which a logger without a handler would write between the verdicts.
     logging.getLogger("tidegate").addHandler(logging.NullHandler())
     live = _Live(wanted)
@@ -104,3 +109,34 @@ def _wanted(tiers: Iterable[str], rules: Iterable[str]) -> list[Rule]:
     if not chosen:
         raise OptionError("there is nothing to check: --tier and --rule leave no rule")
     return chosen
+
+
+def _harness(name: str) -> HarnessFactory:
+    """Import a harness by its name, MODULE:NAME; it may be in the current folder.
+
+    Raises OptionError, one sentence, for a missing module or attribute, and for a module that fails on import.
+    """
+    module_name, colon, attribute = name.partition(":")
+    if not (module_name and colon and attribute):
+        raise OptionError(f"{name!r} names no harness; expected MODULE:HARNESS, such as mypkg.testing:OutboxHarness")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = _module(module_name)
+    if not hasattr(module, attribute):
+        raise OptionError(f"{module_name} has no {attribute}{did_you_mean(attribute, vars(module))}")
+    harness: HarnessFactory = getattr(module, attribute)
+    return harness
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            raise OptionError(f"there is no module {error.name!r} here or where Python looks") from None
+        last = traceback.extract_tb(error.__traceback__)[-1]  # where the author's code failed
+        file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
+        raise OptionError(
+            f"importing {name!r} fails: {type(error).__name__} in {file}, line {line}: {error}"
+        ) from error

@@ -8,8 +8,13 @@ WatermarkStrategy.for_generator(punctuated_by("header:complete-up-to"))
 from __future__ import annotations
 
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
-from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.generators.contract import (
+    NO_EVENT_TIME,
+    GeneratorSupplier,
+    RowWatermarkGenerator,
+    WatermarkGenerator,
+    WatermarkOutput,
+)
 from tidegate.readers.event_time.punctuated import Marks, PunctuatedWatermarks, punctuated_by
 
 __all__ = [

@@ -8,7 +8,7 @@ from tests.enumerators.s3 import queries as s3_queries
 from tests.enumerators.s3 import told_queries
 from tests.enumerators.s3.objects import Store
 from tidegate.enumerators.s3.cleaning import background as source_cleaning
-from tidegate.enumerators.s3.discovery import background as background_rounds
+from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.notifications import held_messages
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
@@ -41,7 +41,7 @@ def own_temporary_folder(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """Wait for a round even if it takes long on a busy machine, unless a test says otherwise."""
-    for module in (background_rounds, source_cleaning, held_messages):
+    for module in (rounds, source_cleaning, held_messages):
         monkeypatch.setattr(module, "_PATIENCE_S", 60)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -24,10 +24,11 @@ from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, counted
 from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, ChunkSurvey, ObjectFormat, S3Object
 
-__all__ = ["ObjectDiscovery"]
+__all__ = ["BackgroundRounds", "ObjectDiscovery"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
+_PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
 _OBJECTS_AT_ONCE = 64
 _OBJECTS_TOGETHER = 8  # each is a request, one after the other
 _OBJECTS_PER_BATCH = 10_000
@@ -217,3 +218,38 @@ def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:
     return pa.record_batch(
         [pa.array(values, field.type) for values, field in zip(columns, CHUNK_SCHEMA, strict=True)], CHUNK_SCHEMA
     )
+
+
+class BackgroundRounds:
+    """Runs one round at a time, in a thread beside the plans, so that a long round delays no batch."""
+
+    def __init__(self, look: Callable[[], ChunkSorter]) -> None:
+        self._look = look
+        self._pool: DaemonThreads | None = None
+        self._round: Future[ChunkSorter] | None = None
+
+    def begin(self) -> Future[ChunkSorter]:
+        """Begin a round, unless one is running."""
+        if self._pool is None:
+            self._pool = DaemonThreads(1, "tidegate-discovery")
+        if self._round is None:
+            self._round = self._pool.submit(self._look)
+        return self._round
+
+    def found(self) -> ChunkSorter | None:
+        """Return the result of a round; None: it is still running.  Raises the errors of the round.
+
+        The first call waits for its round to end, because a bounded run must read all objects.  A later call waits for
+        some seconds, and leaves a longer round to the next calls.
+        """
+        patience_s = None if self._pool is None else _PATIENCE_S if self._round is None else 0.0
+        current = self.begin()
+        if not wait([current], patience_s).done:
+            return None
+        self._round = None
+        return current.result()
+
+    def close(self) -> None:
+        """Begin no more rounds."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

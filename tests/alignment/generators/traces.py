@@ -5,7 +5,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.generators.contract import RowWatermarkGenerator
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
 from tidegate.alignment.watermark import multiplexed
 

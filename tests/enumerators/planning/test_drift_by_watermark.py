@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support.logs import Clock, Logs, all_records, coordinator, read
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.generators.contract import RowWatermarkGenerator
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder

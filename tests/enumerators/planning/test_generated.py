@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.generators.contract import RowWatermarkGenerator
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import SplitRange

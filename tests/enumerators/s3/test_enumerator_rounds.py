@@ -9,12 +9,12 @@ import pytest
 
 from tests.enumerators.s3.queries import all_once, discovery_threads
 from tests.support.waiting import await_that
-from tidegate.enumerators.s3.discovery import background
+from tidegate.enumerators.s3.discovery import rounds
 from tidegate.errors import ConnectorError
 
 
 def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, monkeypatch):
-    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.01)
     store.put("a", [1], [100])
     one = query(drift_ms=1)
     one.batch()
@@ -26,13 +26,13 @@ def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, mo
     one.pass_time()
     one.batch()
     assert one.batches == [[1], [100], []]
-    rounds = store.rounds
-    assert rounds == 2
+    known = store.rounds
+    assert known == 2
     go_on.set()
     await_that(one.source._rounds._round.done)
     one.pass_time()
     one.drain()
-    assert store.rounds == rounds
+    assert store.rounds == known
     assert one.delivered == all_once(one)
 
 
@@ -70,7 +70,7 @@ def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, 
 
 @pytest.mark.parametrize("during", ["page", "survey"])
 def test_closing_ends_a_round_soon(query, store, monkeypatch, during):
-    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.01)
     one = query()
     one.batch()
     for number in range(5_000):
