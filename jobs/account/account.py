@@ -24,7 +24,7 @@ class Figure(NamedTuple):
 
     rows: None: nothing is known.
     bound: ``exact``; ``by plan``: exact if records keep to what the source was told of them; ``at least`` or
-        ``at most``; ``about``: an estimate.
+        ``at most``; ``about``: an estimate, or what the bounds of other figures leave.
     """
 
     rows: int | None
@@ -156,10 +156,13 @@ def balanced(
         if (set_aside.rows or 0) > read.rows:
             set_aside = Figure(read.rows, "at least")
         left = read.rows - (set_aside.rows or 0)
-        late = _at_most(late, left)
-        open_ = _at_most(open_, left - (late.rows or 0))
+        if _is_known(open_) and not _is_known(late):  # what is known is not cut by a bound
+            open_, late = _shared(open_, late, left)
+        else:
+            late, open_ = _shared(late, open_, left)
         rows = left - (late.rows or 0) - (open_.rows or 0)
-        closed = Figure(rows, _bound([read.bound], [set_aside.bound, late.bound, open_.bound]))
+        bound = _bound([read.bound], [set_aside.bound, late.bound, open_.bound])
+        closed = Figure(rows, bound if rows or bound != "about" else "at least")
     return Account(
         batches=batches,
         read=read,
@@ -172,10 +175,19 @@ def balanced(
     )
 
 
-def _at_most(figure: Figure, most: int) -> Figure:
-    if figure.rows is not None and figure.rows <= most:
-        return figure
-    return Figure(max(0, most), "at most")
+def _is_known(figure: Figure) -> bool:
+    """Return whether so many rows, if not more, have this fate."""
+    return figure.rows is not None and figure.bound not in {"at most", "about"}
+
+
+def _shared(one: Figure, other: Figure, most: int) -> tuple[Figure, Figure]:
+    """Return two figures, the second one cut to what the first one leaves of some rows."""
+    one = _cut(one, most, "at most")
+    return one, _cut(other, most - (one.rows or 0), "at most" if _is_known(one) else "about")
+
+
+def _cut(figure: Figure, most: int, bound: Bound) -> Figure:
+    return figure if figure.rows is not None and figure.rows <= most else Figure(most, bound)
 
 
 def _sum(figures: Iterable[Figure]) -> Figure:
