@@ -72,34 +72,35 @@ class ConnectLayout(ArchiveLayout):
     def open(self, obj: ArchivedObject) -> Iterator[_Values]:
         if obj.path.endswith(".parquet"):
             with opened_parquet(self.place, obj.path, obj.size) as (file, _):
-                count = file.metadata.num_rows
+                self._check(obj, file.metadata.num_rows)
                 batches = (
                     [json.dumps(row, default=_plain).encode() for row in batch.to_pylist()]
                     for batch in file.iter_batches(_BATCH_ROWS, use_threads=False)
                 )
-                yield self._checked(obj, count, batches)
+                yield _Values(obj, batches)
         else:
-            lines = self._lines(obj)
-            batches = (lines[start : start + _BATCH_ROWS] for start in range(0, len(lines), _BATCH_ROWS))
-            yield self._checked(obj, len(lines), batches)
+            yield _Values(obj, self._lines(obj))
 
-    def _lines(self, obj: ArchivedObject) -> list[bytes]:
+    def _lines(self, obj: ArchivedObject) -> Iterator[list[bytes]]:
+        """Yield the lines of an object, which is fetched when they are asked for."""
         if obj.size > _MOST_BYTES:
             raise CorruptDataError(
                 f"the archived object {self.place.address(obj.path)} has {obj.size} bytes, and at most {_MOST_BYTES} "
                 "are read at once; lower the connector's flush.size"
             )
         data = self.place.fetch(obj.path, obj.size, 0, obj.size)
-        return data.removesuffix(b"\n").split(b"\n") if data else []
+        lines = data.removesuffix(b"\n").split(b"\n") if data else []
+        self._check(obj, len(lines))
+        for start in range(0, len(lines), _BATCH_ROWS):
+            yield lines[start : start + _BATCH_ROWS]
 
-    def _checked(self, obj: ArchivedObject, count: int, batches: Iterator[list[bytes]]) -> _Values:
+    def _check(self, obj: ArchivedObject, count: int) -> None:
         if count != obj.next - obj.first:
             raise CorruptDataError(
                 f"the archived object {self.place.address(obj.path)} holds {count} records, but the next object begins "
                 f"{obj.next - obj.first} offsets later: compaction or transactions have left out some, or records are "
                 "missing, so it does not tell the offset of each record"
             )
-        return _Values(obj, batches)
 
 
 class _Values:

@@ -13,8 +13,9 @@ from tests.readers.archive.test_records import SCHEMA, rows
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.archive import connect
 from tidegate.readers.archive.connect import ConnectLayout
+from tidegate.readers.archive.objects import UNKNOWN_MS
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import read_records
+from tidegate.readers.archive.read import groups_of, read_records
 
 FOLDER = "orders/partition=3"
 
@@ -64,6 +65,8 @@ def test_offsets_are_counted_from_the_first_and_the_newest_object_is_left_to_kaf
         {"id": 5, "at": None, "price": "0.0", "day": 2},
     ]
     assert [row["offset"] for row in read(layout, found, 2, 5)] == [2, 3, 4]
+    (tmp_path / found[0].path).unlink()
+    assert groups_of(layout, found[0]) == [(0, 0, 2, UNKNOWN_MS)]  # without a fetch
 
 
 @pytest.mark.parametrize(
