@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
+from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
-from tidegate.readers.event_time.units import TimeUnit, value_times
+from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.field import ReadField, field_reader
 from tidegate.readers.registry.schemas import registry_of
-from tidegate.readers.registry.wire import Instant, schema_id_of
-
-if TYPE_CHECKING:
-    from tidegate.readers.registry.avro_field import ReadField
+from tidegate.readers.registry.wire import schema_id_of
 
 __all__ = ["RegistryForm", "RegistryTimestamp"]
 
@@ -51,53 +52,55 @@ class RegistryTimestamp(UnitAssigner):
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the field is missing or not a time."""
-        unit, fields = self._fixed_unit(), self._fields(batch)
-        return pc.coalesce(_instants(fields), value_times([_without_instant(field) for field in fields], unit))
+        return self._times(batch, self._fixed_unit())
 
     def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times: by the type of a field, or by the unit that the value itself shows."""
-        return pc.coalesce(_instants(self._fields(batch)), UnitAssigner.times_by_own_units(self, batch))
+        return pc.coalesce(self._times(batch, None), UnitAssigner.times_by_own_units(self, batch))
+
+    def _times(self, batch: pa.RecordBatch, unit: TimeUnit | None) -> pa.Int64Array:
+        """Return the times of fields with a type of times, and those of others by a unit."""
+        times, are_missing = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
+        for rows, values in self._fields(batch):
+            if _is_time(values.type):
+                part = times_ms(values, None)
+            elif unit is None or (unit == "iso8601" and not pa.types.is_string(values.type)):
+                continue
+            else:
+                part = times_ms(values, unit)
+            times[rows], are_missing[rows] = int64_values(part), are_null(part)
+        return integers(times, pa.int64(), are_missing)
 
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
-        # An Instant counts as a number of milliseconds, whose unit is detected as milliseconds.
-        return (field.ms if isinstance(field, Instant) else field for field in self._fields(batch))
+        found: list[object] = [None] * batch.num_rows
+        for rows, values in self._fields(batch):
+            # A time counts as a number of milliseconds, whose unit is detected as milliseconds.
+            plain = times_ms(values, None) if _is_time(values.type) else values
+            for row, value in zip(rows, plain.to_pylist(), strict=True):
+                found[row] = value
+        return found
 
-    def _fields(self, batch: pa.RecordBatch) -> list[object]:
+    def _fields(self, batch: pa.RecordBatch) -> Iterator[tuple[list[int], pa.Array]]:
+        """Yield the fields of rows whose values have one schema, or more."""
         values: list[bytes | None] = batch.column("value").to_pylist()
         rows_of: dict[int, list[int]] = {}
         for row, value in enumerate(values):
             schema_id = schema_id_of(value)
             if schema_id is not None:
                 rows_of.setdefault(schema_id, []).append(row)
-        fields: list[object] = [None] * len(values)
         for schema_id, rows in rows_of.items():
             # A schema that is missing may come, so its absence is not kept with the readers.
             is_there = registry_of(self.registry).schema(schema_id) is not None
             read = _reader(self.registry, self.form, self.pointer, schema_id) if is_there else None
-            if read is not None:
-                for row, field in zip(rows, read([values[row] or b"" for row in rows]), strict=True):
-                    fields[row] = field
-        return fields
+            for places, fields in () if read is None else read([values[row] or b"" for row in rows]):
+                yield [rows[place] for place in places], fields
 
 
 @lru_cache(maxsize=1000)
 def _reader(registry: RegistryConfig, form: str, pointer: str, schema_id: int) -> ReadField | None:
     schema = registry_of(registry).schema(schema_id)
-    if schema is None:
-        return None
-    # Each form loads a library, which other queries do not need.
-    if form == "avro":
-        from tidegate.readers.registry.avro_field import avro_field
-
-        return avro_field(schema, tokens_of(pointer))
-    from tidegate.readers.registry.protobuf_field import protobuf_field
-
-    return protobuf_field(schema, tokens_of(pointer))
+    return None if schema is None else field_reader(schema, form, tokens_of(pointer))
 
 
-def _instants(fields: Sequence[object]) -> pa.Int64Array:
-    return pa.array([field.ms if isinstance(field, Instant) else None for field in fields], pa.int64())
-
-
-def _without_instant(field: object) -> object:
-    return None if isinstance(field, Instant) else field
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))

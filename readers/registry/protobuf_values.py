@@ -23,14 +23,22 @@ class ProtobufValues:
 
     message: the full name of the wanted message; None: the first one.
     names: the wanted fields; what the others hold is never converted.  None: all.
+    zeros_are_null: a number without presence that is zero is null, because Protobuf does not write it.
     kind: the type of a value, a struct.
 
     Raises CorruptDataError if the schema has no message, or several fields match a name, and NoMessageError if it has
     no such message.  Raises OptionError for a field that Spark cannot hold.
     """
 
-    def __init__(self, schema: ProtobufSchema, message: str | None = None, names: Sequence[str] | None = None) -> None:
-        self._schema = schema
+    def __init__(
+        self,
+        schema: ProtobufSchema,
+        message: str | None = None,
+        names: Sequence[str] | None = None,
+        *,
+        zeros_are_null: bool = False,
+    ) -> None:
+        self._schema, self._zeros_are_null = schema, zeros_are_null
         try:
             self._message = schema.message((0,)) if message is None else schema.named(message)
         except IndexError:
@@ -60,9 +68,33 @@ class ProtobufValues:
             indexes, begin = message_indexes(value)
             if self._schema.message(indexes).full_name != self.full_name:
                 return None
-            return _row(self._schema.parsed(indexes, value[begin:]), self._fields)
+            return self._row(self._schema.parsed(indexes, value[begin:]), self._fields)
         except (ValueError, IndexError, CorruptDataError):
             return None
+
+    def _row(self, message: Any, fields: Sequence[Any]) -> dict[str, Any]:
+        return {field.name: self._value(message, field) for field in fields}
+
+    def _value(self, message: Any, field: Any) -> Any:
+        if field.has_presence and not message.HasField(field.name):
+            return None
+        value = getattr(message, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            inner = field.message_type.fields_by_name["value"]
+            return [(key, self._plain(item, inner)) for key, item in value.items()]
+        if field.is_repeated:
+            return [self._plain(item, field) for item in value]
+        return None if self._zeros_are_null and not field.has_presence and not value else self._plain(value, field)
+
+    def _plain(self, value: Any, field: Any) -> Any:
+        if field.message_type is not None:
+            if field.message_type.full_name == TIMESTAMP:
+                return value.seconds * 1_000_000 + value.nanos // 1000
+            return self._row(value, value.DESCRIPTOR.fields)
+        if field.enum_type is not None:
+            known = field.enum_type.values_by_number.get(value)
+            return str(value) if known is None else known.name
+        return value
 
 
 def _struct(fields: Sequence[Any], within: tuple[str, ...], left: Iterator[int]) -> pa.StructType:
@@ -105,28 +137,3 @@ def _single(field: Any, within: tuple[str, ...], left: Iterator[int]) -> pa.Data
         Field.CPPTYPE_BOOL: pa.bool_(),
         Field.CPPTYPE_ENUM: pa.string(),
     }[field.cpp_type]
-
-
-def _row(message: Any, fields: Sequence[Any]) -> dict[str, Any]:
-    return {field.name: _value(message, field) for field in fields}
-
-
-def _value(message: Any, field: Any) -> Any:
-    if field.has_presence and not message.HasField(field.name):
-        return None
-    value = getattr(message, field.name)
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        inner = field.message_type.fields_by_name["value"]
-        return [(key, _plain(item, inner)) for key, item in value.items()]
-    return [_plain(item, field) for item in value] if field.is_repeated else _plain(value, field)
-
-
-def _plain(value: Any, field: Any) -> Any:
-    if field.message_type is not None:
-        if field.message_type.full_name == TIMESTAMP:
-            return value.seconds * 1_000_000 + value.nanos // 1000
-        return _row(value, value.DESCRIPTOR.fields)
-    if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return str(value) if known is None else known.name
-    return value

@@ -7,19 +7,12 @@ index, as zigzag varints.  A single 0 means the first message.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
-__all__ = ["Instant", "message_indexes", "schema_id_of"]
+__all__ = ["message_indexes", "schema_id_of"]
 
 HEADER_BYTES = 5
 _MOST_INDEXES = 64  # more levels than any schema has
 _MOST_VARINT_BYTES = 5
-
-
-class Instant(NamedTuple):
-    """A time in milliseconds since the epoch, rounded down: a value whose type is a time, so that it needs no unit."""
-
-    ms: int
 
 
 def schema_id_of(value: bytes | None) -> int | None:
