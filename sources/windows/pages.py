@@ -107,7 +107,7 @@ class Pages:
 
     def _rows_of(self, numbers: Collection[int]) -> pa.Table:
         """Return the rows of pages that were not read before."""
-        blobs = self._store.read(b"page", numbers)
+        blobs = self._store.read(b"page", numbers) if self.size else {}
         self._read.update(dict.fromkeys(numbers) | blobs)
         batches = [pa.ipc.read_record_batch(blobs[number], self._schema) for number in sorted(blobs)]
         rows = pa.Table.from_batches(batches, self._schema).combine_chunks()
@@ -148,12 +148,16 @@ class Pages:
 
     def _read_blocks(self, numbers: Collection[int]) -> None:
         unread = {number for number in numbers if number not in self._blocks}
-        blobs = self._store.read(b"due", unread)
+        blobs = self._store.read(b"due", [number for number in unread if self._has_block(number)])
         for number in unread:
             block = np.full((_BLOCK, 2), NEVER)
             if number in blobs:
                 block[:] = np.frombuffer(blobs[number], "<i8").reshape(-1, 2)
             self._blocks[number] = block
+
+    def _has_block(self, number: int) -> bool:
+        """Return whether a block is stored: a block without a timer is not."""
+        return number < len(self.first_timers) and min(self.first_timers[number]) < NEVER
 
     def _write_blocks(self) -> None:
         for number, block in self._blocks.items():
@@ -161,7 +165,7 @@ class Pages:
             is_empty = bool((block == NEVER).all())
             while len(self.first_timers) <= number:
                 self.first_timers.append([NEVER, NEVER])
-            before = self._store.read(b"due", [number]).get(number)
+            before = self._store.read(b"due", [number]).get(number) if self._has_block(number) else None
             if before != (None if is_empty else blob):
                 self._store.write(b"due", number, None if is_empty else blob)
             self.first_timers[number] = firsts

@@ -31,6 +31,7 @@ class FakeMapState:
         return iter(list(self.values_now.items()))
 
     def getValue(self, key):
+        self._handle.missed += [key] * (key not in self.values_now)
         return self.values_now.get(key)
 
     def containsKey(self, key):
@@ -61,6 +62,7 @@ class FakeSpark:
         outputs=None,
     ):
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
+        self.missed = []  # Spark prints a warning for each
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
         function = getattr(operator.function, "function", None)

@@ -124,6 +124,7 @@ def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
         ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
         late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
         assert sorted(late) == sorted(row["n"] for row in harness.late)
+    assert {*spark.missed} <= {(0,)}  # of a bucket that is new
     if name != "global":
         assert spark.stored() == 0
         assert not spark.timers
@@ -263,6 +264,7 @@ def test_no_call_is_larger_than_spark_takes_and_no_part_stays():
     (result, *_) = spark.batch([], MAX_TIME)
     assert len(result["numbers"]) > 4_000
     assert spark.stored() == 0
+    assert {*spark.missed} == {(0,)}
 
 
 def test_no_call_is_larger_than_spark_takes_however_long_a_key_is():
