@@ -12,11 +12,7 @@ from typing_extensions import Self
 
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.readers.archive.connect import ConnectLayout
-from tidegate.readers.archive.layout import ArchiveLayout
-from tidegate.readers.archive.mapped import MappedLayout
-from tidegate.readers.archive.own import OwnLayout
-from tidegate.readers.archive.parquet import COLUMNS
+from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.kafka.config import KafkaConnectionConfig
@@ -101,6 +97,11 @@ class ArchiveOptions(BaseModel):
         """The archive."""
         if self.archive is None:
             return None
+        # Most queries have no archive, and need no Parquet.
+        from tidegate.readers.archive.connect import ConnectLayout
+        from tidegate.readers.archive.mapped import MappedLayout
+        from tidegate.readers.archive.own import OwnLayout
+
         place = ArchivePlace(self.archive, self._bucket)
         if self.archive_layout == "parquet":
             return MappedLayout(place, self.archive_columns or {})

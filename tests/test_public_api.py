@@ -22,7 +22,10 @@ def test_every_public_name_and_its_methods_are_documented(name):
     ("statement", "absent"),
     [
         ("import tidegate.cli", ["pyspark", "numba", "pandas", "kafka", "pydantic"]),
-        ("from tidegate import register, KafkaSource", ["numba", "pandas", "boto3", "pyarrow.compute", "fastavro"]),
+        (
+            "from tidegate import register, KafkaSource",
+            ["numba", "pandas", "boto3", "pyarrow.compute", "pyarrow.parquet", "fastavro"],
+        ),
         ("import tidegate.jobs.watch", ["pyspark", "numba", "pandas", "kafka"]),
     ],
 )

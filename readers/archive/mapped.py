@@ -13,10 +13,9 @@ import pyarrow as pa
 from typing_extensions import override
 
 from tidegate.errors import CorruptDataError, ObjectGoneError
-from tidegate.readers.archive.layout import ArchiveLayout
+from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.parquet import (
-    COLUMNS,
     ParquetObject,
     bounds_of,
     latest_of,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from typing_extensions import override
 
-from tidegate.readers.archive.layout import ArchiveLayout
+from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
 from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_name
-from tidegate.readers.archive.parquet import COLUMNS, ParquetObject, opened_parquet
+from tidegate.readers.archive.parquet import ParquetObject, opened_parquet
 from tidegate.readers.archive.place import ArchivePlace
 
 __all__ = ["OwnLayout"]
