@@ -109,8 +109,7 @@ class ParquetObject:
         leaves = [leaf for path, leaf in leaves_of(metadata).items() if f"{path}.".startswith(tops)]
         for place, number in enumerate(numbers):
             if self._obj.size > SMALL_BYTES:  # a small object is held already
-                nearest = numbers[place : place + 2]
-                self._source.hold(span for group in nearest for span in column_ranges(metadata, group, leaves))
+                self._source.hold(self._ahead(numbers[place:], leaves))
             rows = min(MOST_ROWS, max(1, BATCH_BYTES // max(1, row_bytes(metadata, number, leaves))))
             for raw in self._file.iter_batches(rows, row_groups=[number], columns=wanted, use_threads=False):
                 batch = pa.RecordBatch.from_arrays([self._column(raw, field) for field in schema], schema=schema)
@@ -119,6 +118,16 @@ class ParquetObject:
                     raise pa.ArrowInvalid("its offsets are out of order")
                 before = int(offsets[-1])
                 yield batch
+
+    def _ahead(self, numbers: list[int], leaves: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield the spans of the next two row groups, and of more if they are small."""
+        size = 0
+        for count, number in enumerate(numbers):
+            if count > 1 and size > SMALL_BYTES:
+                return
+            for start, end in column_ranges(self._file.metadata, number, leaves):
+                size += end - start
+                yield start, end
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         """Return a column as Kafka's reader gives it; topic and partition may be known from folders only."""

@@ -14,9 +14,10 @@ from tidegate.readers.arrow import compute as pc
 
 __all__ = ["write_object"]
 
-GROUP_BYTES = 16 << 20  # of decoded records in a row group, which is read as a whole to find a time
+GROUP_BYTES = 4 << 20  # of decoded records in a row group, which is read as a whole, even if a range ends in it
 _IN_ORDER = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 _REPEATED = ["topic", "partition", "timestampType"]
+_IN_FOOTER = ["topic", "partition", "offset", "timestamp"]  # extremes of keys and values would only make it larger
 
 
 def write_object(
@@ -43,6 +44,7 @@ def write_object(
             compression="zstd",
             use_dictionary=_REPEATED,
             column_encoding=_IN_ORDER,
+            write_statistics=_IN_FOOTER,
             store_decimal_as_integer=False,
         ) as writer:
             writer.add_key_value_metadata({FOOTER_KEY: empty.footer})
