@@ -272,7 +272,7 @@ class TestBlindness:
     def test_a_transactional_back_fill_advances_past_its_commit_markers(self) -> None:
         # The first marker answers every lookup.  A batch that is cut there would hold one transaction, and
         # the split would seem to be at the time of the clock.
-        world = World({"a": self.transactional()}, Limits(max_drift_ms=150), sighted=False)
+        world = World({"a": self.transactional()}, Limits(max_drift_ms=150))
         planned = world.plan()
         assert world.read("a") == [t for t in range(0, 150, 10) if t != 90]
         assert not planned.splits["a"].exact
@@ -281,7 +281,7 @@ class TestBlindness:
 
     def test_an_aborted_or_ignored_record_at_the_cut_blinds_it_too(self) -> None:
         blind = Log([Entry(0, 0), Entry(1, 15, seen=False), Entry(2, 5), Entry(3, 9), Entry(4, 20)], end=5)
-        world = World({"a": blind}, Limits(max_drift_ms=10), sighted=False)
+        world = World({"a": blind}, Limits(max_drift_ms=10))
         assert not world.plan().splits["a"].exact
         assert world.read("a") == [0, 5, 9]
 
@@ -291,7 +291,7 @@ class TestBlindness:
         assert world.read("a") == [1, 2, 3]
 
     def test_only_the_blind_split_is_probed(self) -> None:
-        world = World({"a": self.transactional(), "b": log(0, 100, 200)}, Limits(max_drift_ms=150), sighted=False)
+        world = World({"a": self.transactional(), "b": log(0, 100, 200)}, Limits(max_drift_ms=150))
         planned = world.plan()
         assert (planned.splits["a"].exact, planned.splits["b"].exact) == (False, True)
         assert world.read("b") == [0, 100]
@@ -299,11 +299,11 @@ class TestBlindness:
     def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self) -> None:
         # A lookup searches the whole log, even the records that were read.
         entries = [Entry(0, 0), Entry(1, 150, seen=False), Entry(2, 5), Entry(3, 100), Entry(4, 200), Entry(5, 300)]
-        world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10), sighted=False)
+        world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10))
         assert [world.plan().splits["a"].exact for _ in range(3)] == [False, False, True]
 
     def test_a_probed_split_that_is_also_cut_by_position_is_still_inexact(self) -> None:
-        world = World({"a": log(*[5] * 7)}, Limits(budget=Budget(rows=3)), source=PeekOnly, sighted=False)
+        world = World({"a": log(*[5] * 7)}, Limits(budget=Budget(rows=3)), source=PeekOnly)
         assert not world.plan().splits["a"].exact
         assert world.read("a") == [5, 5, 5]
 

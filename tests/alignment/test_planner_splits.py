@@ -185,7 +185,7 @@ class TestHorizon:
         marker = Entry(0, 900, seen=False)  # the index answers with it for all times
         entries = [marker, *(Entry(1 + i, i if i != at else 5_000) for i in range(150))]
         limits = Limits(max_drift_ms=drift_ms, horizon_ms=1_000, budget=Budget(rows=rows))
-        world = World({"b": log(*range(0, 900, 3))}, limits, source=source, sighted=False)
+        world = World({"b": log(*range(0, 900, 3))}, limits, source=source)
         if late:
             world.plan()
         world.discover("a", Log(entries, end=len(entries)))
