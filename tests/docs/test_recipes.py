@@ -1,0 +1,127 @@
+"""The recipes do what they say, in the Spark and the Kafka of all tests."""
+
+import json
+from datetime import datetime, timezone
+
+import pytest
+from kafka import KafkaProducer
+from pyarrow import dataset
+
+from tests.support.pages import blocks
+from tests.support.streams import HOUR, new_topic
+from tests.support.waiting import await_that
+
+SHARED, TABLE, HOURLY, DAY, JOIN, CHANGES = (block for block in blocks("docs/recipes.md") if block.language == "python")
+BEGIN = int(datetime(2026, 11, 21, tzinfo=timezone.utc).timestamp() * 1000)
+END = BEGIN + 24 * HOUR
+MINUTE = HOUR // 60
+
+
+@pytest.fixture(scope="module")
+def produce(kafka):
+    """Write records of (key, value, time) to partitions in turn."""
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=20)
+
+    def produce(topic, records, partitions=2):
+        for n, (key, value, time) in enumerate(records):
+            producer.send(topic, key=key, value=value, partition=n % partitions, timestamp_ms=time)
+        producer.flush()
+
+    yield produce
+    producer.close()
+
+
+def orders_around(*times):
+    """Return 12 orders in the half hours before and after each time."""
+    return [
+        (b"%d" % at, b"order", at) for time in times for at in range(time - HOUR // 2, time + HOUR // 2, 5 * MINUTE)
+    ]
+
+
+@pytest.fixture(scope="module")
+def topics(kafka, produce):
+    """Orders around both ends of the day, and payments ten minutes later, in topics of our own."""
+    names = {"orders": new_topic(kafka, [], []), "payments": new_topic(kafka, [], [])}
+    orders = orders_around(BEGIN, END)
+    produce(names["orders"], orders)
+    produce(names["payments"], [(key, b"payment", at + 10 * MINUTE) for key, _, at in orders])
+    return names
+
+
+@pytest.fixture
+def run(spark, kafka, topics, tmp_path):
+    """Run a recipe after what all recipes share; return its names."""
+
+    def run(recipe, **own):
+        names = {"spark": spark, "topics": topics}
+        texts = {
+            "localhost:9092": kafka.bootstrap_servers,
+            "/lake": str(tmp_path),
+            'subscribe="orders"': 'subscribe=topics["orders"]',
+            'subscribe=["orders"]': 'subscribe=[topics["orders"]]',
+            "subscribe=topic,": "subscribe=topics[topic],",
+        }
+        for block in (SHARED, recipe):
+            block.with_own(texts | own).run(names)
+        return names
+
+    return run
+
+
+def rows(folder):
+    return dataset.dataset(folder, format="parquet").to_table().to_pylist()
+
+
+def test_a_table_has_each_record_once(spark, run):
+    run(TABLE, **{'"delta"': '"parquet"', '.toTable("orders")': '.toTable("recipe")', '"1 hour"': '"1 day"'})
+    assert spark.table("recipe").select("partition", "offset").distinct().count() == spark.table("recipe").count() == 24
+    spark.sql("DROP TABLE recipe")
+
+
+def test_runs_of_every_hour_are_one_stream(spark, run, topics, produce, tmp_path):
+    run(HOURLY)
+    later = orders_around(END + HOUR)
+    produce(topics["orders"], later)
+    run(HOURLY)
+    waiting = spark.read.format("statestore").load(f"{tmp_path}/checkpoints/counts").selectExpr("sum(value.count) AS n")
+    assert sum(row["count"] for row in rows(tmp_path / "counts")) + waiting.first().n == 24 + len(later)
+
+
+def test_one_day_is_read_again(run, tmp_path):
+    for _ in range(2):
+        run(DAY)
+    times = sorted(row["timestamp"] for row in rows(tmp_path / "orders"))
+    assert len(times) == 12
+    assert times[0].timestamp() * 1000 == BEGIN
+    assert times[-1].timestamp() * 1000 == END - 5 * MINUTE
+
+
+def test_each_order_finds_its_payment(run, tmp_path):
+    run(JOIN, **{'"maxDrift": "1 hour"': '"maxDrift": "12 hours"'})
+    paid = rows(tmp_path / "paid")
+    assert len(paid) == len({row["id"] for row in paid}) == 24
+
+
+def change(table, at, **after):
+    return json.dumps({"payload": {"op": "u", "after": after, "source": {"table": table, "ts_ms": at}}}).encode()
+
+
+def test_a_mark_closes_the_windows_of_changes(spark, run, kafka, produce, tmp_path):
+    topic = new_topic(kafka, [])
+    mark = datetime.fromtimestamp((BEGIN + MINUTE) / 1000, timezone.utc).isoformat()
+    records = [*((b"k", change("orders", BEGIN + at), BEGIN) for at in (0, 100, MINUTE - 1)), (b"k", None, BEGIN)]
+    records += [(b"h", change("heartbeat", BEGIN + MINUTE + 1000, complete_up_to=mark), BEGIN)]
+    produce(topic, records, partitions=1)
+    query = run(CHANGES, **{"shop.public.orders": topic})["query"]
+    written, closed = tmp_path / "changes", []
+
+    def closes():
+        if any("part-" in log.read_text() for log in written.glob("_spark_metadata/[0-9]*")):  # also of empty batches
+            closed[:] = spark.read.parquet(str(written)).select("op", "changes").collect()
+        return closed
+
+    try:
+        await_that(closes)
+    finally:
+        query.stop()
+    assert [tuple(row) for row in closed] == [("u", 3)]
