@@ -73,6 +73,11 @@ def test_no_link_in_the_documentation_leads_to_a_heading_that_is_gone():
     assert [(page.name, anchor) for page, target, anchor in links if anchor not in anchors(target)] == []
 
 
+def test_every_page_says_first_for_whom_it_is():
+    begun = {page.name: page.read_text().splitlines()[2] for page in ROOT.glob("docs/*.md")}
+    assert [name for name, line in begun.items() if not re.fullmatch(r"\*For .*\.\*", line)] == []
+
+
 def test_every_page_has_its_place_in_the_site():
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     placed = set(re.findall(r"- ([\w-]+\.md)$", nav, re.MULTILINE))
@@ -96,6 +101,14 @@ def test_every_page_that_a_module_names_exists_and_has_the_numbered_rules():
     numbers = {int(n) for text in modules().values() for n in re.findall(r"\brules? (\d)\b", text)}
     headings = {int(n) for n in re.findall(r"^### (\d)\. ", (ROOT / "docs/planning.md").read_text(), re.MULTILINE)}
     assert numbers <= headings == set(range(1, 9))
+
+
+def test_what_tidegate_says_by_the_questions_is_in_its_code():
+    said = (ROOT / "docs/faq.md").read_text().partition("## What tidegate says\n")[2].partition("\n## ")[0]
+    sentences = re.findall(r"^### `(.*)`$", said, re.MULTILINE)
+    code = re.sub(r'"\s+f?"', "", "".join(modules().values()))
+    assert len(sentences) > 5
+    assert [sentence for sentence in sentences if sentence not in code] == []
 
 
 def test_every_folder_of_modules_is_named_on_the_page_of_folders():

@@ -17,6 +17,8 @@ def rules_page():
         [
             "# Rules of the conformance kit",
             "",
+            "*For authors of connectors whose kit reports a rule.*",
+            "",
             f"Made by `{COMMAND}` from `conformance/rules.ini`; do not edit it. Each rule says what goes wrong",
             "without it, how it is tested, and when it passes. When it fails, the kit says where to look.",
             "",
