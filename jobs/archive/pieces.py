@@ -98,7 +98,7 @@ class Copied(NamedTuple):
 
 
 def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
-    """Return what Kafka holds now and the archive lacks.
+    """Return what Kafka holds now and the archive lacks, up to the ends of the source.
 
     Raises OptionError if the archive holds records of another topic of the same name, DataLossError if it holds records
     that Kafka has lost, and the errors of a source and of a listing.
@@ -107,7 +107,7 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
     assert isinstance(enumerator, KafkaEnumerator)  # noqa: S101 - for mypy
     with closing(enumerator):
         splits = enumerator.discover()
-        extents = enumerator.extents(splits)
+        extents, stops = enumerator.extents(splits), enumerator.stops(splits)
         directories = {split: list_partition(place, *TopicPartition.of(split), option="--out") for split in splits}
         for split, extent in extents.items():
             topic_id = topic_id_text(enumerator.details(SplitRange(split, extent.begin, extent.begin)).topic_id)
@@ -116,7 +116,7 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
         missing = [
             SplitRange(split, start, end)
             for split, extent in extents.items()
-            for start, end in directories[split].holes(extent.begin, extent.end)
+            for start, end in directories[split].holes(extent.begin, _least(extent.end, stops[split]))
         ]
         oldest = {r.split_id: r.start for r in reversed(missing)}
         heads = enumerator.peek(oldest, Horizon())  # also tells the size of records
@@ -148,6 +148,10 @@ def copy(piece: Piece | Merge) -> Copied:
     """
     obj, records = write_object(piece.place, piece.obj, _COLUMNS, piece.batches())
     return Copied(records, obj.size)
+
+
+def _least(end: int, stop: int | None) -> int:
+    return end if stop is None else min(end, stop)
 
 
 def _empty(partition: TopicPartition, part: SplitRange, topic_id: str) -> ArchivedObject:

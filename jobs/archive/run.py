@@ -6,14 +6,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
-from tidegate.errors import ConnectorError, OptionError, TidegateError, counted
+from tidegate.errors import ConnectorError, OptionError, TidegateError, counted, did_you_mean
 from tidegate.jobs.archive.compaction import delete_merged, merges_of
 from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Merge, Piece, copy, plan_archive
+from tidegate.jobs.backfill.arguments import parse_time
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.archive.place import ArchivePlace
@@ -30,7 +32,7 @@ __all__ = ["Archived", "archive", "run_archive"]
 EVERY_S = 3600.0
 """From the beginning of a run to that of the next one."""
 
-_ISOLATION = "isolation.level"
+_ISOLATION, _LATEST = "isolation.level", "latest"
 
 
 class Archived(NamedTuple):
@@ -57,12 +59,14 @@ def archive(
     bootstrap_servers: str,
     topics: Sequence[str],
     out: str,
+    until: datetime | None = None,
     kafka: Mapping[str, str] | None = None,
     compact: bool = False,
 ) -> Archived:
     """Copy what Kafka holds now and an archive lacks, as ``tidegate archive`` does; for a job with its own trigger.
 
     out: a folder that all executors share, or ``s3://bucket/prefix``.
+    until: end each partition before its first record at or after this time; None: at its present end.
     kafka: properties of the client.
     compact: also merge small objects.
 
@@ -70,7 +74,7 @@ def archive(
     Raises ConnectorError if some objects failed; the others are written first.
     """
     place = _place(out)
-    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, None), place)
+    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, None, until), place)
     done, failure = _perform(plan, place, lambda: nullcontext(spark), compact=compact)
     if failure is not None:
         raise failure
@@ -82,7 +86,7 @@ def run_archive(
     topics: Sequence[str],
     out: str,
     *,
-    for_ever: bool,
+    until: str | None,
     compact: bool,
     kafka: Mapping[str, str],
     kafka_properties: Path | None = None,
@@ -90,19 +94,19 @@ def run_archive(
 ) -> None:
     """Copy what Kafka holds now and the archive lacks, and print what was done.
 
-    for_ever: do it again every hour.
+    until: ``latest``, or a time before whose first record each partition ends; None: do it again every hour.
     compact: also merge small objects.
 
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
-    Raises ConnectorError if some objects failed; ``for_ever`` prints it, and tries again an hour later.
+    Raises ConnectorError if some objects failed; without ``until``, prints it, and tries again an hour later.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
-    source, place = _source(bootstrap_servers, topics, kafka, kafka_properties), _place(out)
+    source, place = _source(bootstrap_servers, topics, kafka, kafka_properties, _end(until)), _place(out)
     with ends_on_signals():
         while True:
             begun_s = time.monotonic()
             failure = _run_once(source, place, master, compact=compact)
-            if not for_ever:
+            if until is not None:
                 break
             if failure is not None:
                 Console(stderr=True, soft_wrap=True, highlight=False).print(str(failure), markup=False)
@@ -188,12 +192,26 @@ def _failure(outcomes: Sequence[Copied | TidegateError]) -> ConnectorError | Non
     return ConnectorError(f"{written}; the first: {errors[0]}")
 
 
+def _end(until: str | None) -> datetime | None:
+    if until is None or until == _LATEST:
+        return None
+    try:
+        return parse_time("--until", until)
+    except OptionError as error:
+        raise OptionError(f"{error}, or {_LATEST}{did_you_mean(until, [_LATEST])}") from None
+
+
 def _source(
-    bootstrap_servers: str, topics: Sequence[str], kafka: Mapping[str, str], kafka_properties: Path | None
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    kafka: Mapping[str, str],
+    kafka_properties: Path | None,
+    until: datetime | None,
 ) -> KafkaSource:
     if kafka.get(_ISOLATION, "read_committed") != "read_committed":
         raise OptionError(f"--kafka {_ISOLATION} is {kafka[_ISOLATION]!r}, but only committed records are archived")
     file = {} if kafka_properties is None else {"kafkaProperties": str(kafka_properties)}
+    end = {} if until is None else {"endingTimestamp": until.isoformat()}
     return KafkaSource.from_options(
         {
             "kafka.bootstrap.servers": bootstrap_servers,
@@ -201,6 +219,7 @@ def _source(
             "includeHeaders": "true",
             "badEventTime": "ignore",  # a record without a timestamp is archived like any other
             **file,
+            **end,
             **{f"kafka.{name}": value for name, value in kafka.items()},
             f"kafka.{_ISOLATION}": "read_committed",
         }

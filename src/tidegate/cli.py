@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -171,8 +171,12 @@ def archive(
     topic: _Topics,
     out: Annotated[str, typer.Option(metavar="LOCATION", help="The archive: a folder, or s3://bucket/prefix.")],
     until: Annotated[
-        Literal["latest"] | None,
-        typer.Option(show_default="never", help="End at the records that are there when it begins."),
+        str | None,
+        typer.Option(
+            metavar="latest|TIME",
+            show_default="never",
+            help="End at the records that are there when it begins, or before this event time.",
+        ),
     ] = None,
     compact: Annotated[bool, typer.Option("--compact", help="Also merge small objects into large ones.")] = False,
     kafka: _KafkaProperties = None,
@@ -182,6 +186,8 @@ def archive(
     """Copy the records of topics to an archive of Parquet objects, before Kafka deletes them.
 
     It copies what the archive lacks, every hour. You can kill it and run it again: no record is lost or doubled.
+
+    A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
     from tidegate.jobs.archive.run import run_archive
     from tidegate.jobs.backfill.arguments import parse_properties
@@ -192,7 +198,7 @@ def archive(
             bootstrap_servers,
             topic,
             out,
-            for_ever=until is None,
+            until=until,
             compact=compact,
             kafka=properties,
             kafka_properties=kafka_properties,

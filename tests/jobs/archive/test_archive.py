@@ -3,6 +3,7 @@
 import os
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
@@ -100,6 +101,14 @@ def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
     assert sorted(offset for r in (*ranges, read) for offset in range(r.start, r.end)) == list(range(400))
 
 
+def test_another_end_of_a_run_is_refused_in_one_sentence(tidegate, tmp_path):
+    code, _, _ = tidegate(
+        "archive", "--bootstrap-servers", "nowhere:1", "--topic", "t", "--out", tmp_path, "--until", "lates"
+    )
+    sentence = "tidegate: --until is 'lates', but a time is expected, such as 2026-01-31, 2026-01-31T12:00Z or "
+    assert code == f"{sentence}milliseconds since 1970, or latest; did you mean 'latest'?"
+
+
 def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
     place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
@@ -167,6 +176,13 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     assert output.startswith("10 records of 2 partitions archived: 1 object, ")
     assert code.startswith("tidegate: 1 of 2 objects could not be written; the first: the archived object ")
     assert damaged.name in code
+    later = [even_times(NOON + 5 * HOUR, NOON + 6 * HOUR, count) for count in (20, 12)]
+    append(kafka, topic, dict(enumerate(later)))
+    code, output, _ = tidegate(*command, "--until", NOON + 5 * HOUR + HOUR // 4)
+    assert output.startswith("8 records of 2 partitions archived: 2 objects, ")  # the same 15 minutes of both
+    assert (archived(tmp_path / "lake", topic)[-1], archived(tmp_path / "lake", topic, 1)[-1]) == ((250, 255), (80, 83))
+    done = archive(spark, **arguments, until=datetime(2023, 11, 15, 17, 30, tzinfo=timezone.utc))
+    assert (done.objects, done.records) == (2, 8)
     code, _, errors = tidegate(*command, "--until", "latest", "--kafka", "isolation.level=read_uncommitted")
     assert code == "tidegate: --kafka isolation.level is 'read_uncommitted', but only committed records are archived"
 
