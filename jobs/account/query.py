@@ -54,7 +54,7 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
 
     checkpoint: the checkpoint of a query with one stateful operator.
     plan: Spark's physical plan of the query; None: it is unknown.  Without it, the count may be of a column, which
-        leaves out nulls.
+        leaves out nulls, or have a filter.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
@@ -70,7 +70,7 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
         numbered = state.select("value.*").toDF(*(f"_{place}" for place in range(len(values))))
         sums = numbered.agg(*map(f.sum, counts)).first() if counts else None
         if sums is not None:
-            is_exact = plan is not None and "count(1)" in plan
+            is_exact = plan is not None and "count(1)" in plan and "count(1) FILTER" not in plan
             return Figure(max(rows or 0 for rows in sums), "exact" if is_exact else "at least")
     return None
 
