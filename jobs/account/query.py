@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["account", "rows_in_state"]
 
 _COUNT = "count"
-_MULTIPLIES_ROWS = ("Expand", "Generate")
+_MULTIPLIES_ROWS = ("Expand", "Generate", "Join", "CartesianProduct", "MapIn", "MapPartitions", "UDTF")
 
 
 def account(query: StreamingQuery) -> Account:
@@ -54,7 +54,7 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
 
     checkpoint: the checkpoint of a query with one stateful operator.
     plan: Spark's physical plan of the query; None: it is unknown.  Without it, the count may be of a column, which
-        leaves out nulls, or have a filter.
+        leaves out nulls, or have a filter; and no step is taken to multiply rows, but windows that overlap.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
