@@ -25,7 +25,7 @@ class Sessions(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         begin, end, records = self.session.get() or (0, 0, 0)
-        for time in sorted(int(row.timestamp.timestamp() * 1000) for row in rows):
+        for time in sorted(round(row.timestamp.timestamp() * 1000) for row in rows):
             # Spark hands over a batch's rows before it fires the timers that are due.
             if records and time > end + GAP_MS:
                 yield Row(partition=key[0], begin=begin, end=end, records=records)
