@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from tidegate.enumerators.planning.source_progress import utc_time
 
-__all__ = ["clock_time", "count", "printable", "share", "span"]
+__all__ = ["clock_time", "count", "printable", "share", "span", "split_name"]
+
+_MANIFEST = re.compile(r"0*(\d+)-[0-9a-f]{16}")
 
 
 def count(number: float) -> str:
@@ -49,3 +52,9 @@ def span(duration: timedelta | float) -> str:
             rest = seconds % length // part
             return f"{seconds // length} {unit} {rest} {below}" if rest else f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def split_name(split: str) -> str:
+    """Return the name of a split for people: for a manifest of objects, the discovery round that found them."""
+    manifest = _MANIFEST.fullmatch(split)
+    return split if manifest is None else f"objects of round {manifest[1]}"

@@ -26,7 +26,7 @@ def test_every_public_name_and_its_methods_are_documented(name):
             "from tidegate import register, KafkaSource",
             ["numba", "pandas", "boto3", "pyarrow.compute", "pyarrow.parquet", "fastavro"],
         ),
-        ("import tidegate.jobs.watch", ["pyspark", "numba", "pandas", "kafka"]),
+        ("import tidegate.jobs.watch.table", ["pyspark", "numba", "pandas", "kafka"]),
     ],
 )
 def test_nothing_is_imported_before_it_is_needed(statement, absent):

@@ -22,9 +22,12 @@ _POLL_S = 0.005
 _BATCHES_KNOWN = 16  # a slow listener's note may be about an earlier batch
 
 
-def batch_note(end: Json, seconds: float, query: str | None = None) -> Json:
-    """Return the listener's note of a finished batch, which its end offset identifies for the planner."""
-    return {"end": _digest(end), "seconds": seconds, "query": query}
+def batch_note(end: Json, seconds: float, query: str | None = None, dropped: int = 0) -> Json:
+    """Return the listener's note of a finished batch, which its end offset identifies for the planner.
+
+    dropped: how many groups and rows the query's stateful operators have dropped as late in this run.
+    """
+    return {"end": _digest(end), "seconds": seconds, "query": query, "dropped": dropped}
 
 
 class BatchPace:

@@ -9,7 +9,7 @@ from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.figures import count, share, span
 from tidegate.jobs.pages.axis import hours_since
 from tidegate.jobs.pages.chart import chart
-from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
+from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.runs import source_runs
 from tidegate.jobs.pages.trace import Trace, trace
 
@@ -52,6 +52,7 @@ def row(run: CountRun) -> tuple[str, ...]:
 def page(demo: Demo) -> str:
     """Return the page, which needs no other file and no network."""
     worst, best = max(demo.runs, key=lambda run: run.lost), min(demo.runs, key=lambda run: run.lost)
+    rows = [table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs]
     late = max(demo.history, key=lambda split: demo.history[split].begin_ms)
     headline = (
         f"The same count of the same topic: {count(worst.lost)} rows lost {worst.name}, "
@@ -66,9 +67,7 @@ def page(demo: Demo) -> str:
             f"{late} was added late and holds only the end of it."
         ),
         figures=[_run(demo, run) for run in demo.runs],
-        legend_html=legend(_keys(demo)),
-        columns=COLUMNS,
-        rows=[table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs],
+        below=legend(_keys(demo)) + table(COLUMNS, rows),
         footer=(
             "A windowed count with a watermark, in append mode. "
             "Rows in open windows wait for the watermark to pass. "

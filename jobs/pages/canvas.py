@@ -16,7 +16,7 @@ __all__ = ["Canvas"]
 
 _WIDTH = 560
 _RIGHT, _TOP, _BOTTOM = 14, 14, 46
-_LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 6.7
+_LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Canvas:
 
     labels: the labels of the vertical axis, which need space.
     across: the title of the horizontal axis; other things than batches may stand side by side, too.
-    names: the names of these things, in the middle of their columns; empty: batches have their numbers at their begins.
+    ticks: the places and the labels of the horizontal axis; empty: the numbers of the batches, where they begin.
     """
 
     batches: Sequence[int]
     height: int
     labels: Sequence[str] = ()
     across: str = "micro-batches"
-    names: Sequence[str] = ()
+    ticks: Sequence[tuple[float, str]] = ()
 
     @property
     def left(self) -> float:
@@ -59,21 +59,21 @@ class Canvas:
             y = self.y(share)
             yield f'<path class="grid" d="M{left} {y}H{right}"/>'
             yield f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(label)}</text>'
-        for x, label in self._columns():
+        for place, label in self._across():
+            x = self.x(place)
             yield f'<path class="grid" d="M{x} {bottom}v5"/>'
             yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{escape(label)}</text>'
         yield f'<text x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">{escape(self.across)}</text>'
         turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
         yield f'<text transform="{turned}" text-anchor="middle">{escape(title)}</text>'
 
-    def _columns(self) -> Iterator[tuple[float, str]]:
-        """Yield the x and the label of each tick of the horizontal axis; of many names, as many as fit."""
-        if not self.names:
-            yield from ((self.x(batch), str(self.number(batch))) for batch in tick_range(len(self.batches)))
-        widest = (max(map(len, self.names), default=0) + 1) * _LETTER
-        every = math.ceil(widest * len(self.names) / (_WIDTH - self.left - _RIGHT))
-        for place in range(0, len(self.names), max(1, every)):
-            yield self.x(place + 0.5), self.names[place]
+    def _across(self) -> Iterator[tuple[float, str]]:
+        """Yield the ticks of the horizontal axis; of many labels, as many as fit."""
+        if not self.ticks:
+            yield from ((batch, str(self.number(batch))) for batch in tick_range(len(self.batches)))
+            return
+        widest = _LETTER * (1 + max(len(label) for _, label in self.ticks))
+        yield from self.ticks[:: math.ceil(widest * len(self.ticks) / (_WIDTH - self.left - _RIGHT))]
 
     def number(self, batch: int) -> int:
         """Return the number of a batch, counted from 0; after the last batch, the number of the next one."""

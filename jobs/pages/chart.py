@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from tidegate.jobs.figures import split_name
 from tidegate.jobs.pages.axis import Axis
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.trace import Band, Trace
@@ -51,6 +52,7 @@ def chart(
     description: str,
     late_label: Sequence[str] = (),
     archived_until_ms: int | None = None,
+    clock: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Return an SVG element of 560 by 400 units, which scales to its container.
 
@@ -58,8 +60,10 @@ def chart(
     description: a text for people who cannot see the picture.
     late_label: the lines of the label where splits ran below the watermark; empty: such places are not marked.
     archived_until_ms: the event times before it are shaded; None: nothing is.
+    clock: the places and labels of times of day, if plans follow each other in equal steps of time instead of batches.
     """
-    picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks]), axis)
+    across = "time of day, UTC" if clock else "micro-batches"
+    picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks], across, clock), axis)
     marks = [
         *([] if archived_until_ms is None else [_archived(picture, archived_until_ms)]),
         *picture.canvas.frame(axis.title, [(picture.share(at_ms), label) for at_ms, label in axis.ticks]),
@@ -161,11 +165,12 @@ def _pauses(picture: _Picture, run: Trace) -> Iterator[str]:
         for first, last in _spans(run.paused[split]):
             if (at_ms := times[first]) is not None:
                 left, right = picture.x(first), picture.x(last + 1)
-                batches = f"batches {picture.canvas.number(first)} to {picture.canvas.number(last)}"
+                batches = f", batches {picture.canvas.number(first)} to {picture.canvas.number(last)}"
+                during = "" if picture.canvas.ticks else batches
                 yield (
                     f'<rect class="pause pause-{index}" x="{left}" y="{picture.y(at_ms) - 8}" '
                     f'width="{round(right - left, 1)}" height="16" rx="3">'
-                    f"<title>{escape(split)} paused, {batches}</title></rect>"
+                    f"<title>{escape(split_name(split))} paused{during}</title></rect>"
                 )
 
 

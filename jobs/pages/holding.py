@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from math import inf
 
 from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress
 from tidegate.errors import counted
-from tidegate.jobs.figures import clock_time, count, span
-from tidegate.jobs.pages.layout import figure, table_row
+from tidegate.jobs.figures import clock_time, count, span, split_name
+from tidegate.jobs.pages.layout import figure, table, table_row
 from tidegate.jobs.pages.runs import SourceRun
 
 __all__ = ["holding"]
@@ -39,9 +38,9 @@ def _of_splits(generated: GeneratedProgress) -> str:
     if generated.held_by is None:
         holder = "No split holds it: all are idle or at their ends."
     elif generated.by_split.get(generated.held_by, (None, ""))[0] is None:
-        holder = f"{generated.held_by} holds it: it has no watermark yet."
+        holder = f"{split_name(generated.held_by)} holds it: it has no watermark yet."
     else:
-        holder = f"{generated.held_by} holds it: its watermark is the least of the active splits."
+        holder = f"{split_name(generated.held_by)} holds it: its watermark is the least of the active splits."
     if generated.late_rows:
         holder += (
             f" {count(generated.late_rows)} of {counted(generated.rows, 'row')} came behind the watermark in this run."
@@ -58,16 +57,13 @@ def _table(generated: GeneratedProgress) -> str:
     # The splits that hold back others come first, and within each part the one furthest behind.
     order = sorted(generated.by_split, key=lambda split: _urgency(split, generated))
     rows = [
-        table_row((split, clock_time(at), "-" if at is None else span(max(times) - at), status), {})
+        table_row((split_name(split), clock_time(at), "-" if at is None else span(max(times) - at), status), {})
         for split in order[:_MOST_SPLITS]
         for at, status in [generated.by_split[split]]
     ]
     left = len(order) - _MOST_SPLITS
     more = f"<p>and {count(left)} more</p>" if left > 0 else ""
-    head = "".join(f"<th>{escape(column)}</th>" for column in _COLUMNS)
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{more}'
-    )
+    return table(_COLUMNS, rows) + more
 
 
 def _urgency(split: str, generated: GeneratedProgress) -> tuple[bool, bool, float, str]:

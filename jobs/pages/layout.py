@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from string import Template
 
 from tidegate.frame import frame
 
-__all__ = ["figure", "key", "layout", "legend", "pause_key", "split_key", "table_row"]
+__all__ = ["figure", "key", "layout", "legend", "pause_key", "split_key", "table", "table_row"]
 
 _LINE = '<polyline class="split {}" stroke-width="2" points="0,6 30,6"/>'
 _MARKS = {
@@ -30,24 +29,25 @@ def layout(
     headline: str,
     introduction: str,
     figures: Iterable[str],
-    legend_html: str,
-    columns: Sequence[str],
-    rows: Iterable[str],
+    below: str,
     footer: str,
+    head: str = "",
 ) -> str:
     """Return a page that needs no other file and no network; it is light or dark like the reader's system.
 
-    figures, legend_html, rows, footer: HTML; all else is text.
+    below: what follows the figures, such as the ``table`` of all runs.
+    figures, below, footer, head: HTML; all else is text.
     """
-    folder = files(__package__)
-    body = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        figures="\n".join(figures),
-        legend=legend_html,
-        columns="".join(f"<th>{escape(column)}</th>" for column in columns),
-        rows="\n".join(rows),
+    cards = "\n".join(figures)
+    return frame(
+        title=title,
+        headline=headline,
+        introduction=introduction,
+        style=files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
+        body=f'<section class="runs">\n{cards}\n</section>\n{below}\n',
+        footer=footer,
+        head=head,
     )
-    style = folder.joinpath("page.css").read_text(encoding="utf-8")
-    return frame(title=title, headline=headline, introduction=introduction, style=style, body=body, footer=footer)
 
 
 def figure(heading: str, text: str, html: str) -> str:
@@ -77,6 +77,13 @@ def pause_key(index: int) -> str:
 
 def _entry(mark: str, text: str) -> str:
     return f'<li><svg viewBox="0 0 30 12">{mark}</svg>{escape(text)}</li>'
+
+
+def table(columns: Sequence[str], rows: Iterable[str]) -> str:
+    """Return a table; each row is the HTML of ``table_row``."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "\n".join(rows)
+    return f'<div class="scroll">\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>'
 
 
 def table_row(cells: Sequence[str], classes: Mapping[int, str]) -> str:

@@ -8,16 +8,16 @@ from datetime import timedelta
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
 from tidegate.jobs.account.of_progress import KEPT, account_of_run, is_cut
-from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.holding import holding
-from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
+from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 
-__all__ = ["COLUMNS", "KEPT", "query_page"]
+__all__ = ["COLUMNS", "KEPT", "keys", "query_page"]
 
 COLUMNS = (
     "source",
@@ -56,9 +56,7 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
             f"{'; it has ended' if ended else ''}." + _windows(progresses) + _missing(progresses, kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
-        legend_html="",
-        columns=COLUMNS,
-        rows=[table_row(_row(run), {COLUMNS.index("late rows"): "lost"} if _late(run) else {}) for run in runs],
+        below=table(COLUMNS, (_row(run) for run in runs)),
         footer=(
             "Batches that read nothing are left out. A split that is read to its end is shown at its last known "
             "record, or at the watermark. Rows are counted as planned: as offsets of Kafka, and as estimates for "
@@ -104,7 +102,7 @@ def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     picture = "<p>No event time is known: the source is not aligned and has no watermark.</p>"
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
-        picture += legend(_keys(run, shown))
+        picture += legend(keys(run.last, shown))
     cards = [figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)]
     held = holding(run)
     return cards if held is None else [*cards, held]
@@ -116,7 +114,7 @@ def _splits(last: SourceProgress, *, ended: bool) -> str:
     states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
     if ended:
         return f"{splits}; in the last plan {states}.{_bad_records(last)}"
-    held = f"; held by {last.held_by}" if last.held_by is not None and last.rows_remaining else ""
+    held = f"; held by {split_name(last.held_by)}" if last.held_by is not None and last.rows_remaining else ""
     return f"{splits}: {states}{held}.{_bad_records(last)}"
 
 
@@ -126,22 +124,23 @@ def _bad_records(last: SourceProgress) -> str:
     return "" if total is None else f" Bad records set aside: {count(total)}."
 
 
-def _keys(run: SourceRun, shown: Trace) -> list[str]:
-    keys = [split_key(index, split) for index, split in enumerate(shown.reached)]
+def keys(last: SourceProgress, shown: Trace) -> list[str]:
+    """Return the legend of a picture; ``last`` is the last plan in it."""
+    entries = [split_key(index, split_name(split)) for index, split in enumerate(shown.reached)]
     if any(shown.paused.values()):
-        keys.append(pause_key(next(i for i, batches in enumerate(shown.paused.values()) if batches)))
+        entries.append(pause_key(next(i for i, batches in enumerate(shown.paused.values()) if batches)))
     if shown.band is not None:
-        slowest = run.last.most_behind
-        keys.append(key("slowest", "slowest split" if slowest is None else f"slowest split, now {slowest.split}"))
-        keys += [key("median", "median"), key("fastest", "fastest split"), key("band", "all splits")]
+        slowest = "" if last.most_behind is None else f", now {split_name(last.most_behind.split)}"
+        entries.append(key("slowest", f"slowest split{slowest}"))
+        entries += [key("median", "median"), key("fastest", "fastest split"), key("band", "all splits")]
     for name, times, text in (
-        ("bound", shown.bound, "bound of each batch"),
-        ("source-watermark", shown.source_watermark, "source's watermark"),
-        ("watermark", shown.watermark, "Spark's watermark"),
+        ("bound", shown.bound, "bound: nothing past it was read"),
+        ("source-watermark", shown.source_watermark, "source's watermark: no older row is expected"),
+        ("watermark", shown.watermark, "Spark's watermark: rows before it are dropped as late"),
     ):
         if any(at_ms is not None for at_ms in times):
-            keys.append(key(name, text))
-    return keys
+            entries.append(key(name, text))
+    return entries
 
 
 def _batches(run: SourceRun, shown: Trace) -> str:
@@ -177,11 +176,11 @@ def _unit(longest: timedelta) -> tuple[timedelta, str]:
     return next(shown, (timedelta(seconds=1), "seconds"))
 
 
-def _row(run: SourceRun) -> tuple[str, ...]:
-    """Return the cells of a source, one for each of COLUMNS."""
+def _row(run: SourceRun) -> str:
+    """Return the row of a source, with a cell for each of COLUMNS."""
     rows, seconds = sum(batch.rows for batch in run.batches), sum(batch.query.seconds for batch in run.batches)
     last, batches = run.last, len(run.batches)
-    return (
+    cells = (
         run.name,
         count(batches),
         count(rows),
@@ -190,15 +189,12 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         span(last.event_time_lag) if last.rows_remaining else "-",
         clock_time(last.watermark),
         clock_time(last.bound),
-        count(_late(run)),
+        count(last.late_rows_total),
     )
+    return table_row(cells, {COLUMNS.index("late rows"): "lost"} if last.late_rows_total else {})
 
 
 def _latency(run: SourceRun) -> str:
     """Return a sentence on the last known latency in event time of a batch; empty if none is known."""
     lags = (batch.progress.current_emit_event_time_lag for batch in reversed(run.batches))
     return next((f" Latency of the last one: {span(lag)}." for lag in lags if lag is not None), "")
-
-
-def _late(run: SourceRun) -> int:
-    return run.last.late_rows_total

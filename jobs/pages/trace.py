@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from tidegate.alignment.durations import epoch_ms
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.planning.source_progress import SplitDetail
+from tidegate.enumerators.planning.source_progress import SourceProgress, SplitDetail
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
 
-__all__ = ["Band", "Stretch", "Trace", "split_order", "trace", "with_axis"]
+__all__ = ["Band", "Stretch", "Trace", "split_order", "trace", "traced", "with_axis"]
 
 _PAUSED = "paused"
 _MOST_LINES = 12
@@ -50,7 +50,7 @@ class Trace:
 
     reached: for each split n + 1 times: before the first batch and after each batch.
     bound: n times: the bound in the plan of each batch.
-    watermark: n times: the watermark by which Spark filtered each batch.
+    watermark: n times, or empty: the watermark by which Spark filtered each batch.
     paused: for each split the batches, counted from 0, during which it was paused.
     source_watermark: n times, after the plan of each batch, or empty.
     band: instead of ``reached``; None: the splits are few.
@@ -66,27 +66,36 @@ class Trace:
 
 
 def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
-    """Return the trace of at least one batch; splits without a known event time are left out.
+    """Return the trace of at least one batch, with Spark's watermark; see ``traced``."""
+    return replace(
+        traced([batch.progress for batch in batches], history),
+        batches=[batch.query.number for batch in batches],
+        watermark=[epoch_ms(batch.query.watermark) for batch in batches],
+    )
+
+
+def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
+    """Return the trace of at least one plan; splits without a known event time are left out.
 
     Up to 12 splits are lines; more splits are a band.
     history: the stretch of every split, in the order of their lines; None: only progress is known.
     """
     stretches = {} if history is None else history
-    splits = stretches or sorted({s for batch in batches for s in batch.progress.by_split}, key=split_order)
-    by_split = {split: _reached(split, batches, stretches.get(split)) for split in splits}
+    splits = stretches or sorted({split for plan in plans for split in plan.by_split}, key=split_order)
+    by_split = {split: _reached(split, plans, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     band = None
-    if not all(batch.progress.by_split for batch in batches):
-        reached, band = {}, _spreads(batches)
+    if not all(plan.by_split for plan in plans):
+        reached, band = {}, _spreads(plans)
     elif len(reached) > _MOST_LINES:
         reached, band = {}, _band(list(reached.values()))
     return Trace(
-        [batch.query.number for batch in batches],
+        range(len(plans)),
         reached,
-        bound=[epoch_ms(batch.progress.bound) for batch in batches],
-        watermark=[epoch_ms(batch.query.watermark) for batch in batches],
-        paused={s: frozenset(i for i, b in enumerate(batches) if _state(b, s) == _PAUSED) for s in reached},
-        source_watermark=[epoch_ms(batch.progress.watermark) for batch in batches],
+        bound=[epoch_ms(plan.bound) for plan in plans],
+        watermark=(),
+        paused={s: frozenset(i for i, plan in enumerate(plans) if _state(plan, s) == _PAUSED) for s in reached},
+        source_watermark=[epoch_ms(plan.watermark) for plan in plans],
         band=band,
     )
 
@@ -114,16 +123,16 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
     return shown, axis
 
 
-def _reached(split: SplitId, batches: Sequence[PlannedBatch], history: Stretch | None) -> list[int | None]:
-    """Return the event time of a split before the first of at least one batch, and after each."""
-    first = batches[0].progress
+def _reached(split: SplitId, plans: Sequence[SourceProgress], history: Stretch | None) -> list[int | None]:
+    """Return the event time of a split before the first of at least one plan, and after each."""
+    first = plans[0]
     times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]
-    for batch in batches:
-        detail = batch.progress.by_split.get(split)
+    for plan in plans:
+        detail = plan.by_split.get(split)
         if history is not None and detail is not None and detail.next_event_time is None:
             times.append(history.end_ms)
         else:
-            times.append(_after(times[-1], detail, epoch_ms(batch.progress.watermark)))
+            times.append(_after(times[-1], detail, epoch_ms(plan.watermark)))
     return times
 
 
@@ -153,15 +162,15 @@ def _band(reached: Sequence[Sequence[int | None]]) -> Band:
     )
 
 
-def _spreads(batches: Sequence[PlannedBatch]) -> Band:
+def _spreads(plans: Sequence[SourceProgress]) -> Band:
     """Return the range of the splits' event times, by the spread of each plan."""
     # The low of the first batch is the slowest split's time before it; the times of the other splits are unknown.
-    first = next((batch.progress.spread for batch in batches if batch.progress.spread is not None), None)
-    before: tuple[datetime | None, ...] = (batches[0].progress.low, first and first[1], first and first[2])
+    first = next((plan.spread for plan in plans if plan.spread is not None), None)
+    before: tuple[datetime | None, ...] = (plans[0].low, first and first[1], first and first[2])
     slowest, median, fastest = ([epoch_ms(at)] for at in before)
-    for batch in batches:
+    for plan in plans:
         # When all is read, no split has a next event time: all are at least at the watermark.
-        spread = batch.progress.spread or (batch.progress.watermark,) * 3
+        spread = plan.spread or (plan.watermark,) * 3
         for line, at in zip((slowest, median, fastest), spread, strict=True):
             line.append(epoch_ms(at))
     return Band(slowest, median, fastest)
@@ -171,8 +180,8 @@ def _within(axis: Axis, times: Sequence[int | None]) -> list[int | None]:
     return [at_ms if at_ms is not None and axis.begin_ms <= at_ms <= axis.end_ms else None for at_ms in times]
 
 
-def _state(batch: PlannedBatch, split: SplitId) -> str | None:
-    detail = batch.progress.by_split.get(split)
+def _state(plan: SourceProgress, split: SplitId) -> str | None:
+    detail = plan.by_split.get(split)
     return None if detail is None else detail.state
 
 

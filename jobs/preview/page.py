@@ -12,7 +12,7 @@ from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
-from tidegate.jobs.pages.layout import figure, layout, table_row
+from tidegate.jobs.pages.layout import figure, layout, table, table_row
 from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, suggestions, verdict
 from tidegate.jobs.preview.terminal import bars
 
@@ -53,24 +53,21 @@ def page(found: Preview) -> str:
         if found.rows
         else f"{counted(len(found.splits), 'partition')}.",
         figures=figures,
-        legend_html="",
-        columns=_COLUMNS,
-        rows=[
-            table_row(
-                (
-                    split.id,
-                    clock_time(split.first_ms),
-                    clock_time(split.last_ms),
-                    count(split.rows),
-                    count(split.lost_by_spark),
-                    "; ".join(said[split.id]),
-                ),
-                {_COLUMNS.index("lost by Spark"): "lost"} if split.lost_by_spark else {},
-            )
-            for split in found.splits
-        ],
+        below=table(_COLUMNS, [_row(split, said[split.id]) for split in found.splits]),
         footer="From Kafka's time index and samples, not from all records. Made by <code>tidegate preview</code>.",
     )
+
+
+def _row(split: SplitPreview, remarkable: Sequence[str]) -> str:
+    cells = (
+        split.id,
+        clock_time(split.first_ms),
+        clock_time(split.last_ms),
+        count(split.rows),
+        count(split.lost_by_spark),
+        "; ".join(remarkable),
+    )
+    return table_row(cells, {_COLUMNS.index("lost by Spark"): "lost"} if split.lost_by_spark else {})
 
 
 def notebook(found: Preview) -> str:
@@ -96,10 +93,10 @@ def _advice(found: Preview) -> str:
     return (f'<p class="lost">{escape(part(found))}</p>' if part(found) else "") + "".join(lines)
 
 
-def _across(shown: Sequence[SplitPreview]) -> tuple[str, list[str]]:
-    """Return the title of the horizontal axis, and the names of its columns: numbers, if there is one topic."""
+def _names(shown: Sequence[SplitPreview]) -> list[str]:
+    """Return the names of partitions: their numbers, if there is one topic."""
     topics, numbers = zip(*(split.id.rpartition("-")[::2] for split in shown), strict=True)
-    return "partition", [*numbers] if len({*topics}) == 1 else [split.id for split in shown]
+    return [*numbers] if len({*topics}) == 1 else [split.id for split in shown]
 
 
 def _picture(found: Preview) -> str:
@@ -107,7 +104,8 @@ def _picture(found: Preview) -> str:
     begin_ms, end_ms = shown_span(found)
     axis = utc_times(begin_ms, end_ms)
     shown = found.splits[:_MOST_SPLITS]
-    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], *_across(shown))
+    names = [(place + 0.5, name) for place, name in enumerate(_names(shown))]
+    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], "partition", names)
     length_ms = axis.end_ms - axis.begin_ms
     ticks = [((at_ms - axis.begin_ms) / length_ms, label) for at_ms, label in axis.ticks]
     histories = found.seen.histories

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.progress.lifetime import add_listener
 from tidegate.sources.progress.listener import ProgressListener
-from tidegate.sources.progress.query import json_object
+from tidegate.sources.progress.query import dropped_rows, json_object, late_dropped
 
 __all__ = ["listen_to_batches"]
 
@@ -34,24 +35,29 @@ class _BatchListener(ProgressListener):
     def __init__(self, notes: NoteFolder) -> None:
         self._notes = notes
         self._planners: dict[str, set[str]] = {}
+        self._dropped = Counter[str]()
 
     def on_progress(self, progress: str) -> None:
-        """Note the duration of the batch."""
+        """Note the duration of the batch, and what the run has dropped as late."""
         batch = json.loads(progress)
+        run = batch["runId"]
+        self._dropped[run] += dropped_rows(batch) + late_dropped(batch)
         for source in batch["sources"]:
             planner = json_object(source.get("latestOffset")).get("planner")
             if not isinstance(planner, str) or not planner.isalnum():
                 continue
-            self._planners.setdefault(batch["runId"], set()).add(planner)
+            self._planners.setdefault(run, set()).add(planner)
             start, end = json_object(source["startOffset"]), json_object(source["endOffset"])
             if start == end:
                 continue  # a batch of Spark's own, for timers and windows
             try:
-                self._notes.write(planner, batch_note(end, batch["batchDuration"] / 1000, batch["name"]))
+                seconds = batch["batchDuration"] / 1000
+                self._notes.write(planner, batch_note(end, seconds, batch["name"], self._dropped[run]))
             except ConnectorError as error:
                 _LOG.warning("batches are sized by the time between plans: %s", error)
 
     def on_end(self, run_id: str) -> None:
         """Delete the notes."""
+        self._dropped.pop(run_id, None)
         for planner in self._planners.pop(run_id, ()):
             self._notes.remove(planner)

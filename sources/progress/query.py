@@ -27,7 +27,9 @@ __all__ = [
     "KeptWindows",
     "QueryProgress",
     "SourceBatch",
+    "dropped_rows",
     "json_object",
+    "late_dropped",
     "on_progress",
     "progress",
 ]
@@ -152,8 +154,8 @@ class QueryProgress:
                 operator.get("memoryUsedBytes", 0) + operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
                 for operator in operators
             ),
-            dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-            late_dropped=sum(metrics.get(LATE_DROPPED, 0) for metrics in observed.values()),
+            dropped_rows=dropped_rows(entry),
+            late_dropped=late_dropped(entry),
             windows={
                 (name, kept["bucket"]): KeptWindows(kept.get("windows"), kept.get("due"))
                 for name, metrics in observed.items()
@@ -174,6 +176,16 @@ class QueryProgress:
     def source_progress(self) -> list[SourceProgress]:
         """The progress of tidegate's sources, in Spark's order."""
         return [source.progress for source in self.sources if source.progress is not None]
+
+
+def dropped_rows(entry: Json) -> int:
+    """Return how many rows stateful operators dropped behind Spark's watermark, by the JSON of a progress."""
+    return sum(operator["numRowsDroppedByWatermark"] for operator in entry["stateOperators"])
+
+
+def late_dropped(entry: Json) -> int:
+    """Return how many rows windows of tidegate dropped as late, by the JSON of a progress."""
+    return sum(metrics.get(LATE_DROPPED, 0) for metrics in entry.get("observedMetrics", {}).values())
 
 
 def progress(query: StreamingQuery) -> list[SourceProgress]:

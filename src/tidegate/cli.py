@@ -422,9 +422,17 @@ def account(
 
 @app.command()
 def watch(
-    *, once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Serve a page that refreshes itself, until Ctrl-C.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT", min=1, max=65_535, show_default="8377", help="The port of 127.0.0.1 for the page."
+        ),
+    ] = None,
 ) -> None:
     """Show the sources of your running queries on this machine: how far they have read, and what holds them back."""
-    from tidegate.jobs.watch import show_watch
+    from tidegate.jobs.watch.table import show_watch
 
-    show_watch(once=once)
+    show_watch(once=once, html=html, port=port)

@@ -9,12 +9,12 @@ from string import Template
 __all__ = ["frame"]
 
 
-def frame(*, title: str, headline: str, introduction: str, style: str, body: str, footer: str) -> str:
+def frame(*, title: str, headline: str, introduction: str, style: str, body: str, footer: str, head: str = "") -> str:
     """Return a page that needs no other file and no network, light or dark as the reader's system is set.
 
     title, headline, introduction: text.
     style: CSS for the body.
-    body, footer: HTML.
+    body, footer, head: HTML.
     """
     return Template(files(__package__).joinpath("frame.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
@@ -23,4 +23,5 @@ def frame(*, title: str, headline: str, introduction: str, style: str, body: str
         style=style,
         body=body,
         footer=footer,
+        head=head,
     )

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ import tidegate
 from tests.support.command import await_while_running, finish, started
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
 from tidegate import OptionError, WatermarkStrategy
+from tidegate.jobs.watch.page import live_page
+from tidegate.jobs.watch.sources import live_sources
 
 
 def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_path, caplog):
@@ -45,6 +47,7 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
             (said,) = tidegate.progress(query)
             with started("watch", "--once") as process:
                 code, table, errors = finish(process)
+            live = live_page(live_sources(with_hour=True), datetime.now(timezone.utc))
             page = tidegate.report(query, tmp_path / "pages" / "query.html").read_text()
             account = tidegate.account(query)
             with started("account", tmp_path / "checkpoint") as process:
@@ -65,6 +68,9 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     assert f"{topic} at {kafka.bootstrap_servers}" in table
     assert f"bound     {said.bound:%Y-%m-%d %H:%M:%S}" in table
 
+    row = re.search(rf"<td>{topic} at [^<]*</td>(<td>.*)", live)[1]
+    assert re.findall("<td>([^<]*)", row) == ["0", "-", f"{said.bound:%F %T}", f"{said.watermark:%F %T}", "0", "0"]
+    assert all(f"<td>{topic}-{partition}</td><td>" in live for partition in range(3))
     assert all(f"{topic}-{partition}</li>" in page for partition in range(3))
     assert "900 rows in 4 batches, late rows 0, complete" in page
     assert (account.read.rows, account.late.rows, account.complete) == (900, 0, True)

@@ -286,10 +286,10 @@ def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp
     """Reports long batches, while the time between two plans is short and would let batches grow."""
     told, sizes = [], []
 
-    def tell(end, seconds, query):
+    def tell(end, seconds, query, dropped):
         if "sized" in end["positions"]:  # not an earlier query, whose events come late
             told.append(seconds)
-        return batch_note(end, 1000.0, query)
+        return batch_note(end, 1000.0, query, dropped)
 
     def write(batch, number):
         sizes.append(batch.count())

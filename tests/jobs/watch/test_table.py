@@ -4,29 +4,19 @@ import io
 import os
 import subprocess
 import sys
-import tempfile
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from rich.console import Console
 
-from tests.support.progresses import HOUR, NOON, report
+from tests.jobs.watch.notes import leave_batch, leave_note
+from tests.support.progresses import HOUR, NOON
 from tidegate.enumerators import process_identity
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.progress import PROGRESS, ProgressNote
-from tidegate.enumerators.planning.pace import BATCHES, batch_note
-from tidegate.jobs.watch import live_sources, live_table
+from tidegate.jobs.watch.sources import live_sources
+from tidegate.jobs.watch.table import live_table
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
-
-
-@pytest.fixture(autouse=True)
-def no_other_notes(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-
-def leave_note(reads="orders at kafka:9092", application="app-1", **fields):
-    ProgressNote(NoteFolder.of_application(application), "kafka", reads).write(report(**fields))
 
 
 def shown(sources, now=AT_NOON, width=200):
@@ -65,17 +55,15 @@ def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
 
 def test_a_query_is_shown_by_its_name_once_a_batch_has_told_it():
     leave_note()
-    ((planner, _),) = NoteFolder.of_application("app-1").within(PROGRESS).notes()
     assert [source.query for source in live_sources()] == [None]
-    NoteFolder.of_application("app-1").within(BATCHES).write(planner, batch_note({}, 1.0, "orders by country"))
+    leave_batch("orders by country")
     assert shown(live_sources()).splitlines()[3].strip().startswith("orders by country ")
 
 
 def test_a_name_cannot_command_the_terminal():
     escape = "\x1b]0;owned\x07"
     leave_note(f"orders{escape}", f"app{escape}", heldBy=f"orders{escape}-0", lateSplits=[f"orders{escape}-7"])
-    ((planner, _),) = NoteFolder.of_application(f"app{escape}").within(PROGRESS).notes()
-    NoteFolder.of_application(f"app{escape}").within(BATCHES).write(planner, batch_note({}, 1.0, f"counts{escape}"))
+    leave_batch(f"counts{escape}", application=f"app{escape}")
     text = shown(live_sources())
     assert "\x1b" not in text
     assert "\x07" not in text

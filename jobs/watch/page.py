@@ -1,0 +1,164 @@
+"""The running queries as an HTML page that refreshes itself.  Pure logic: from notes to text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from html import escape
+
+from tidegate.alignment.durations import epoch_ms
+from tidegate.enumerators.notes.progress import SAMPLE_S
+from tidegate.enumerators.planning.source_progress import SourceProgress, SplitDetail
+from tidegate.errors import counted
+from tidegate.jobs.figures import clock_time, count, span, split_name
+from tidegate.jobs.pages.axis import utc_times
+from tidegate.jobs.pages.chart import chart
+from tidegate.jobs.pages.layout import figure, layout, legend, table, table_row
+from tidegate.jobs.pages.query import keys
+from tidegate.jobs.pages.trace import split_order, traced, with_axis
+from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
+
+__all__ = ["COLUMNS", "CONTENT_POLICY", "live_page"]
+
+COLUMNS = ("source", "unread rows", "behind", "bound (UTC)", "watermark (UTC)", "late rows", "dropped as late")
+_SPLITS = ("split", "state", "next row (UTC)", "behind", "unread rows")
+_STEP_MS = SAMPLE_S * 1000
+_STEPS = 3600 // SAMPLE_S
+_FITS = 0.97  # of the picture's width, up to the last label
+_REFRESH_S = 2
+_SCRIPT = f"""
+setInterval(async () => {{
+  try {{
+    const text = await (await fetch(location.href)).text();
+    const page = new DOMParser().parseFromString(text, "text/html");
+    document.querySelector("main").replaceWith(page.querySelector("main"));
+    document.body.classList.remove("gone");
+  }} catch {{
+    document.body.classList.add("gone");
+  }}
+}}, {_REFRESH_S * 1000});
+"""
+_HEAD = (
+    f'<noscript><meta http-equiv="refresh" content="{_REFRESH_S}"></noscript>\n<script>{_SCRIPT}</script>\n'
+    '<style>.gone main { opacity: .5; } .gone::before { content: "tidegate watch has ended"; display: block; '
+    "padding: 8px 28px; color: var(--bad); }</style>\n"
+)
+_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+CONTENT_POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_HASH}'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What a browser may load and run for the page: nothing else than the page itself."""
+
+
+def live_page(sources: Sequence[LiveSource], now: datetime) -> str:
+    """Return the page, which asks for itself again every two seconds.
+
+    sources: with their last hours.
+    """
+    return layout(
+        title="tidegate watch",
+        headline=_headline(sources),
+        introduction=f"At {clock_time(now)} UTC.",
+        figures=[_card(source, now) for source in sources],
+        below=table(COLUMNS, map(_row, sources)) if sources else "",
+        footer=(
+            "Behind is the time now, minus the event time of the next row. Late rows were read behind the source's "
+            "watermark. What a query drops as late counts from its start: Spark counts groups, so there are at least "
+            "as many rows. From the notes of the planners on this machine. Made by <code>tidegate watch --html</code>."
+        ),
+        head=_HEAD,
+    )
+
+
+def _headline(sources: Sequence[LiveSource]) -> str:
+    if not sources:
+        return NOTHING
+    unread = [source.progress for source in sources if source.progress.rows_remaining]
+    late = sum(source.progress.late_rows_total for source in sources)
+    dropped = sum({(source.application, source.query): source.dropped or 0 for source in sources}.values())
+    left = (
+        f"{counted(sum(progress.rows_remaining for progress in unread), 'row')} unread, "
+        f"up to {span(max(progress.event_time_lag for progress in unread))} behind"
+        if unread
+        else "all rows are read"
+    )
+    return f"{counted(len(sources), 'source')}: {left}, late rows {count(late)}" + (
+        f", at least {count(dropped)} dropped" if dropped else ""
+    )
+
+
+def _card(source: LiveSource, now: datetime) -> str:
+    progress = source.progress
+    states = ", ".join(f"{count(number)} {state}" for state, number in progress.splits.items())
+    held = f"; held by {split_name(progress.held_by)}" if progress.held_by and progress.rows_remaining else ""
+    about = f"{source.reads}. " if source.query else ""
+    text = f"{about}Planned {span(max(timedelta(), now - source.planned_at))} ago: {states or 'no splits'}{held}."
+    told = "".join(f'<p class="lost">{escape(sentence)}</p>' for sentence in alerts(progress))
+    if not progress.by_split:
+        told += "".join(f"<p>{escape(sentence)}</p>" for sentence in notices(progress, now))
+    return figure(source.query or source.reads, text, told + _hour(source, now) + _table(progress, now))
+
+
+def _hour(source: LiveSource, now: datetime) -> str:
+    """Draw the plans of the last hour by time of day, in steps of half a minute."""
+    last = epoch_ms(now) // _STEP_MS
+    plans: dict[int, SourceProgress] = {}
+    for at, plan in [*source.hour, (source.planned_at, source.progress)]:
+        plans[min(max(epoch_ms(at) // _STEP_MS, last - _STEPS + 1), last)] = plan
+    first, plan = min(*plans, last - 1), plans[min(plans)]
+    # A plan holds until the next one.
+    each = [plan := plans.get(step, plan) for step in range(first, last + 1)]
+    shown, axis = with_axis(traced(each))
+    if axis is None:
+        return "<p>No event time is known: the source is not aligned and has no watermark.</p>"
+    times = utc_times(first * _STEP_MS, (last + 1) * _STEP_MS).ticks
+    places = [(at_ms / _STEP_MS - first, label.split(" ")[-1]) for at_ms, label in times]
+    clock = [(place, label) for place, label in places if place < _FITS * len(each)]
+    picture = chart(shown, axis, f"{source.reads}: event time of the splits in the last hour.", clock=clock)
+    return picture + legend(keys(source.progress, shown))
+
+
+def _table(progress: SourceProgress, now: datetime) -> str:
+    if not progress.by_split:
+        most = progress.most_behind
+        return "" if most is None else f"<p>Furthest behind: {escape(split_name(most.split))}.</p>"
+    order = sorted(progress.by_split, key=lambda split: (split != progress.held_by, split_order(split)))
+    return table(_SPLITS, (_split_row(split, progress, now) for split in order))
+
+
+def _split_row(split: str, progress: SourceProgress, now: datetime) -> str:
+    detail: SplitDetail = progress.by_split[split]
+    is_late, since = split in progress.late_splits, progress.paused.get(split)
+    state = "late" if is_late else detail.state
+    if since is not None:
+        state = f"{state} for {span(max(timedelta(), now - since))}"
+    if split == progress.held_by and detail.rows_remaining:
+        state += ", sets the bound"
+    at = detail.next_event_time
+    cells = (
+        split_name(split),
+        state,
+        clock_time(at),
+        span(max(timedelta(), now - at)) if at is not None and detail.rows_remaining else "-",
+        count(detail.rows_remaining),
+    )
+    return table_row(cells, {1: "lost"} if is_late else {})
+
+
+def _row(source: LiveSource) -> str:
+    """Return the row of a source, a cell for each of COLUMNS."""
+    progress = source.progress
+    cells = (
+        source.query or source.reads,
+        count(progress.rows_remaining),
+        span(progress.event_time_lag) if progress.rows_remaining else "-",
+        clock_time(progress.bound),
+        clock_time(progress.watermark),
+        count(progress.late_rows_total),
+        "-" if source.dropped is None else f"at least {count(source.dropped)}" if source.dropped else "0",
+    )
+    marked = {"late rows": progress.late_rows_total, "dropped as late": source.dropped}
+    return table_row(cells, {COLUMNS.index(name): "lost" for name, rows in marked.items() if rows})

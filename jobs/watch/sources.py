@@ -1,0 +1,105 @@
+"""Finds the sources that run on this machine, by the notes that their planners leave."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import unquote
+
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.folder import NoteFolder, applications
+from tidegate.enumerators.notes.progress import HOUR, PROGRESS
+from tidegate.enumerators.planning.pace import BATCHES
+from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
+from tidegate.enumerators.process_identity import runs
+from tidegate.errors import counted
+from tidegate.jobs.figures import span
+
+__all__ = ["NOTHING", "LiveSource", "alerts", "live_sources", "notices"]
+
+NOTHING = "No tidegate source of yours runs on this machine now."
+_SOON = timedelta(hours=1)
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """A source of a running query.
+
+    query: the query's name, which is known after its first batch.
+    planned_at: when its last plan was written; a plan waits for the previous batch.
+    dropped: how many rows and groups the query has dropped as late in this run; None: no batch has told it.
+    hour: the plans of the last hour that were kept, each with its time, the oldest first; only if asked for.
+    """
+
+    query: str | None
+    reads: str
+    application: str
+    planned_at: datetime
+    progress: SourceProgress
+    dropped: int | None = None
+    hour: tuple[tuple[datetime, SourceProgress], ...] = ()
+
+
+def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
+    """Return the sources of this user's queries on this machine, those of one application together.
+
+    A killed planner leaves its note behind: notes of processes that are gone are left out.
+    """
+    sources = []
+    for application in applications():
+        notes = [(name, note) for name, note in application.within(PROGRESS).notes() if note is not None]
+        for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
+            with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
+                if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
+                    sources.append(_live_source(application, planner, note, with_hour=with_hour))
+    return sources
+
+
+def alerts(progress: SourceProgress) -> list[str]:
+    """Return what a person should look at."""
+    found = [f"{counted(progress.late_rows_total, 'row')} late"] if progress.late_rows_total else []
+    found += [f"{split} is late" for split in progress.late_splits[:_NAMED]]
+    if progress.bad_records_total:
+        found.append(f"{counted(progress.bad_records_total, 'bad record')} set aside")
+    return found + [sentence for sentence, is_soon in _deletion(progress) if is_soon]
+
+
+def notices(progress: SourceProgress, now: datetime) -> list[str]:
+    """Return sentences on the splits that have been paused longest, and on a deletion that is not near."""
+    paused = sorted(progress.paused.items(), key=lambda item: item[1])[:_NAMED]
+    told = [f"{split} paused for {span(max(timedelta(), now - since))}" for split, since in paused]
+    return told + [sentence for sentence, is_soon in _deletion(progress) if not is_soon]
+
+
+def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:
+    if progress.time_to_deletion:
+        split, left = min(progress.time_to_deletion.items(), key=lambda item: item[1])
+        yield f"{split} deleted in {span(left)}", left < _SOON
+
+
+def _live_source(application: NoteFolder, planner: str, note: Json, *, with_hour: bool) -> LiveSource:
+    batch = application.within(BATCHES).read(planner) or {}
+    planned_at, last = utc_time(note["updated"]), note["progress"]
+    samples = (application.within(HOUR).read(planner) or {}).get("samples", ()) if with_hour else ()
+    return LiveSource(
+        batch.get("query"),
+        note["reads"],
+        unquote(application.path.name),
+        planned_at,
+        SourceProgress.from_json(last),
+        batch.get("dropped"),
+        tuple((utc_time(at_ms), SourceProgress.from_json({**last, **sample})) for at_ms, sample in samples),
+    )
+
+
+def _is_used(pid: int) -> bool:
+    """Return whether a process of this user has this id, on systems where processes have no other name."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

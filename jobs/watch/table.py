@@ -1,0 +1,123 @@
+"""Shows the sources that are running on this machine, as a table in the terminal."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
+from tidegate.enumerators.planning.source_progress import SourceProgress
+from tidegate.errors import OptionError, counted
+from tidegate.jobs.figures import clock_time, count, printable, span
+from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, live_sources, notices
+
+__all__ = ["live_table", "show_watch"]
+
+_REFRESH_S = 1.0
+_PIPE_WIDTH = 200
+_TIMES_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
+
+
+def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
+    """Return a row for each source, or a sentence when there is none; it fits a terminal of 80 columns."""
+    if not sources:
+        return Text(NOTHING)
+    table = Table(
+        Column("source", overflow="fold"),
+        Column("event time (UTC)", overflow="fold", min_width=_TIMES_WIDTH),
+        Column("unread", justify="right", no_wrap=True),
+        Column("splits", overflow="fold"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        leading=1,
+    )
+    for source in sources:
+        progress = source.progress
+        table.add_row(_name(source, now), _event_time(progress), _unread(progress), _splits(progress, now))
+    return table
+
+
+def show_watch(*, once: bool, html: bool, port: int | None) -> None:
+    """Print the table once, or every second until SIGINT or SIGTERM; or serve the page until then.
+
+    port: that of the page; None: the usual one.
+
+    Raises OptionError for options that contradict each other, and for a port in use.
+    """
+    from tidegate.jobs.session import ends_on_signals
+
+    if once and html:
+        raise OptionError("--once prints the table, and --html serves a page; give one of them")
+    if port is not None and not html:
+        raise OptionError("--port is for the page; give --html, too")
+    console = Console()
+    if html:
+        from tidegate.jobs.watch.serve import PORT, page_server  # it needs many modules
+
+        with suppress(KeyboardInterrupt), page_server(port or PORT) as server, ends_on_signals():
+            console.print(
+                f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it",
+                soft_wrap=True,
+                highlight=False,
+            )
+            server.serve_forever()
+        return
+    if once:
+        if not console.is_terminal:
+            console.width = max(console.width, _PIPE_WIDTH)  # a program needs whole names
+        console.print(_now())
+        return
+    try:
+        with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
+            while True:
+                threading.Event().wait(_REFRESH_S)  # never set: a wait that can be interrupted
+                live.update(_now(), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _now() -> RenderableType:
+    return live_table(live_sources(), datetime.fromtimestamp(time.time(), timezone.utc))
+
+
+def _text(written: str, style: str = "") -> Text:
+    """Return a text for the terminal, which whoever names a query or an object cannot command."""
+    return Text(printable(written), style=style)
+
+
+def _name(source: LiveSource, now: datetime) -> Text:
+    ago = f"planned {span(max(timedelta(), now - source.planned_at))} ago"
+    name = _text(f"{source.query}\n" if source.query else "", "bold")
+    return name + _text(source.reads, "not bold") + _text(f"\n{source.application}\n{ago}", "not bold dim")
+
+
+def _event_time(progress: SourceProgress) -> Text:
+    lines = [
+        ("watermark", clock_time(progress.watermark)),
+        ("bound", clock_time(progress.bound)),
+        ("held by", progress.held_by or "-"),
+    ]
+    return _text("\n".join(f"{name:10}{value}" for name, value in lines))
+
+
+def _unread(progress: SourceProgress) -> Text:
+    rows = counted(progress.rows_remaining, "row")
+    return Text(f"{rows}\n{span(progress.event_time_lag)} behind" if progress.rows_remaining else rows)
+
+
+def _splits(progress: SourceProgress, now: datetime) -> Text:
+    """List the states, the splits paused longest, and in red anything that needs attention."""
+    cell = _text("\n".join(f"{count(number)} {state}" for state, number in progress.splits.items()))
+    for sentence in notices(progress, now):
+        cell += _text(f"\n{sentence}", "dim")
+    for sentence in alerts(progress):
+        cell += _text(f"\n{sentence}", "red")
+    return cell
