@@ -35,8 +35,8 @@ def opened_parquet(place: ArchivePlace, path: str, size: int) -> Iterator[tuple[
         # One request for a small object, and for the footer of a large one.
         source.hold([(0, size) if size <= SMALL_BYTES else (max(0, size - TAIL_BYTES), size)])
         try:
-            yield pq.ParquetFile(source, pre_buffer=False), source
-        except (pa.ArrowException, OSError) as problem:
+            yield pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True), source
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             raise CorruptDataError(f"the archived object {place.address(path)} cannot be read: {problem}") from problem
 
 

@@ -45,6 +45,7 @@ def write_object(
             use_dictionary=_REPEATED,
             column_encoding=_IN_ORDER,
             write_statistics=_IN_FOOTER,
+            write_page_checksum=True,  # zstd does not notice every damage
             store_decimal_as_integer=False,
         ) as writer:
             writer.add_key_value_metadata({FOOTER_KEY: empty.footer})

@@ -1,5 +1,6 @@
 """Records that are written to an archive and read again, in a folder and in a bucket."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -113,6 +114,17 @@ def test_a_damaged_object_is_named(tmp_path, cut):
         list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
     file.unlink()
     with pytest.raises(ObjectGoneError, match="was deleted"):
+        list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
+
+
+def test_a_byte_that_has_changed_is_noticed(tmp_path):
+    noise = np.random.default_rng(1).bytes(5000)  # zstd keeps it as it is
+    place, obj, _ = archived(tmp_path, [record(0, value=noise)])
+    file = tmp_path / obj.path
+    content = file.read_bytes()
+    at = content.index(noise[1000:1100])
+    file.write_bytes(content[:at] + b"?" + content[at + 1 :])
+    with pytest.raises(CorruptDataError, match=rf"{obj.name} cannot be read: .*checksum"):
         list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
 
 
