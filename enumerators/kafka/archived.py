@@ -25,9 +25,9 @@ from tidegate.enumerators.archive.same_topic import check_end, check_topic, is_o
 from tidegate.enumerators.contract import Divergence
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.topics import LogCut, topic_id_text
-from tidegate.errors import DataLossError, ObjectGoneError, OptionError
+from tidegate.errors import DataLossError, ObjectGoneError, OptionError, counted
 from tidegate.readers.archive.layout import ArchiveLayout
-from tidegate.readers.archive.objects import UNKNOWN_MS
+from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedPart
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -62,6 +62,8 @@ class _Archived(KafkaEnumerator):
         self._listed_s: dict[TopicPartition, float] = {}
         self._begins: dict[TopicPartition, int] = {}
         self._missing: set[tuple[SplitId, int, int]] = set()
+        self._told: set[TopicPartition] = set()
+        self._read: dict[SplitId, tuple[int, int]] = {}  # up to which offset, and how many
         self._older = self  # for starts and ends
 
     def discover(self) -> Collection[SplitId]:
@@ -113,13 +115,26 @@ class _Archived(KafkaEnumerator):
         moved = {p: begin for p, begin in self._logs.begins.items() if self._begins.get(p) != begin}
         self._begins.update(moved)
         self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
-        if moved and not any(directory.parts for directory in self._directories.values()):
-            for partition in [p for p, begin in moved.items() if begin]:
-                raise OptionError(
-                    f"{self._named}, which holds no records of {partition.split_id}, but Kafka "
-                    f"has deleted those before {moved[partition]}"
-                )
+        self._check_found(moved)
         return {split: self._with_archive(split, extent) for split, extent in extents.items()}, away
+
+    def _check_found(self, moved: Mapping[TopicPartition, int]) -> None:
+        """Tell once of partitions without an archive.  moved: what Kafka has newly deleted.
+
+        Raises OptionError if there is no archive at all, but Kafka has deleted records.
+        """
+        without = {p: begin for p, begin in moved.items() if not self._directory(p).parts}
+        deleted = {p: begin for p, begin in without.items() if begin and p not in self._told}
+        is_empty = not any(directory.parts for directory in self._directories.values())
+        if told := deleted or (without if is_empty else {}):
+            first, others = min(told), len(told) - 1
+            named = f"{first.split_id} and {counted(others, 'other partition')}" if others else first.split_id
+            what = f", but Kafka has deleted those before {deleted[first]}" if deleted else "; all come from Kafka"
+            sentence = f"{self._named}, which holds no records of {named}{what}"
+            if deleted and is_empty:
+                raise OptionError(sentence)
+            self._told.update(deleted)
+            _LOG.warning("%s", sentence)
 
     def _check_ends(self) -> None:
         shorter = {s: high for s, high in self._logs.high.items() if self._directory(TopicPartition.of(s)).end > high}
@@ -166,7 +181,16 @@ class _Archived(KafkaEnumerator):
         directory, end = self._directory(partition), min(wanted.end, seam)
         for first, stop in directory.holes(wanted.start, end):
             self._lose(wanted.split_id, first, stop)
-        return planned._replace(archived=tuple(directory.within(wanted.start, end)), kafka_from=seam)
+        parts = tuple(directory.within(wanted.start, end))
+        self._count(wanted.split_id, parts)
+        return planned._replace(archived=parts, kafka_from=seam)
+
+    def _count(self, split_id: SplitId, parts: Collection[ArchivedPart]) -> None:
+        up_to, count = self._read.get(split_id, (0, 0))
+        for part in parts:
+            count += max(0, part.end - max(part.start, up_to))  # Spark may plan the tasks of a batch twice
+            up_to = max(up_to, part.end)
+        self._read[split_id] = up_to, count
 
     def _lose(self, split_id: SplitId, first: int, stop: int) -> None:
         sentence = (
@@ -180,8 +204,11 @@ class _Archived(KafkaEnumerator):
             _LOG.warning("%s; they are skipped", sentence)
 
     def metrics(self) -> Mapping[str, int]:
-        """Return how many offsets this run has skipped because they are in neither place."""
-        return {"archiveMissingOffsets": sum(stop - first for _, first, stop in self._missing)}
+        """Return how many offsets this run has read from the archive, and skipped because they are in neither place."""
+        return {
+            "archiveMissingOffsets": sum(stop - first for _, first, stop in self._missing),
+            "archiveReadOffsets": sum(count for _, count in self._read.values()),
+        }
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
         """Return offsets as rows, and bytes by the sizes of archived objects."""

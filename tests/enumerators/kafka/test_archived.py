@@ -134,7 +134,7 @@ def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, layouts, prefe
         early = Horizon(FIRST_MS + 100_000)
         held = expected.held([SplitRange(split, 11, 200) for split in of_whole], early)
         assert named(ours.held(ranges, early)) == named(held)
-        assert ours.metrics() == {"archiveMissingOffsets": 0}
+        assert ours.metrics() == {"archiveMissingOffsets": 0, "archiveReadOffsets": 0}
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,11 @@ def test_what_neither_place_has_ends_the_batch_before_a_row_is_read(kafka, twins
     accepted = of.model_copy(update={"fail_on_data_loss": False})
     assert [row["offset"] for row in read(accepted, 0, COUNT)] == [*range(end), *range(KEPT_FROM, COUNT)]
     assert "are skipped" in caplog.text
+    assert f"holds no records of {cut}-1, but Kafka has deleted those before {ARCHIVED}" in caplog.text
     with planning(accepted) as (enumerator, splits):
         enumerator.details(SplitRange(splits[0], 0, COUNT))
         enumerator.details(SplitRange(splits[0], 0, COUNT))
-        assert enumerator.metrics() == {"archiveMissingOffsets": KEPT_FROM - end}
+        assert enumerator.metrics() == {"archiveMissingOffsets": KEPT_FROM - end, "archiveReadOffsets": end}
     with planning(of) as (enumerator, splits):  # an object that comes late is found
         for file, content in gone.items():
             file.write_bytes(content)
@@ -295,11 +296,12 @@ def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
     assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == [*range(5, 20)]
 
 
-def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path):
+def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path, caplog):
     *_, place = twins
     other = new_topic(kafka, [FIRST_MS])
-    with planning(source(kafka, other, archive=place)):  # Kafka has all
-        pass
+    with planning(source(kafka, other, archive=place)) as (enumerator, splits):  # Kafka has all
+        enumerator.extents(splits)
+    assert caplog.text.count(f"archive is {place!r}, which holds no records of {other}-0; all come from Kafka") == 1
     (piece,) = plan_archive(source(kafka, other), ArchivePlace(str(tmp_path))).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
     of = source(kafka, other, archive=str(tmp_path))
