@@ -26,9 +26,9 @@ COLUMNS = (
     "rows/s",
     "rows left",
     "behind",
-    "watermark (UTC)",
     "bound (UTC)",
-    "late rows",
+    "watermark (UTC)",
+    "read behind it",
 )
 
 
@@ -52,17 +52,19 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
             f"{account_of_run(progresses, kept).headline}"
         ),
         introduction=(
-            f"Query {last.id}, run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
-            f"{'; it has ended' if ended else ''}." + _windows(progresses) + _missing(progresses, kept)
+            f"From {clock_time(first.began)} to {clock_time(last.began)} UTC{'; it has ended' if ended else ''}."
+            + _windows(progresses)
+            + _missing(progresses, kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         below=table(COLUMNS, (_row(run) for run in runs)),
         footer=(
             "Batches that read nothing are left out. A split that is read to its end is shown at its last known "
             "record, or at the watermark. Rows are counted as planned: as offsets of Kafka, and as estimates for "
-            "objects in JSON, CSV, Avro and text. Late rows were read behind the source's watermark. Latency is the "
-            "time of the commit minus the first event time of the batch (FLIP-33: currentEmitEventTimeLag). "
-            "Made by <code>tidegate.report</code>."
+            "objects in JSON, CSV, Avro and text. Late rows are those that the query dropped; rows that were read "
+            "behind the source's watermark may be among them. Latency is the time of the commit minus the first event "
+            "time of the batch (FLIP-33: currentEmitEventTimeLag). "
+            f"Query {last.id}, run {last.run_id}. Made by <code>tidegate.report</code>."
         ),
     )
 
@@ -160,7 +162,7 @@ def _batches(run: SourceRun, shown: Trace) -> str:
         paused = [batch.progress.splits.get("paused", 0) for batch in run.batches]
         pictures.append(columns(shown.batches, paused, "paused splits", f"{run.name}: splits that each batch paused."))
     if late:
-        pictures.append(legend([key("marked", "batch with late rows")]))
+        pictures.append(legend([key("marked", "batch with rows behind the watermark")]))
     return figure(
         f"{run.name}: batches",
         f"{counted(sum(rows) / len(rows), 'row')} and {sum(seconds) / len(seconds):.1f} s on average; "
@@ -187,11 +189,11 @@ def _row(run: SourceRun) -> str:
         count(rows / seconds) if seconds else "-",
         count(last.rows_remaining),
         span(last.event_time_lag) if last.rows_remaining else "-",
-        clock_time(last.watermark),
         clock_time(last.bound),
+        clock_time(last.watermark),
         count(last.late_rows_total),
     )
-    return table_row(cells, {COLUMNS.index("late rows"): "lost"} if last.late_rows_total else {})
+    return table_row(cells, {COLUMNS.index("read behind it"): "lost"} if last.late_rows_total else {})
 
 
 def _latency(run: SourceRun) -> str:

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.conformance.report.files import writable
 from tidegate.errors import OptionError
 from tidegate.jobs.pages.query import KEPT, query_page
 from tidegate.sources.progress.query import QueryProgress, check_query
@@ -25,7 +26,8 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
 
     path: the path of the file, which is overwritten; missing folders are created.
 
-    Raises OptionError if no tidegate source of the query has planned a batch yet, or if ``query`` is no query.
+    Raises OptionError if no tidegate source of the query has planned a batch yet, if the file cannot be written, or if
+    ``query`` is no query.
     """
     from pyspark.sql import SparkSession
 
@@ -37,7 +39,6 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
         raise OptionError(
             f"the query {query.name or query.id} has no progress of a tidegate source: wait for its first batch"
         )
-    file = Path(path).absolute()
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = writable("path", Path(path).absolute())
     file.write_text(page, encoding="utf-8")
     return file

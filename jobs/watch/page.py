@@ -22,7 +22,7 @@ from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
 
 __all__ = ["COLUMNS", "CONTENT_POLICY", "live_page"]
 
-COLUMNS = ("source", "unread rows", "behind", "bound (UTC)", "watermark (UTC)", "late rows", "dropped as late")
+COLUMNS = ("source", "unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind it", "late rows")
 _SPLITS = ("split", "state", "next row (UTC)", "behind", "unread rows")
 _STEP_MS = SAMPLE_S * 1000
 _STEPS = 3600 // SAMPLE_S
@@ -65,9 +65,9 @@ def live_page(sources: Sequence[LiveSource], now: datetime) -> str:
         figures=[_card(source, now) for source in sources],
         below=table(COLUMNS, map(_row, sources)) if sources else "",
         footer=(
-            "Behind is the time now, minus the event time of the next row. Late rows were read behind the source's "
-            "watermark. What a query drops as late counts from its start: Spark counts groups, so there are at least "
-            "as many rows. From the notes of the planners on this machine. Made by <code>tidegate watch --html</code>."
+            "Behind is the time now, minus the event time of the next row. Late rows are those that the query has "
+            "dropped since its start: Spark counts groups, so there are at least as many rows. "
+            "From the notes of the planners on this machine. Made by <code>tidegate watch --html</code>."
         ),
         head=_HEAD,
     )
@@ -77,17 +77,19 @@ def _headline(sources: Sequence[LiveSource]) -> str:
     if not sources:
         return NOTHING
     unread = [source.progress for source in sources if source.progress.rows_remaining]
-    late = sum(source.progress.late_rows_total for source in sources)
-    dropped = sum({(source.application, source.query): source.dropped or 0 for source in sources}.values())
+    late = {(source.application, source.query): source.dropped for source in sources if source.dropped is not None}
     left = (
         f"{counted(sum(progress.rows_remaining for progress in unread), 'row')} unread, "
         f"up to {span(max(progress.event_time_lag for progress in unread))} behind"
         if unread
         else "all rows are read"
     )
-    return f"{counted(len(sources), 'source')}: {left}, late rows {count(late)}" + (
-        f", at least {count(dropped)} dropped" if dropped else ""
-    )
+    return f"{counted(len(sources), 'source')}: {left}" + (f", late rows {_late(sum(late.values()))}" if late else "")
+
+
+def _late(dropped: int | None) -> str:
+    """Return how many rows a query dropped as late; Spark counts groups of them."""
+    return "-" if dropped is None else f"at least {count(dropped)}" if dropped else "0"
 
 
 def _card(source: LiveSource, now: datetime) -> str:
@@ -158,7 +160,7 @@ def _row(source: LiveSource) -> str:
         clock_time(progress.bound),
         clock_time(progress.watermark),
         count(progress.late_rows_total),
-        "-" if source.dropped is None else f"at least {count(source.dropped)}" if source.dropped else "0",
+        _late(source.dropped),
     )
-    marked = {"late rows": progress.late_rows_total, "dropped as late": source.dropped}
+    marked = {"read behind it": progress.late_rows_total, "late rows": source.dropped}
     return table_row(cells, {COLUMNS.index(name): "lost" for name, rows in marked.items() if rows})

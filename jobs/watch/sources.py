@@ -61,8 +61,9 @@ def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
 
 def alerts(progress: SourceProgress) -> list[str]:
     """Return what a person should look at."""
-    found = [f"{counted(progress.late_rows_total, 'row')} late"] if progress.late_rows_total else []
-    found += [f"{split} is late" for split in progress.late_splits[:_NAMED]]
+    found = [f"{split} is late" for split in progress.late_splits[:_NAMED]]
+    if progress.late_rows_total:
+        found.insert(0, f"{counted(progress.late_rows_total, 'row')} read behind the watermark")
     if progress.bad_records_total:
         found.append(f"{counted(progress.bad_records_total, 'bad record')} set aside")
     return found + [sentence for sentence, is_soon in _deletion(progress) if is_soon]

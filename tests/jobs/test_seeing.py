@@ -3,8 +3,10 @@
 import logging
 import re
 import signal
+import socket
 import subprocess
 import threading
+import urllib.request
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -94,6 +96,19 @@ def catches(process, number):
     """Tell whether a process has a handler of its own for a signal, as Linux shows it."""
     (mask,) = re.findall(r"^SigCgt:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
     return int(mask, 16) >> (number - 1) & 1
+
+
+@pytest.mark.slow
+def test_the_page_of_watch_is_served_until_it_is_told_to_end(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with started("watch", "--html", "--port", port, env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
+        assert process.stdout.readline() == f"http://127.0.0.1:{port}/ shows your queries; Ctrl-C ends it\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+            assert "No tidegate source of yours runs on this machine now." in page.read().decode()
+        process.send_signal(signal.SIGTERM)
+        code, _, errors = finish(process)
+    assert (code, errors) == (0, "")
 
 
 @pytest.mark.slow

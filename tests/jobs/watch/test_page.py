@@ -40,12 +40,15 @@ def rows(page):
 
 
 def test_the_headline_says_how_far_all_are_and_whether_a_row_is_late():
-    page = live_page([live(), live(query="payments", eventTimeLag=7 * HOUR, rowsRemaining=100)], AT_NOON)
+    payments = live(query="payments", dropped=None, eventTimeLag=7 * HOUR, rowsRemaining=100)
+    page = live_page([live(), payments], AT_NOON)
     assert "<h1>2 sources: 1,000 rows unread, up to 7 h behind, late rows 0</h1>" in page
     bad = live_page([live(dropped=5, lateRowsTotal=17, rowsRemaining=0)], AT_NOON)
-    assert "<h1>1 source: all rows are read, late rows 17, at least 5 dropped</h1>" in bad
+    assert "<h1>1 source: all rows are read, late rows at least 5</h1>" in bad
+    assert '<p class="lost">17 rows read behind the watermark</p>' in bad
     assert rows(bad)[-1][-2:] == ["17", "at least 5"]
     assert bad.count('class="lost"') == 3
+    assert "900 rows unread, up to 5 h behind</h1>" in live_page([live(dropped=None)], AT_NOON)
     assert "<h1>No tidegate source of yours runs on this machine now.</h1>" in live_page([], AT_NOON)
 
 

@@ -82,7 +82,7 @@ def test_what_a_person_should_look_at_is_named():
     for expected in (
         "orders-4 paused for 5 h",
         "orders-2 paused for 3 h",
-        "1,700 rows late",
+        "1,700 rows read behind the watermark",
         "orders-7 is late",
         "orders-9 deleted in 5 min 40 s",
     ):
