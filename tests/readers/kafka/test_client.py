@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka.faulty_broker import answering
+from tests.support.answering import Answering
 from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
@@ -215,18 +215,18 @@ def test_an_answer_that_is_no_answer_is_reported_at_once() -> None:
         b"SSH-2.0-OpenSSH_9.2\r\n",
         b"\0\0\0\x08\0\0\0\x01\xff\xff\xff\xff",
     ):
-        with answering(garbage) as address:
-            config = KafkaConnectionConfig(address, deadline_s=20)
+        with Answering(garbage) as there:
+            config = KafkaConnectionConfig(there.address, deadline_s=20)
             with KafkaClient(config) as client, pytest.raises(ConnectorError) as raised:
                 client.partitions()
         assert not isinstance(raised.value, DeadlineError)
-        assert str(raised.value).startswith(f"the Kafka broker {address} refused the connection: ")
+        assert str(raised.value).startswith(f"the Kafka broker {there.address} refused the connection: ")
         assert str(raised.value).endswith("; look at kafka.security.protocol and kafka.bootstrap.servers")
 
 
 def test_a_close_is_reported_though_silence_follows_it() -> None:
-    with answering(b"", b"", b"", None) as address:
-        config = KafkaConnectionConfig(address, deadline_s=1)
+    with Answering(b"", b"", b"", None) as there:
+        config = KafkaConnectionConfig(there.address, deadline_s=1)
         with KafkaClient(config) as client, pytest.raises(DeadlineError, match=r": it closed the connection$"):
             client.partitions()
 

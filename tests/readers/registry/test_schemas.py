@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pyarrow as pa
 import pytest
 
+from tests.support.answering import Answering
 from tests.support.certificates import Authority
-from tests.support.drip import dripping, serving
 from tests.support.registered import AT, avro, avro_value, header, times
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.registry import schemas
@@ -116,8 +116,9 @@ def test_a_page_that_is_no_answer_of_a_registry_is_reported(page, what):
 def test_one_that_sends_a_byte_now_and_then_is_given_up_at_the_deadline():
     body = b'{"schema": "\\"string\\""}'
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    with dripping(answer) as url, pytest.raises(DeadlineError, match=r"within 0\.3 s: it does not answer: timed out$"):
-        SchemaRegistry(RegistryConfig(url, deadline_s=0.3)).schema(1)
+    timed_out = r"within 0\.3 s: it does not answer: timed out$"
+    with Answering(answer, slowly=True) as there, pytest.raises(DeadlineError, match=timed_out):
+        SchemaRegistry(RegistryConfig(f"http://{there.address}", deadline_s=0.3)).schema(1)
 
 
 def referring(*versions, text='"string"'):
@@ -219,8 +220,8 @@ def test_a_registry_may_ask_for_a_certificate(tmp_path):
     server.verify_mode = ssl.CERT_REQUIRED
     own, body = str(authority.issue("reader")), b'{"schema": "1"}'
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    with serving(answer, tls=server) as (port, _):
-        config = RegistryConfig(f"https://127.0.0.1:{port}", ca_file=str(authority.certificate), deadline_s=0.3)
+    with Answering(answer, tls=server) as there:
+        config = RegistryConfig(f"https://{there.address}", ca_file=str(authority.certificate), deadline_s=0.3)
         assert SchemaRegistry(replace(config, certificate_file=own, deadline_s=30)).schema(1).text == "1"
         with pytest.raises(DeadlineError):
             SchemaRegistry(config).schema(1)

@@ -3,9 +3,9 @@
 import socket
 import struct
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
-from tests.support.kafka.listening import Listening
+from tests.support.listening import Listening
 
 LENGTH = struct.Struct(">i")
 API_KEY = struct.Struct(">4xh")
@@ -62,34 +62,6 @@ def hand_on_with_the_close(_, client, frame):
 
 def is_refusal(frame):
     return b"uthentication failed" in frame or frame[8:10] == struct.pack(">h", 33)
-
-
-@contextmanager
-def answering(*answers):
-    """A server that answers each connection with bytes of its own, None for silence, and then closes it."""
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve():
-            with suppress(OSError):
-                for number in range(1 << 20):
-                    client, _ = listener.accept()
-                    answer = answers[min(number, len(answers) - 1)]
-                    with client:
-                        client.recv(1 << 16)
-                        if answer is None:
-                            over.wait(30)
-                        else:
-                            client.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            over.set()
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
 
 
 def _frame(sock):

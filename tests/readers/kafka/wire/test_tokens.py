@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
-from tests.support.drip import dripping
+from tests.support.answering import Answering
 from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire import login, tokens
@@ -166,8 +166,8 @@ def test_a_refusal_is_reported_by_its_code(
 def test_an_endpoint_that_sends_a_byte_now_and_then_holds_a_login_no_longer_than_its_deadline() -> None:
     body = b'{"access_token": "late"}'
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    with dripping(answer) as url:
-        settings = from_endpoint(url)
+    with Answering(answer, slowly=True) as there:
+        settings = from_endpoint(f"http://{there.address}")
         for _ in range(2):  # the second shows that the first has released the lock
             with pytest.raises(TokenError, match=r"^the token endpoint does not answer: timed out$") as raised:
                 provider(settings, 0.3).token()
