@@ -14,6 +14,7 @@ import time
 from tempfile import TemporaryDirectory
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import window
 
@@ -24,8 +25,11 @@ STEP_MS, WINDOW_MS = 100, 2_000
 if len(sys.argv) != 3:
     sys.exit(__doc__)
 servers, topic = sys.argv[1:]
-producer = KafkaProducer(bootstrap_servers=servers, linger_ms=20)
-*others, last = sorted(producer.partitions_for(topic))
+try:
+    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=20, bootstrap_timeout_ms=5_000, max_block_ms=5_000)
+    *others, last = sorted(producer.partitions_for(topic))
+except KafkaError as error:
+    sys.exit(f"no Kafka with a topic {topic!r} answers at {servers}: {error}")
 begin = (int(time.time() * 1000) // WINDOW_MS + 1) * WINDOW_MS
 speed, ended = 0.5, threading.Event()
 

@@ -80,12 +80,17 @@ def test_typed_sources_are_printed_without_a_server(run):
     assert run("typed.py").count("KafkaSource") == 2
 
 
-def test_the_producer_of_orders_says_which_kafka_or_topic_is_missing(kafka):
-    nowhere = f"localhost:{free_ports(1)[0]}"
-    wanted = {(nowhere, "orders"): f"no Kafka answers at {nowhere}: "}
-    wanted[kafka.bootstrap_servers, "ordres"] = f"the Kafka at {kafka.bootstrap_servers} has no topic 'ordres': "
-    command = [sys.executable, EXAMPLES / "produce_orders.py"]
-    runs = {case: subprocess.Popen([*command, *case], stderr=subprocess.PIPE, text=True) for case in wanted}
+def test_programs_that_write_say_which_kafka_or_topic_is_missing(kafka):
+    nowhere, here = f"localhost:{free_ports(1)[0]}", kafka.bootstrap_servers
+    wanted = {
+        ("produce_orders.py", nowhere, "orders"): f"no Kafka answers at {nowhere}: ",
+        ("produce_orders.py", here, "ordres"): f"the Kafka at {here} has no topic 'ordres': ",
+        ("live.py", here, "ordres"): f"no Kafka with a topic 'ordres' answers at {here}: ",
+    }
+    runs = {
+        case: subprocess.Popen([sys.executable, EXAMPLES / case[0], *case[1:]], stderr=subprocess.PIPE, text=True)
+        for case in wanted
+    }
     for case, run in runs.items():
         _, errors = run.communicate(timeout=PATIENCE_S)
         assert run.returncode == 1
