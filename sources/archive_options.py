@@ -135,7 +135,8 @@ class ArchiveOptions(BaseModel):
     def _bucket(self) -> S3ConnectionConfig:
         names = {name: option_names(type(self))[f"archive_{name}"] for name in S3ConnectionOptions.model_fields}
         try:
-            return S3ConnectionOptions(**{name: getattr(self, f"archive_{name}") for name in names}).connection
+            given = S3ConnectionOptions(**{name: getattr(self, f"archive_{name}") for name in names})
+            return replace(given.connection, prefix="archive.")
         except ValidationError as error:
             problem = sentence(error, names)
             raise problem if error.errors()[0]["loc"] else OptionError(f"of archive.*, {problem}") from None

@@ -125,4 +125,5 @@ class BucketFolder(Folder):
                     ) from problem
                 raise
 
-        return ask_s3(ask, operation, f"the {self.noun} {self.address}", self._config.deadline_s)
+        target = f"the {self.noun} {self.address}"
+        return ask_s3(ask, operation, target, self._config.deadline_s, prefix=self._config.prefix)

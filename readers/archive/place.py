@@ -63,7 +63,7 @@ class ArchivePlace:
             file.seek(0)
             self.connection.client().put_object(Bucket=place.bucket, Key=place.key, Body=file)
 
-        ask_s3(put, "write", str(place), self.connection.deadline_s)
+        ask_s3(put, "write", str(place), self.connection.deadline_s, prefix=self.connection.prefix)
 
     def _in_bucket(self, path: str) -> S3Address | None:
         return s3_address(self.address(path))

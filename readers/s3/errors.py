@@ -44,19 +44,20 @@ _PASSING = {
     "ConditionalRequestConflict",  # of two conditional writes at the same time, one must be repeated
 }
 
-_LOGIN = "set accessKey and secretKey, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"
+_LOGIN = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"
 _BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or is the ARN of an access point"
 
 
-def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
+def s3_error(problem: Exception, operation: str, target: str, prefix: str = "") -> TidegateError:
     """Translate the error of a request into a TransientError, ObjectGoneError, OptionError or ConnectorError.
 
     operation, target: complete the sentence "cannot ..."; a target contains an address such as ``s3://bucket/key``.
+    prefix: what the names of the connection's options begin with.
     """
     from botocore import exceptions
 
     if isinstance(problem, exceptions.ClientError):
-        return _refusal(problem.response, operation, target)
+        return _refusal(problem.response, operation, target, prefix)
     sentence = _QUERY.sub("", str(problem)).rstrip(".")
     passing = (
         exceptions.ConnectionError,
@@ -71,11 +72,11 @@ def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
         reason = _BUCKET_NAMES if is_of_bucket else " ".join(sentence.split())
         return OptionError(f"{target} names no object of S3: {reason}")
     if isinstance(problem, exceptions.NoCredentialsError):
-        sentence += f"; {_LOGIN}"
+        sentence += f"; set {prefix}accessKey and {prefix}secretKey, or {_LOGIN}"
     return ConnectorError(f"cannot {operation} {target}: {sentence}")
 
 
-def _refusal(response: Any, operation: str, target: str) -> TidegateError:
+def _refusal(response: Any, operation: str, target: str, prefix: str) -> TidegateError:
     code = response.get("Error", {}).get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _GONE:
@@ -85,5 +86,5 @@ def _refusal(response: Any, operation: str, target: str) -> TidegateError:
         return OptionError(f"there is no bucket {target.split('/')[2]!r} for {target}")
     if status >= 500 or status == 429 or code in _PASSING:
         return TransientError(f"the endpoint answered {code or status}")
-    hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
+    hint = f"; look at {prefix}{_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
     return ConnectorError(f"the endpoint refused to {operation} {target}: {code or status}{hint}")

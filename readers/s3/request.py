@@ -21,12 +21,14 @@ def ask_s3(
     target: str,
     seconds: float,
     stopped: threading.Event | None = None,
+    prefix: str = "",
 ) -> _Answer:
     """Return the answer to a request that may be sent repeatedly.
 
     operation, target: complete the sentence "cannot ..."; a target is an address such as ``s3://bucket/key``.
     seconds: the deadline of this request, retries included.
     stopped: once it is set, nothing is repeated.
+    prefix: that of the connection.
 
     Raises the errors of ``s3_error``.  For a TransientError that lasts until the deadline, raises DeadlineError.
     """
@@ -38,7 +40,7 @@ def ask_s3(
         try:
             return request()
         except (BotoCoreError, ClientError, OSError) as problem:
-            error = s3_error(problem, operation, target)
+            error = s3_error(problem, operation, target, prefix)
             if not isinstance(error, TransientError) or stopped.is_set():
                 raise error from problem
         deadline.pause(error)

@@ -1,12 +1,16 @@
 """The directory against an oracle that knows of each offset which object holds it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate import KafkaSource
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import list_partition
+from tidegate.enumerators.archive.listing import directories_of, list_partition
+from tidegate.errors import ConnectorError
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.archive.read import groups_of
 
 MOST = 40
 
@@ -61,3 +65,13 @@ def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
     assert (directory.first, directory.topic_ids) == (10, {obj.topic_id})
     assert list_partition(ArchivePlace(str(tmp_path)), "orders", 1).first is None
     assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None
+
+
+def test_a_refusal_of_the_bucket_names_the_options_of_the_archive(bucket):
+    options = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "orders", "archive": bucket.path}
+    connection = {"endpoint": bucket.server.endpoint, "region": "any", "accessKey": "nobody", "secretKey": "any"}
+    source = KafkaSource.from_options({**options, **{f"archive.{name}": value for name, value in connection.items()}})
+    obj = ArchivedObject("orders/0", 100, 0, 1, -1, -1, "")
+    for look in (lambda: directories_of(source.archived, [("orders", 0)]), lambda: groups_of(source.archived, obj)):
+        with pytest.raises(ConnectorError, match=r"InvalidAccessKeyId; look at archive\.accessKey, or where boto3"):
+            look()
