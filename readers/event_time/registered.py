@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointe
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.field import ReadField, field_reader
-from tidegate.readers.registry.schemas import registry_of
+from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 from tidegate.readers.registry.wire import schema_id_of
 
 __all__ = ["RegistryForm", "RegistryTimestamp"]
@@ -89,17 +88,14 @@ class RegistryTimestamp(UnitAssigner):
             if schema_id is not None:
                 rows_of.setdefault(schema_id, []).append(row)
         for schema_id, rows in rows_of.items():
-            # A schema that is missing may come, so its absence is not kept with the readers.
-            is_there = registry_of(self.registry).schema(schema_id) is not None
-            read = _reader(self.registry, self.form, self.pointer, schema_id) if is_there else None
+            schema = registry_of(self.registry).schema(schema_id)
+            read = None if schema is None else self._reader(schema)
             for places, fields in () if read is None else read([values[row] or b"" for row in rows]):
                 yield [rows[place] for place in places], fields
 
-
-@lru_cache(maxsize=1000)
-def _reader(registry: RegistryConfig, form: str, pointer: str, schema_id: int) -> ReadField | None:
-    schema = registry_of(registry).schema(schema_id)
-    return None if schema is None else field_reader(schema, form, tokens_of(pointer))
+    def _reader(self, schema: RegisteredSchema) -> ReadField | None:
+        form, pointer = self.form, self.pointer
+        return schema.decoder((form, pointer), lambda: field_reader(schema, form, tokens_of(pointer)))
 
 
 def _is_time(kind: pa.DataType) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -80,11 +79,11 @@ class RegistryColumn:
         return pa.StructArray.from_arrays(batch.columns, fields=list(self.kind), mask=pa.array(bad))
 
     def _decoder(self, schema_id: int | None) -> _Decode | None:
-        # A schema that is missing may come, so its absence is not kept with the decoders.
-        if schema_id is None or registry_of(self.registry).schema(schema_id) is None:
+        schema = None if schema_id is None else registry_of(self.registry).schema(schema_id)
+        if schema is None:
             return None
-        wanted = tuple(field.name for field in self.kind)
-        return _decoder(self.registry, self.form, self.names, wanted, schema_id)
+        form, names, wanted = self.form, self.names, tuple(field.name for field in self.kind)
+        return schema.decoder((form, names, wanted), lambda: _decoder(schema, form, names, wanted))
 
     def _why(self, schema_id: int | None) -> str:
         if schema_id is None:
@@ -116,13 +115,9 @@ def column_of_subject(
     return RegistryColumn(registry, form, pa.struct(list(spark_schema(pa.schema(list(kind))))), mode, names)
 
 
-@lru_cache(maxsize=1000)
-def _decoder(
-    registry: RegistryConfig, form: Form, names: tuple[str, ...], wanted: tuple[str, ...], schema_id: int
-) -> _Decode | None:
+def _decoder(schema: RegisteredSchema, form: Form, names: tuple[str, ...], wanted: tuple[str, ...]) -> _Decode | None:
     """Return what decodes the wanted fields of values; None: values of this schema cannot be decoded."""
-    schema = registry_of(registry).schema(schema_id)
-    if schema is None or schema.kind.lower() != form:
+    if schema.kind.lower() != form:
         return None
     try:
         if form == "avro":

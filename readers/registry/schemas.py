@@ -1,4 +1,4 @@
-"""Requests schemas from a registry.  A schema never changes under its id, so each is kept.
+"""Requests schemas from a registry.  A schema never changes under its id, so the newest ones are kept.
 
 A missing schema may come: a replica of the registry may be behind the primary that the producer used.  So it is
 requested twice.  But broken values may name schemas that never existed, and must not cause a pause each.
@@ -14,10 +14,10 @@ import base64
 import logging
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tidegate.errors import ConnectorError, CorruptDataError, OptionError, TransientError
@@ -27,15 +27,18 @@ from tidegate.readers.retry import Deadline
 
 __all__ = ["MOST_BYTES", "MOST_LEVELS", "MOST_REFERENCES", "RegisteredSchema", "SchemaRegistry", "registry_of"]
 
-MOST_BYTES = 16 << 20  # of a schema with all that it refers to, as the registry answers
+MOST_BYTES = 16 << 20  # of a schema with all that it refers to, as the registry answers; also of all that are kept
 MOST_REFERENCES = 1000
 MOST_LEVELS = 64  # of references within references
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
-_KEPT = 10_000
+_KEPT = 10_000  # missing schemas
+_LEAST_BYTES = 2_000  # that a schema counts, because its decoders take memory, too
 _MISSING_S = 10.0  # seconds until a missing schema is requested again, and until the next one is requested twice
 _REPLICA_S = 1.0  # the assumed delay of a replica
 _LOG = logging.getLogger("tidegate.reader")
+
+_Decoder = TypeVar("_Decoder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,18 @@ class RegisteredSchema:
     kind: str
     text: str
     references: Mapping[str, str] = field(default_factory=dict)
+    _decoders: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it counts among all schemas that are kept."""
+        return _LEAST_BYTES + len(self.text) + sum(map(len, self.references.values()))
+
+    def decoder(self, key: Hashable, make: Callable[[], _Decoder]) -> _Decoder:
+        """Return what decodes its values; it is made once, and kept as long as the schema."""
+        if key not in self._decoders:
+            self._decoders[key] = make()
+        return self._decoders[key]  # type: ignore[no-any-return]  # what it made
 
 
 class SchemaRegistry:
@@ -69,6 +84,7 @@ class SchemaRegistry:
         self._config, self._clock, self._sleep = config, clock, sleep
         self._is_believed_until = float("-inf")
         self._schemas: dict[int, RegisteredSchema] = {}
+        self._kept_bytes = 0
         self._missing_until: dict[int, float] = {}
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
@@ -80,9 +96,8 @@ class SchemaRegistry:
             return known
         if self._clock() < self._missing_until.get(schema_id, float("-inf")):
             return None
-        for kept in (self._schemas, self._missing_until):
-            if len(kept) >= _KEPT:
-                kept.clear()
+        if len(self._missing_until) >= _KEPT:
+            self._missing_until.clear()
         asking = self._asking(f"schema {schema_id}")
         path = f"schemas/ids/{schema_id}"
         found = asking.schema(path)
@@ -99,8 +114,15 @@ class SchemaRegistry:
             )
             self._missing_until[schema_id] = self._clock() + _MISSING_S
             return None
-        schema = self._schemas[schema_id] = found[1]
-        return schema
+        self._keep(schema_id, found[1])
+        return found[1]
+
+    def _keep(self, schema_id: int, schema: RegisteredSchema) -> None:
+        """Keep a schema, and forget the oldest ones: whoever may write to a topic may register any number."""
+        self._schemas[schema_id] = schema
+        self._kept_bytes += schema.size
+        while self._kept_bytes > MOST_BYTES and len(self._schemas) > 1:
+            self._kept_bytes -= self._schemas.pop(next(iter(self._schemas))).size
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the newest schema of a subject, and its id.

@@ -1,5 +1,6 @@
 """Schema registries that are down, refuse, require a login, or lack a schema for a while."""
 
+import gc
 import gzip
 import json
 import ssl
@@ -17,6 +18,7 @@ from tests.support.certificates import Authority
 from tests.support.registered import AT, avro, avro_value, header, times
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.registry import schemas
+from tidegate.readers.registry.avro_values import AvroValues
 from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
@@ -240,3 +242,32 @@ def test_a_login_in_the_address_is_refused_and_not_told():
     with pytest.raises(OptionError, match=r"put it into 'schema\.registry\.basic") as raised:
         RegistryConfig("https://anna:secret-7@registry:8081")
     assert "secret-7" not in str(raised.value)
+
+
+def test_schemas_and_their_decoders_are_kept_up_to_a_size(monkeypatch):
+    """Whoever may write to a topic may register any number of schemas."""
+    monkeypatch.setattr(schemas, "MOST_BYTES", 1 << 20)
+    asked, schema = [], avro(("at", "long"))
+
+    def decoders():
+        return len([value for value in gc.get_objects() if isinstance(value, AvroValues)])
+
+    before = decoders()
+
+    def answer(handler):
+        asked.append(int(handler.path.split("?")[0].rpartition("/")[2]))
+        return 200, {"schema": json.dumps({**schema, "doc": "x" * (300_000 if asked[-1] < 100 else 10)})}
+
+    with stub(answer) as url:
+        config = RegistryConfig(url)
+        column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
+        large, small = [range(1, 21), range(100, 120)]
+        for schema_id in (*large, *small):
+            value = avro_value(schema_id, schema, {"at": AT})
+            assert times("avro:/at", config, [value], "ms")[0] == [AT]
+            assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
+        assert decoders() - before <= 2 * (len(small) + 3)
+        asked.clear()
+        for schema_id in (*small, large[-1], large[0]):
+            registry_of(config).schema(schema_id)
+        assert asked == [large[0]]
