@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["account", "rows_in_state"]
 
 _COUNT = "count"
-_MULTIPLIES_ROWS = ("Expand", "Generate", "Join", "CartesianProduct", "MapIn", "MapPartitions", "UDTF")
+_MULTIPLIES_ROWS = re.compile(
+    r"^[\W\d]*\w*(?:Expand|Generate|Join|CartesianProduct|MapIn|MapPartitions|UDTF)", re.MULTILINE
+)
+"""A step of a plan, and not the name of a column."""
 
 
 def account(query: StreamingQuery) -> Account:
@@ -59,7 +63,7 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    if plan is not None and any(step in plan for step in _MULTIPLIES_ROWS):
+    if plan is not None and _MULTIPLIES_ROWS.search(plan):
         return None
     with suppress(PySparkException):  # the state of another operator, or one that has just been cleaned up
         state = spark.read.format("statestore").load(checkpoint)
