@@ -14,11 +14,12 @@ from typing import ClassVar
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.sql.types import StructType
 
-from tests.sources.s3.test_faults import Impatient, faulty
+from tests.sources.s3.test_faults import Impatient
 from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
 from tests.support.kafka.lab import Lab as Topics
 from tests.support.kafka.lab import Record, encode
+from tests.support.objects.faulty_server import faulty
 from tests.support.waiting import await_that, meanwhile
 from tidegate import KafkaSource
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
@@ -240,7 +241,7 @@ class S3Harness(Harness):
         self.secrets = (server.secret_key,)
         self.bad_records = {"badRecordsPath": f"s3://{self.bucket.name}/bad"}
         self.patience_s = _PATIENCE_WITH_FAULTS_S if fails else _PATIENCE_S
-        self.proxy = faulty(self.bucket, 0, slow_s=1.0) if fails else nullcontext(server)
+        self.proxy = faulty(server, slow_s=1.0) if fails else nullcontext(server)
         self.endpoint = self.proxy.__enter__()
 
     def source(self, options):

@@ -1,54 +1,71 @@
 """An endpoint that hands requests on to the real one, and fails as a test tells it to."""
 
 import http.client
+import random
 import threading
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tidegate.readers.s3.store import ObjectStore
 
+FAULTS = (500, 503, "cut", "reset", "lost", "slow")
+NOT_HANDED_ON = {"connection", "transfer-encoding", "date", "server"}
+
 
 class Faults(BaseHTTPRequestHandler):
-    """Hands requests on to the real endpoint, after the faults that the test put into the server's list."""
+    """Hands requests on to the real endpoint, after the faults that the server names.
 
-    def do_GET(self):
-        self.server.requests += 1
+    A number: the response has this status.  silent: nothing comes for long.  reset: nothing comes.
+    lost: nothing comes, but the endpoint has done the work.  slow: the response takes its time.
+    cut: half of its body comes.  trickle: its body comes a byte at a time.
+    no length: its status is 200, without the length or the range.
+    """
+
+    protocol_version = "HTTP/1.1"
+    timeout = 5  # seconds for which an idle connection is kept
+    disable_nagle_algorithm = True  # otherwise the body waits for 40 ms until the client has acknowledged the headers
+
+    def _answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.signed.append(self.headers.get("Authorization", ""))
-        fault = self.server.faults.pop(0) if self.server.faults else "none"
+        fault = self.server.next_fault()
         if isinstance(fault, int):
             self.send_response(fault)
+            self.send_header("Content-Length", "0")
             self.end_headers()
-        elif fault == "silent":
-            self.server.over.wait(60)
-        elif fault != "reset":
-            self._hand_on(fault)
-
-    def _hand_on(self, fault):
-        real = http.client.HTTPConnection(self.server.real.removeprefix("http://"))
-        try:
-            real.request("GET", self.path, headers=dict(self.headers))
-            answer = real.getresponse()
-            body = answer.read()
-        finally:
-            real.close()
-        self.send_response(200 if fault == "no length" else answer.status)
-        left_out = {"date", "server", "connection", "transfer-encoding"}
-        if fault == "no length":
-            left_out |= {"content-length", "content-range"}
-        for name, value in answer.getheaders():
+            return
+        self.close_connection = fault not in {None, "slow"}
+        if fault in {"silent", "slow"}:
+            self.server.over.wait(60 if fault == "silent" else self.server.slow_s)
+        if fault in {"silent", "reset"}:
+            return
+        status, headers, answer = self._ask(body)
+        if fault == "lost":
+            return
+        left_out = NOT_HANDED_ON | ({"content-length", "content-range"} if fault == "no length" else set())
+        self.send_response(200 if fault == "no length" else status)
+        for name, value in headers:
             if name.lower() not in left_out:
                 self.send_header(name, value)
         self.end_headers()
-        if fault == "cut":
-            self.wfile.write(body[: len(body) // 2])
-        elif fault == "trickle":
-            for index in range(len(body)):
-                if self.server.over.wait(0.01):
-                    return
-                self.wfile.write(body[index : index + 1])
-        else:
-            self.wfile.write(body)
+        for part in [answer[at : at + 1] for at in range(len(answer))] if fault == "trickle" else [answer]:
+            if fault == "trickle" and self.server.over.wait(0.01):
+                return
+            self.wfile.write(part[: len(part) // 2] if fault == "cut" else part)
+
+    def _ask(self, body):
+        # The signature covers the headers that came, Host among them.
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
+        with closing(http.client.HTTPConnection(self.server.real, timeout=60)) as connection:
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            length = [] if answer.getheader("Content-Length") else [("Content-Length", str(len(body)))]
+            return answer.status, [*answer.getheaders(), *length], body
+
+    do_GET = do_PUT = do_HEAD = do_DELETE = _answer  # noqa: N815 - the base class's names
 
     def log_message(self, *_):
         pass
@@ -56,10 +73,40 @@ class Faults(BaseHTTPRequestHandler):
 
 class FaultyServer(ThreadingHTTPServer):
     daemon_threads = True
-    requests = 0
 
     def handle_error(self, *_):
         pass  # the client hung up
+
+
+class FaultyEndpoint(FaultyServer):
+    """A server before the endpoint ``real``.
+
+    faults: those of the next requests, in this order.
+    share, kinds: after them, the share of requests that fail, and their faults; both may be changed at any time.
+    sent: how often each fault was sent; None: none.
+    signed: the authorization of each request.
+    """
+
+    def __init__(self, real, *faults, share=0.0, kinds=FAULTS, seed=0, slow_s=0.3):
+        super().__init__(("127.0.0.1", 0), Faults)
+        self.real, self.faults, self.slow_s = real.removeprefix("http://"), list(faults), slow_s
+        self.share, self.kinds, self.dice = share, kinds, random.Random(seed)
+        self.over, self.lock, self.sent, self.signed = threading.Event(), threading.Lock(), Counter(), []
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def requests(self):
+        return self.sent.total()
+
+    def next_fault(self):
+        with self.lock:
+            fault = self.dice.choice(self.kinds) if self.dice.random() < self.share else None
+            fault = self.faults.pop(0) if self.faults else fault
+            self.sent[fault] += 1
+            return fault
 
 
 @contextmanager
@@ -75,14 +122,13 @@ def serving(server):
 
 
 @contextmanager
-def faulty(server, *faults):
-    with FaultyServer(("127.0.0.1", 0), Faults) as proxy:
-        proxy.real, proxy.faults, proxy.over, proxy.signed = server.endpoint, list(faults), threading.Event(), []
-        with serving(proxy):
-            try:
-                yield proxy
-            finally:
-                proxy.over.set()
+def faulty(server, *faults, **settings):
+    """Serve before a server of S3, as ``FaultyEndpoint``."""
+    with serving(FaultyEndpoint(server.endpoint, *faults, **settings)) as proxy:
+        try:
+            yield proxy
+        finally:
+            proxy.over.set()
 
 
 def through(proxy, config, deadline_s=20):

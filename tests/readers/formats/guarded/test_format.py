@@ -114,7 +114,7 @@ def test_a_large_object_of_a_bucket_is_fetched_by_the_process_that_decodes_it(se
     content = parquet(rows, 1000, compression="none", use_dictionary=False)
     obj = put(ObjectStore(config, "data"), "guarded", content)
     assert obj.size > SMALL_BYTES
-    with faulty(server, "none", "none", 503) as proxy:
+    with faulty(server, None, None, 503) as proxy:
         made = GuardedFormat(ParquetFormat(through(proxy, config)))
         assert read(made, obj, rows.schema).equals(rows)
         assert proxy.requests > 3
