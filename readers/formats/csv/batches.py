@@ -50,7 +50,7 @@ class CsvBatches:
         Raises BadRecordError for the first bad record that ends the query.
         """
         rows = len(csv_records)
-        count = min(1 + (rows * self._row_bytes + len(csv_records.text)) // BATCH_BYTES, rows)
+        count = min(1 + (rows * self._row_bytes + len(csv_records.lines)) // BATCH_BYTES, rows)
         for number in range(count):
             texts = csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count)
             batch = self._batch(csv_records, texts)

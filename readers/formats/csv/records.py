@@ -7,11 +7,9 @@ records of different widths at once.  So the records are found here.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -24,38 +22,37 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.formats.csv.options import CsvDialect
 from tidegate.readers.formats.csv.quotes import ODD_QUOTES, Positions, quotes_of
 from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
-from tidegate.readers.plain_text import unified, utf8
+from tidegate.readers.plain_text import utf8
 
 __all__ = ["CsvBlock", "CsvRecords", "CsvTexts", "multi_line_blocks", "single_line_block"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))
+_FEED, _RETURN_FEED, _RETURN = b"\n", b"\r\n", b"\r"
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
 class CsvBlock(NamedTuple):
     r"""Consecutive whole records, and the offset of the first one.
 
-    line_ends: the regular expression of the line ends, which the parser sees as ``\n``.
+    line_end: ``\n`` if only that ends lines, ``\r\n`` if this does, too, and ``\r`` if any line end does.
     """
 
     offset: int
     data: bytes
-    line_ends: bytes
+    line_end: bytes
 
     @property
-    def text(self) -> bytes:
-        r"""The data, with ``\n`` for each line end."""
-        if self.line_ends == _ANY_END:
-            return unified(self.data)
-        return self.data.replace(b"\r\n", b"\n") if self.line_ends == _RETURN_FEED else self.data
-
-
-_FEED, _RETURN_FEED, _ANY_END = b"\n", b"\r?\n", b"\r\n|\r|\n"
+    def lines(self) -> bytes:
+        r"""The data, with ``\n`` for each ``\r`` that ends a line by itself, so that offsets stay the same."""
+        returns = self.data.count(_RETURN) if self.line_end == _RETURN else 0
+        has_lone = returns and returns > self.data.count(_RETURN_FEED)
+        return _LONE_RETURN.sub(_FEED, self.data) if has_lone else self.data
 
 
 def single_line_block(block: LineBlock) -> CsvBlock:
     """Return a block whose records are lines; a lone carriage return ends a line, too (Hadoop: LineReader)."""
-    return CsvBlock(*block, _ANY_END)
+    return CsvBlock(*block, _RETURN)
 
 
 def multi_line_blocks(name: str, pieces: Iterable[bytes], dialect: CsvDialect) -> Iterator[CsvBlock]:
@@ -66,40 +63,28 @@ def multi_line_blocks(name: str, pieces: Iterable[bytes], dialect: CsvDialect) -
 
     Raises CorruptDataError for a record of more than 256 MiB; errors of ``pieces`` pass.
     """
-    offset, rest, line_ends = 0, b"", None
+    offset, rest, line_end = 0, b"", None
     for piece in pieces:
         data = rest + piece
         if offset == 0 and data.startswith(_BYTE_ORDER_MARK):
             offset, data = len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :]
-        line_ends = line_ends or _line_ends_of(data)
-        block = CsvBlock(offset, data, line_ends or _FEED)
-        length = _whole_records(block, dialect)
+        line_end = line_end or _line_end_of(data)
+        block = CsvBlock(offset, data, line_end or _FEED)
+        feeds = quotes_of(dialect).record_ends(block.lines)
+        length = int(feeds[-1]) + 1 if len(feeds) else 0
         if length:
             yield block._replace(data=data[:length])
         offset, rest = offset + length, data[length:]
         if len(rest) > LONGEST_LINE:
             raise CorruptDataError(f"{name}: the record at byte {offset} is longer than {LONGEST_LINE // 2**20} MiB")
     if rest:
-        yield CsvBlock(offset, rest, line_ends or _line_ends_of(rest + b"\0") or _FEED)
+        yield CsvBlock(offset, rest, line_end or _line_end_of(rest + b"\0") or _FEED)
 
 
-def _line_ends_of(data: bytes) -> bytes | None:
-    """Return the line end of a text, by its first line; None: no line ends in it."""
+def _line_end_of(data: bytes) -> bytes | None:
+    """Return the first line end of a text; None: no line ends in it."""
     first = re.search(b"\r\n|\n|\r(?=.)", data, re.DOTALL)
-    return first and {b"\n": _FEED, b"\r\n": _RETURN_FEED, b"\r": _ANY_END}[first.group()]
-
-
-def _whole_records(block: CsvBlock, dialect: CsvDialect) -> int:
-    """Return how many bytes at the start of the data are whole records, whatever follows."""
-    text = block.text
-    feeds = quotes_of(dialect).record_ends(text)
-    ended = int(feeds[-1]) + 1 if len(feeds) else 0
-    if len(text) == len(block.data):
-        return ended
-    # The text and the data have the same number of line ends up to there.
-    before = islice(re.finditer(block.line_ends, block.data), text.count(b"\n", 0, ended))
-    last = deque(before, maxlen=1)
-    return last[0].end() if last else 0
+    return first and first.group()
 
 
 class CsvTexts(NamedTuple):
@@ -137,27 +122,28 @@ class _Part(NamedTuple):
 class CsvRecords:
     r"""The records of a block, without empty records.
 
-    text: the block in UTF-8, with ``\n`` as line ends.
-    starts, ends: the offsets of the records in the text, in bytes; ends exclusive.
+    starts, ends: the offsets of the records in the block, in bytes; ends exclusive.
     """
 
     name: str
     block: CsvBlock
     dialect: CsvDialect
-    text: bytes
+    lines: bytes
     starts: Positions
     ends: Positions
 
     @classmethod
     def of(cls, name: str, block: CsvBlock, dialect: CsvDialect) -> CsvRecords:
         """Return the records of a block of the object with this name."""
-        text = utf8(block.text)
-        feeds = quotes_of(dialect).record_ends(text) if dialect.multi_line else _feeds_of(text)
-        starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
-        if dialect.multi_line:  # a carriage return before a line end is a part of it
-            ends = ends - (np.frombuffer(b"\n" + text, np.uint8)[ends] == ord("\r"))
-        out = starts == ends if dialect.multi_line else _blank_lines(text, starts, ends)
-        return cls(name, block, dialect, text, starts[~out], ends[~out])
+        lines = block.lines
+        feeds = quotes_of(dialect).record_ends(lines) if dialect.multi_line else _feeds_of(lines)
+        starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(lines)]))
+        if _RETURN in lines:  # before a line end, it is a part of it
+            before = np.frombuffer(_FEED + lines, np.uint8)
+            for _ in range(1 + (block.line_end == _RETURN_FEED)):  # even before one that has its own
+                ends = ends - (before[ends] == ord(_RETURN))
+        out = starts == ends if dialect.multi_line else _blank_lines(lines, starts, ends)
+        return cls(name, block, dialect, lines, starts[~out], ends[~out])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -168,12 +154,11 @@ class CsvRecords:
 
     def place(self, number: int) -> int:
         """Return the offset of a record in the decompressed object."""
-        return self.block.offset + self._raw_span(number)[0]
+        return self.block.offset + int(self.starts[number])
 
     def raw(self, number: int) -> bytes:
         """Return a record as it is in the object, without its line end, which may have a carriage return."""
-        start, end = self._raw_span(number)
-        return self.block.data[start:end].removesuffix(b"\r")
+        return self.block.data[self.starts[number] : self.ends[number]]
 
     def values(self, number: int) -> list[str | None]:
         """Return the values of one record; raises CorruptDataError for quotes of another dialect."""
@@ -205,11 +190,21 @@ class CsvRecords:
 
     def _joined(self, first: int, last: int) -> bytes:
         """Return some records, each with a line end: without one, Arrow reads an empty value as a quoted one."""
-        starts, ends = self.starts[first:last], self.ends[first:last]
-        if (starts[1:] == ends[:-1] + 1).all():
-            data = self.text[starts[0] : ends[-1] + 1]
-            return data if ends[-1] < len(self.text) else data + b"\n"
-        return b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
+        starts, ends, lines = self.starts[first:last], self.ends[first:last], self.lines
+        if self.block.line_end != _FEED or _RETURN not in lines:
+            data = np.frombuffer(lines, np.uint8)
+            has_own = (data[ends - 1] == ord(_RETURN)).any()  # a carriage return at the end of a record
+            line_ends = 1 + (data[ends[:-1]] == ord(_RETURN))  # their lengths
+            if not has_own and (starts[1:] == ends[:-1] + line_ends).all():
+                stop = lines.find(_FEED, ends[-1]) + 1
+                return self._plain(lines[starts[0] : stop] if stop else lines[starts[0] :] + _FEED)
+        return b"".join([self._plain(lines[start:end]) + _FEED for start, end in zip(starts, ends, strict=True)])
+
+    def _plain(self, text: bytes) -> bytes:
+        r"""Return a part of the block in UTF-8, with ``\n`` for each line end."""
+        if self.block.line_end != _FEED and _RETURN in text:  # to replace nothing takes long
+            text = text.replace(_RETURN_FEED, _FEED)
+        return utf8(text)
 
     def _parts(self, data: bytes, numbers: Positions, positions: Sequence[int]) -> Iterator[_Part]:
         """Yield the values of records, those with the same number of values together."""
@@ -271,7 +266,7 @@ class CsvRecords:
         )
 
     def _record(self, number: int) -> bytes:
-        return self.text[self.starts[number] : self.ends[number]]
+        return self._plain(self.lines[self.starts[number] : self.ends[number]])
 
     def _width(self, number: int) -> int:
         return quotes_of(self.dialect).width(self._record(number))
@@ -289,27 +284,6 @@ class CsvRecords:
         """Return values with null for the text that stands for it."""
         null_value = self.dialect.null_value
         return pc.if_else(pc.equal(texts, null_value), pa.scalar(None, pa.string()), texts) if null_value else texts
-
-    @cached_property
-    def _raw_lines(self) -> tuple[Positions, Positions, Positions]:
-        """Return the line feeds in the text, and the start and the end of each line end in the data."""
-        feeds = _feeds_of(self.text)
-        spans = [match.span() for match in re.finditer(self.block.line_ends, self.block.data)]
-        begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
-        return feeds, begins, ends
-
-    def _raw_span(self, number: int) -> tuple[int, int]:
-        """Return the start and the end of a record in the data."""
-        start, end = int(self.starts[number]), int(self.ends[number])
-        if self.text is self.block.data:  # equal lengths alone may be a coincidence
-            return start, end
-        # The text and the data have the same number of lines before a record, whatever the line ends.
-        feeds, begins, ends = self._raw_lines
-        before, within = np.searchsorted(feeds, (start, end))
-        return (
-            int(ends[before - 1]) if before else 0,
-            int(begins[within]) if within < len(begins) else len(self.block.data),
-        )
 
 
 def _feeds_of(text: bytes) -> Positions:
