@@ -117,7 +117,8 @@ def suggestions(found: Preview) -> list[Suggestion]:
     disorder_ms = max((history.disorder_ms for history in found.seen.histories.values()), default=0)
     disorder = _duration(max(disorder_ms, _LEAST_MS))
     drift_ms, rows = milliseconds(found.max_drift or timedelta(0)), found.tidegate.rows
-    largest = max(rows, default=1)
+    largest, window_ms = max(rows, default=1), milliseconds(found.window)
+    delay_ms = max(disorder_ms, found.tidegate.least_delay_ms, _LEAST_MS)
     limit = found.rows_per_batch or _rounded_up(largest)
     return [
         Suggestion(
@@ -135,9 +136,11 @@ def suggestions(found: Preview) -> list[Suggestion]:
             f"the sampled rows are out of order by up to {span(disorder_ms)}; a minute is the least for the others",
         ),
         Suggestion(
-            f'.withWatermark("timestamp", "{_duration(max(disorder_ms, found.tidegate.least_delay_ms, _LEAST_MS))}")',
-            f"a back-fill loses nothing with it, if no row between the samples is later; Spark's own source needs "
-            f"{delay(found.least_limited_delay)} in batches of {counted(found.limited_rows, 'row')}. "
+            f'.withWatermark("timestamp", "{_duration(delay_ms)}")',
+            f"a back-fill loses nothing with it, if no row between the samples is later, and keeps up to "
+            f"{counted(found.tidegate.open_windows(delay_ms, window_ms), 'window')} of each key in state. Spark's own "
+            f"source needs {delay(found.least_limited_delay)} in batches of {counted(found.limited_rows, 'row')}, and "
+            f"up to {count(found.limited.open_windows(milliseconds(found.least_limited_delay), window_ms))} windows. "
             "On a live topic, add maxDrift",
         ),
     ]

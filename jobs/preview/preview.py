@@ -99,6 +99,7 @@ class Preview:
             "rows": self.rows,
             "lostBySpark": self.lost_by_spark,
             "leastDelay": _enough(self.spark),
+            "openWindows": self.spark.open_windows(_enough(self.spark), milliseconds(self.window)),
             "batches": len(self.spark.rows),
             "window": milliseconds(self.window),
             "watermarkDelay": milliseconds(self.watermark_delay),
@@ -110,6 +111,7 @@ class Preview:
                 "batches": len(self.tidegate.rows),
                 "largestBatch": max(self.tidegate.rows, default=0),
                 "leastDelay": _enough(self.tidegate),
+                "openWindows": self.tidegate.open_windows(_enough(self.tidegate), milliseconds(self.window)),
             },
             "splits": [
                 {

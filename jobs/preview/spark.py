@@ -31,6 +31,8 @@ class Account:
     lost: the rows of each split that are dropped.
     least_delay_ms: the least delay with which none is.
     lead_ms: the furthest that a batch went ahead of the slowest split before it.
+    first_ms, span_ms: the event time that the first batch spans, and all batches.
+    step_ms: the furthest that a later batch moved the greatest event time.
     """
 
     rows: tuple[int, ...]
@@ -38,6 +40,13 @@ class Account:
     lost: Mapping[SplitId, int]
     least_delay_ms: int
     lead_ms: int
+    first_ms: int
+    span_ms: int
+    step_ms: int
+
+    def open_windows(self, delay_ms: int, window_ms: int) -> int:
+        """Return how many windows of each key are in state after a batch, at most, with a delay."""
+        return min(self.span_ms, max(self.first_ms, self.step_ms + delay_ms)) // window_ms + 2
 
 
 def by_backlog(histories: Mapping[SplitId, History], limit: int | None) -> Iterator[Positions]:
@@ -64,8 +73,9 @@ def account(
     at: Positions = {split: history.start for split, history in histories.items()}
     lost = dict.fromkeys(histories, 0.0)
     rows: list[int] = []
-    least_delay_ms = lead_ms = 0
+    least_delay_ms = lead_ms = first_ms = step_ms = 0
     greatest: list[int] = []  # after each batch
+    oldest_ms: int | None = None
     for after in batches:
         ranges = {s: history.between(at[s], after[s]) for s, history in histories.items()}
         read = sum(after[s] - at[s] for s in histories)
@@ -83,8 +93,22 @@ def account(
         newest_ms = int(every.max(initial=greatest[-1] if greatest else 0))
         heads = [int(h.times_ms[h.place(at[s])]) for s, h in histories.items() if at[s] < h.end]
         lead_ms = max(lead_ms, newest_ms - min(heads))
+        oldest_ms = int(every.min(initial=newest_ms if oldest_ms is None else oldest_ms))
+        if greatest:
+            step_ms = max(step_ms, newest_ms - greatest[-1])
+        else:
+            first_ms = newest_ms - oldest_ms
         greatest.append(max([newest_ms, *greatest[-1:]]))
         rows.append(read)
         at = after
     left = sum(history.end - at[s] for s, history in histories.items())
-    return Account(tuple(rows), left, {s: round(number) for s, number in lost.items()}, least_delay_ms, lead_ms)
+    return Account(
+        rows=tuple(rows),
+        left=left,
+        lost={s: round(number) for s, number in lost.items()},
+        least_delay_ms=least_delay_ms,
+        lead_ms=lead_ms,
+        first_ms=first_ms,
+        span_ms=0 if oldest_ms is None else greatest[-1] - oldest_ms,
+        step_ms=step_ms,
+    )

@@ -1,7 +1,7 @@
 """The model of Spark, against a simulation of every single row."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.jobs.demo.run import skewed_history
@@ -14,18 +14,18 @@ MINUTE_MS = 60_000
 @st.composite
 def histories(draw, least_ms=-50):
     """Draw a few splits, each with an event time for every row."""
-    found = {}
+    found, most_ms = {}, draw(st.sampled_from([30, 1_000]))
     for number in range(draw(st.integers(1, 4))):
-        start, times = draw(st.integers(0, 5)), draw(st.lists(st.integers(least_ms, 1_000), min_size=6, max_size=40))
+        start, times = draw(st.integers(0, 5)), draw(st.lists(st.integers(least_ms, most_ms), min_size=6, max_size=40))
         found[f"t-{number}"] = History(start, start + len(times), np.array(times))
     return found
 
 
 def row_by_row(splits, limit, delay_ms, window_ms):
-    """Return the rows of each batch, and the dropped rows of each split, by looking at each row."""
+    """Return rows by batch, dropped rows by split, and the most windows in state, by looking at each row."""
     queues = {name: history.times_ms.tolist() for name, history in splits.items()}
     watermarks, greatest = [0, 0], -100
-    sizes, lost = [], dict.fromkeys(splits, 0)
+    sizes, lost, windows, most = [], dict.fromkeys(splits, 0), set(), 0
     while any(queues.values()):
         waiting = {name: len(queue) for name, queue in queues.items() if queue}
         total, size = sum(waiting.values()), 0
@@ -36,25 +36,32 @@ def row_by_row(splits, limit, delay_ms, window_ms):
             size += len(batch)
             for time_ms in batch:
                 greatest = max(time_ms, greatest)
-                lost[name] += time_ms - time_ms % window_ms + window_ms <= watermarks[-2]
+                end_ms = time_ms - time_ms % window_ms + window_ms
+                lost[name] += end_ms <= watermarks[-2]
+                windows |= {end_ms} if end_ms > watermarks[-2] else set()
         sizes.append(size)
+        windows = {end_ms for end_ms in windows if end_ms > watermarks[-1]}
+        most = max(most, len(windows))
         watermarks.append(max(watermarks[-1], greatest - delay_ms))
-    return tuple(sizes), lost
+    return tuple(sizes), lost, most
 
 
+@example({"t-0": History(0, 40, np.arange(40) * 10)}, 1, 300, 10)
 @given(histories(), st.none() | st.integers(1, 8), st.integers(0, 300), st.integers(1, 100))
 def test_batches_and_dropped_rows_are_those_of_a_simulation_of_every_row(splits, limit, delay_ms, window_ms):
     found = account(splits, by_backlog(splits, limit), delay_ms, window_ms)
-    assert (found.rows, found.lost) == row_by_row(splits, limit, delay_ms, window_ms)
+    rows, lost, windows = row_by_row(splits, limit, delay_ms, window_ms)
+    assert (found.rows, found.lost) == (rows, lost)
+    assert windows <= found.open_windows(delay_ms, window_ms)
 
 
 @given(histories(least_ms=0), st.integers(1, 8), st.integers(1, 100))
 def test_the_least_delay_loses_nothing_and_one_millisecond_less_loses_a_row(splits, limit, window_ms):
     least_ms = account(splits, by_backlog(splits, limit), 0, window_ms).least_delay_ms
-    _, lost = row_by_row(splits, limit, least_ms, window_ms)
+    _, lost, _ = row_by_row(splits, limit, least_ms, window_ms)
     assert sum(lost.values()) == 0 or least_ms == 0
     if least_ms > 0:
-        _, lost = row_by_row(splits, limit, least_ms - 1, window_ms)
+        _, lost, _ = row_by_row(splits, limit, least_ms - 1, window_ms)
         assert sum(lost.values()) > 0
 
 
@@ -70,3 +77,4 @@ def test_the_demonstration_loses_what_it_was_measured_to_lose():
     assert abs(sum(found.lost.values()) / 2_584_283 - 1) < 0.02
     assert not found.lost["orders-3"]
     assert sum(found.rows) == 3_300_000
+    assert 12 * 19 < found.open_windows(found.least_delay_ms, 5 * MINUTE_MS) <= 12 * 24 + 2
