@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from tidegate.alignment.durations import milliseconds
 from tidegate.enumerators.contract import Json
@@ -97,10 +98,10 @@ def parse_time(option: str, text: str) -> datetime:
     Raises OptionError, which names the option.
     """
     try:
-        if text.strip().isdecimal():
+        if not re.match(r"\s*\d{4}-", text):  # pydantic takes numbers for seconds
             return _EPOCH + int(text) * _MILLISECOND
         time = _TIME.validate_python(text.strip())
-    except (ValidationError, OverflowError):
+    except (ValueError, OverflowError):
         raise OptionError(
             f"{option} is {text!r}, but a time is expected, such as 2026-01-31, 2026-01-31T12:00Z or milliseconds "
             "since 1970"

@@ -27,7 +27,11 @@ def test_a_time_is_utc_where_it_names_no_zone(text):
     assert parse_time("--from", text) == NEW_YEAR
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "9" * 30])
+def test_a_number_counts_milliseconds_before_1970_too():
+    assert parse_time("--from", "-1000") == datetime(1969, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "9" * 30, "1767225600.5"])
 def test_what_is_no_time_is_named_with_its_option(text):
     with pytest.raises(OptionError, match=f"^--from is '{text}', but a time is expected, such as 2026-01-31"):
         parse_time("--from", text)
