@@ -2,14 +2,14 @@
 
 import base64
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.support.stub import stub
 
 CLIENT, CLIENT_SECRET = "reports", "of the client"
 
@@ -46,24 +46,11 @@ class TokenEndpoint:
     def __init__(self, signer):
         self.signer, self.asked = signer, list[dict[str, list[str]]]()
         self.refusal: tuple[int, Any] | None = None
-        endpoint = self
+        self._stub = stub(self._asked)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                size = int(self.headers["Content-Length"])
-                endpoint.asked.append(parse_qs(self.rfile.read(size).decode()))
-                status, answer = endpoint.answer(self.headers["Authorization"])
-                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
+    def _asked(self, request):
+        self.asked.append(parse_qs(request.body))
+        return self.answer(request.headers["Authorization"])
 
     def answer(self, login):
         if self.refusal is not None:
@@ -73,14 +60,11 @@ class TokenEndpoint:
         return 200, {"access_token": self.signer.token(CLIENT), "token_type": "Bearer", "expires_in": 3600}
 
     def __enter__(self):
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
+        self.url = f"{self._stub.__enter__()}/token"
         return self
 
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def __exit__(self, *error):
+        self._stub.__exit__(*error)
 
 
 signers = {"ours": TokenSigner(), "another": TokenSigner()}

@@ -4,11 +4,8 @@ import gc
 import gzip
 import json
 import ssl
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -16,34 +13,13 @@ import pytest
 from tests.support.answering import Answering
 from tests.support.certificates import Authority
 from tests.support.registered import AT, avro, avro_value, header, times
+from tests.support.stub import stub
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.registry import schemas
 from tidegate.readers.registry.avro_values import AvroValues
 from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
-
-
-@contextmanager
-def stub(answer):
-    """Run a registry that answers the status and the body of ``answer``; yield its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            status, content = answer(self)
-            body = content if isinstance(content, bytes) else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from datetime import datetime, timezone
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs
 
 import pytest
@@ -15,8 +14,8 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.objects.faulty_server import FaultyServer, serving
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
+from tests.support.stub import stub
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig, time_of
@@ -57,25 +56,17 @@ def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatc
     obj = put(store, "by/role")
     asked = []
 
-    class Sts(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            keys = (
-                f"<AccessKeyId>{server.access_key}</AccessKeyId><SecretAccessKey>{server.secret_key}</SecretAccessKey>"
-            )
-            until = "<SessionToken></SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
-            answer = f"<Credentials>{keys}{until}</Credentials>"
-            for name in ("AssumeRoleResult", "AssumeRoleResponse"):
-                answer = f"<{name}>{answer}</{name}>"
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(answer.encode())
+    def sts(request):
+        asked.append(request.body)
+        keys = f"<AccessKeyId>{server.access_key}</AccessKeyId><SecretAccessKey>{server.secret_key}</SecretAccessKey>"
+        until = "<SessionToken></SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
+        answer = f"<Credentials>{keys}{until}</Credentials>"
+        for name in ("AssumeRoleResult", "AssumeRoleResponse"):
+            answer = f"<{name}>{answer}</{name}>"
+        return 200, answer.encode()
 
-        def log_message(self, *_) -> None:
-            pass
-
-    with serving(FaultyServer(("127.0.0.1", 0), Sts)) as sts:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{sts.server_address[1]}")
+    with stub(sts) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         role = "arn:aws:iam::123456789012:role/reader"
         assumed = replace(config, access_key="base", secret_key=SECRET, role=role)
         assert ObjectStore(assumed, "data").fetch(obj, 0, 9) == BODY[:9]

@@ -8,15 +8,15 @@ import sys
 import threading
 from dataclasses import replace
 from datetime import datetime, timezone
-from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote
 
 import pytest
 
 from tests.servers.test_s3 import lay_down
-from tests.support.objects.faulty_server import FaultyServer, faulty, serving, through
+from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import chunk
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
+from tests.support.stub import stub
 from tidegate.errors import ConnectorError, ObjectGoneError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3 import store as object_store
@@ -50,20 +50,13 @@ def test_odd_keys_are_read_and_the_slow_client_is_not_needed(store, with_the_slo
 
 @pytest.mark.parametrize("key", ["/before", "after/", "two//slashes", "a/./dot", "a/../dots", "a line\nbreak", "plain"])
 def test_no_key_is_taken_for_another(config, key):
-    class Echo(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = unquote(self.path).encode().ljust(40)
-            self.send_response(206)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
-            self.end_headers()
-            self.wfile.write(body)
+    def echo(request):
+        body = unquote(request.path).encode().ljust(40)
+        return 206, body, ("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
 
-        def log_message(self, *_) -> None:
-            pass
-
-    with serving(FaultyServer(("127.0.0.1", 0), Echo)) as echo:
-        assert through(echo, config).fetch(S3Object(key, 40, "", 0), 0, 40) == f"/data/{key}".encode().ljust(40)
+    with stub(echo) as url:
+        there = ObjectStore(replace(config, endpoint=url), "data")
+        assert there.fetch(S3Object(key, 40, "", 0), 0, 40) == f"/data/{key}".encode().ljust(40)
 
 
 def test_an_object_without_an_etag_is_known_by_its_size(server, store):

@@ -6,8 +6,9 @@ import threading
 from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.support.stub import QuietServer, serving
 from tidegate.readers.s3.store import ObjectStore
 
 FAULTS = (500, 503, "cut", "reset", "lost", "slow")
@@ -71,14 +72,7 @@ class Faults(BaseHTTPRequestHandler):
         pass
 
 
-class FaultyServer(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_):
-        pass  # the client hung up
-
-
-class FaultyEndpoint(FaultyServer):
+class FaultyEndpoint(QuietServer):
     """A server before the endpoint ``real``.
 
     faults: those of the next requests, in this order.
@@ -107,18 +101,6 @@ class FaultyEndpoint(FaultyServer):
             fault = self.faults.pop(0) if self.faults else fault
             self.sent[fault] += 1
             return fault
-
-
-@contextmanager
-def serving(server):
-    with server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @contextmanager

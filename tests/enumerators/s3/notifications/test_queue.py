@@ -1,14 +1,12 @@
 """The queue: requests, their retries, and one sentence for each error."""
 
-import json
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.support.queues import REGION
+from tests.support.stub import stub
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
@@ -26,30 +24,14 @@ def _no_waiting(monkeypatch):
 def endpoint(*answers):
     """Answer requests with one error after the other, as (status, code), and then with no messages."""
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            status, code = remaining.pop(0) if remaining else (200, None)
-            body = b"{}" if code is None else json.dumps({"__type": f"com.amazonaws.sqs#{code}"}).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/x-amz-json-1.0")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
     remaining = list(answers)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/1/queue"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+
+    def answer(_):
+        status, code = remaining.pop(0) if remaining else (200, None)
+        return status, {} if code is None else {"__type": f"com.amazonaws.sqs#{code}"}
+
+    with stub(answer) as url:
+        yield f"{url}/1/queue"
 
 
 def test_messages_are_received_hidden_and_deleted(queue):
