@@ -15,26 +15,12 @@ from typing import Any
 __all__ = ["Resources", "acts"]
 
 _DESCRIPTORS = next((path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None)
-_OUTWARD = {
-    "socket.connect": "connects a socket",
-    "socket.bind": "binds a socket",
-    "socket.getaddrinfo": "looks up a host",
-    "socket.sendto": "sends a message",
-    "socket.sendmsg": "sends a message",
-    "subprocess.Popen": "starts a process",
-    "os.fork": "forks a process",
-    "os.posix_spawn": "starts a process",
-    "os.system": "starts a process",
-    "os.mkdir": "makes a folder",
-    "os.remove": "deletes a file",
-    "os.rmdir": "deletes a folder",
-    "os.rename": "renames a file",
-    "os.link": "links a file",
-    "os.symlink": "links a file",
-    "os.truncate": "writes a file",
-    "open": "writes a file",
+_OF_FILES = frozenset({"open", "os.mkdir", "os.remove", "os.rename"})
+_OUTWARD = _OF_FILES | {
+    *("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg"),
+    *("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"),
+    *("os.rmdir", "os.link", "os.symlink", "os.truncate"),
 }
-_OF_FILES = frozenset({"os.mkdir", "os.remove", "os.rename", "open"})
 _PROC = Path("/proc")  # of Linux; other systems show no processes
 _listeners: dict[int, list[str]] = {}  # by thread
 
@@ -76,7 +62,7 @@ class Resources:
 
 @contextmanager
 def acts() -> Iterator[list[str]]:
-    """Note this thread's actions on other processes and files, as far as Python sees them (PEP 578)."""
+    """Note this thread's actions on other processes and files, by the names of their audit events (PEP 578)."""
     _install()
     done = _listeners[threading.get_ident()] = []
     try:
@@ -94,7 +80,7 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
     if _listeners and event in _OUTWARD:
         done = _listeners.get(threading.get_ident())
         if done is not None and not (event in _OF_FILES and _harmless(event, arguments)):
-            done.append(f"{_OUTWARD[event]} ({event}{_target(event, arguments)})")
+            done.append(event)
 
 
 def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -103,10 +89,6 @@ def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
     opened = isinstance(path, int)  # a descriptor, of what was noticed when it was opened
     reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
     return opened or reads or (sys.pycache_prefix or "__pycache__") in str(path)
-
-
-def _target(event: str, arguments: tuple[Any, ...]) -> str:
-    return f" {arguments[1]!r}" if event in {"socket.connect", "socket.bind"} else ""
 
 
 def _descriptors() -> dict[int, str]:

@@ -117,7 +117,7 @@ def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
     with acts() as done:
         instance = make()
     grown = Resources.now().beyond(before)
-    lab.expect(not done, f"making {what} {' and '.join(dict.fromkeys(done))}")
+    lab.expect(not done, f"making {what} acts outside of it: {', '.join(dict.fromkeys(done))}")
     lab.expect(grown is None, f"making {what} leaves {grown}")
     return instance
 

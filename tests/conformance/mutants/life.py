@@ -61,8 +61,15 @@ class FreesTooMuch(CommittingEnumerator):
 
 
 MUTANTS = [
-    Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
-    Mutant("a constructor writes a file", "LIFE-1", ("making an enumerator writes a file",), opening(a_written_file)),
+    Mutant(
+        "a constructor looks up a host",
+        "LIFE-1",
+        ("an enumerator acts outside of it: socket.getaddrinfo",),
+        opening(a_lookup),
+    ),
+    Mutant(
+        "a constructor writes a file", "LIFE-1", ("an enumerator acts outside of it: open",), opening(a_written_file)
+    ),
     Mutant("a thread leaked", "LIFE-2", ("more of the kind 'thread'",), leaking(a_thread)),
     Mutant(
         "a reader that is given up leaks",
