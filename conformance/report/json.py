@@ -6,28 +6,21 @@ Keys are stable: new ones are added, and a change of meaning raises ``version``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.rules import rule_named
 from tidegate.conformance.verdicts import Report, Status, Verdict
+from tidegate.version import __version__
 
-__all__ = [
-    "VERSION",
-    "reports_told",
-    "tidegate_version",
-    "verdict_from",
-    "verdict_sent",
-    "verdict_told",
-]
+__all__ = ["VERSION", "reports_told", "verdict_from", "verdict_sent", "verdict_told"]
 
 VERSION = 1
 
 
 def reports_told(reports: Iterable[Report]) -> dict[str, Any]:
     """Return reports as one document."""
-    return {"version": VERSION, "tidegate": tidegate_version(), "reports": [_report_told(report) for report in reports]}
+    return {"version": VERSION, "tidegate": __version__, "reports": [_report_told(report) for report in reports]}
 
 
 def verdict_told(verdict: Verdict) -> dict[str, Any]:
@@ -74,14 +67,6 @@ def _opted_out_told(opted_out: Mapping[Ability, OptOut]) -> list[dict[str, str]]
         {"ability": ability.name, "why": "cannot" if why.for_ever else "does not yet", "reason": why.reason}
         for ability, why in opted_out.items()
     ]
-
-
-def tidegate_version() -> str:
-    """Return the version of tidegate; empty if it is not installed."""
-    try:
-        return version("tidegate")
-    except PackageNotFoundError:
-        return ""
 
 
 def _report_told(report: Report) -> dict[str, Any]:

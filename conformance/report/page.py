@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-from tidegate.conformance.report.json import tidegate_version
 from tidegate.conformance.report.summary import ends
 from tidegate.conformance.rules import AREAS, Level, Rule, Tier
 from tidegate.conformance.verdicts import Report, Status, Verdict
 from tidegate.frame import frame
+from tidegate.version import __version__
 
 __all__ = ["report_page"]
 
@@ -28,7 +28,7 @@ def report_page(reports: Sequence[Report]) -> str:
         introduction=" ".join(f"{level.name}: {level.value}." for level in Level),
         style=files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
         body="\n".join(_connector(report, alone=len(reports) == 1) for report in reports) + "\n",
-        footer=f"Made by tidegate {escape(tidegate_version())}: <code>tidegate conformance --report FILE.html</code>, "
+        footer=f"Made by tidegate {__version__}: <code>tidegate conformance --report FILE.html</code>, "
         "<code>pytest --conformance-report FILE.html</code>.",
     )
 
