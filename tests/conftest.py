@@ -18,7 +18,7 @@ from tests.support.buckets import Bucket
 from tests.support.examples import share_of_examples, try_fewer
 from tests.support.queues import Queue, QueueServer
 from tests.support.quick_run import QuickRun
-from tests.support.registry_server import RegistryServer
+from tests.support.servers.registry_server import RegistryServer
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.support.answering import Answering
 from tests.support.certificates import Authority
+from tests.support.servers.answering import Answering
 from tidegate.readers.http import NoAnswerError, ask
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.answering import Answering
 from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.servers.answering import Answering
 from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import cluster as kafka_cluster

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from tests.support.answering import Answering
 from tests.support.certificates import Authority
 from tests.support.registered import AT, avro, avro_value, header, times
-from tests.support.stub import stub
+from tests.support.servers.answering import Answering
+from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.registry import schemas
 from tidegate.readers.registry.avro_values import AvroValues

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
-from tests.support.stub import stub
+from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig, time_of

@@ -16,7 +16,7 @@ from tests.servers.test_s3 import lay_down
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import chunk
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
-from tests.support.stub import stub
+from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, ObjectGoneError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3 import store as object_store

@@ -5,7 +5,7 @@ import struct
 import threading
 from contextlib import suppress
 
-from tests.support.listening import Listening
+from tests.support.servers.listening import Listening
 
 LENGTH = struct.Struct(">i")
 API_KEY = struct.Struct(">4xh")

@@ -6,7 +6,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from tests.support.listening import Listening
+from tests.support.servers.listening import Listening
 from tidegate.servers import KafkaServer
 from tidegate.servers.server import HOST, free_ports
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 
-from tests.support.stub import QuietServer, serving
+from tests.support.servers.stub import QuietServer, serving
 from tidegate.readers.s3.store import ObjectStore
 
 FAULTS = (500, 503, "cut", "reset", "lost", "slow")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.queues import REGION
-from tests.support.stub import stub
+from tests.support.servers.stub import stub
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 from tidegate.errors import ConnectorError, DeadlineError, OptionError

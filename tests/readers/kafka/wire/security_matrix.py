@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from tests.support.certificates import Authority
 from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.servers.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, signers
 from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, trust_stores
-from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, signers
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import TidegateError
 from tidegate.readers.contract import ReadTask
@@ -182,7 +182,7 @@ def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
         return _oauth(ca, {"sasl.jaas.config": module, "sasl.oauthbearer.token.endpoint.url": url})
 
     def from_function(name: str) -> dict[str, str]:
-        return _oauth(ca, {"sasl.login.callback.handler.class": f"tests.support.tokens:{name}"})
+        return _oauth(ca, {"sasl.login.callback.handler.class": f"tests.support.servers.tokens:{name}"})
 
     refused = "look at kafka.sasl.login.callback.handler.class and kafka.sasl.jaas.config"
     yield Case("OAUTHBEARER with a token endpoint", "SASL_SSL", from_endpoint(CLIENT_SECRET))

@@ -20,8 +20,8 @@ from tests.readers.kafka.wire.security_matrix import (
     place,
     table,
 )
+from tests.support.servers.tokens import CLIENT_SECRET
 from tests.support.stores import STORE_PASSWORD
-from tests.support.tokens import CLIENT_SECRET
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.sources.kafka.java.properties import connection_config
 

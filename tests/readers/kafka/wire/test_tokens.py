@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
-from tests.support.answering import Answering
-from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
+from tests.support.servers.answering import Answering
+from tests.support.servers.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire import login, tokens
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider

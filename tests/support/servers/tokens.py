@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tests.support.stub import stub
+from tests.support.servers.stub import stub
 
 CLIENT, CLIENT_SECRET = "reports", "of the client"
 

@@ -3,7 +3,7 @@
 import threading
 from contextlib import nullcontext
 
-from tests.support.listening import Listening
+from tests.support.servers.listening import Listening
 
 SLOW_S = 0.05  # between bytes: a deadline that is shorter than a whole answer passes on any machine
 
