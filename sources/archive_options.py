@@ -111,15 +111,14 @@ class ArchiveOptions(BaseModel):
         """Raise ValueError if timestamps are needed that the archive does not keep.  points: the start and the end."""
         if self.archived is None or self.archived.keeps_timestamps:
             return
+        lacks = "archive.columns says that timestamp is not kept"
+        if self.archive_columns is None:
+            lacks = f"archive.layout is {self.archive_layout!r}, which keeps no timestamps"
         if event_time == "timestamp":
-            raise ValueError(
-                "the archive keeps no timestamps, so eventTime cannot be timestamp; take it from the value"
-            )
+            raise ValueError(f"{lacks}, so eventTime cannot be timestamp; take it from the value")
         for point in points:
             if any(isinstance(at, ByTimestamp) for at in (point.default, *point.by_partition.values())):
-                raise ValueError(
-                    f"the archive keeps no timestamps, so {point.option} cannot reach into it; set offsets"
-                )
+                raise ValueError(f"{lacks}, so {point.option} cannot reach into it; set offsets")
 
     def of_archived(self, config: KafkaConnectionConfig, given: Mapping[str, Any]) -> KafkaConnectionConfig:
         """Return the configuration that shows of Kafka what an archive holds: committed records."""

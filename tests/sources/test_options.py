@@ -204,11 +204,15 @@ def test_the_other_ways_to_subscribe(other):
         ),
         (
             {"archive": "/lake", "archive__layout": "connect"},
-            "the archive keeps no timestamps, so eventTime cannot be timestamp",
+            "archive.layout is 'connect', which keeps no timestamps, so eventTime cannot be timestamp",
         ),
         (
             {"archive": "/lake", "archive__layout": "Connect", "eventTime": "json:/at", "startingTimestamp": "5"},
-            "the archive keeps no timestamps, so startingTimestamp cannot reach into it; set offsets",
+            "archive.layout is 'connect', which keeps no timestamps, so startingTimestamp cannot reach into it",
+        ),
+        (
+            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '{"timestamp": null}'},
+            "archive.columns says that timestamp is not kept, so eventTime cannot be timestamp; take it from the value",
         ),
         (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},
