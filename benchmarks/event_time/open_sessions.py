@@ -42,7 +42,7 @@ SETTINGS = {  # of both ways; ``windowed`` would set the same in the middle of t
 }
 
 
-class Figures(NamedTuple):
+class BatchFigures(NamedTuple):
     """One run: the median milliseconds of a batch, the CPU seconds for each batch, and the most MiB of a worker."""
 
     batch_ms: float
@@ -109,7 +109,7 @@ class Topics:
         return frame.withColumn("id", f.expr("concat('key-', offset)"))
 
 
-def measured(way: str, topics: Topics, open_sessions: int, batches: int) -> Figures:
+def measured(way: str, topics: Topics, open_sessions: int, batches: int) -> BatchFigures:
     """Open sessions, and measure batches of 1,000 rows."""
     with tempfile.TemporaryDirectory() as checkpoint:
         topic, more = topics.create(), batches * ROWS
@@ -118,7 +118,7 @@ def measured(way: str, topics: Topics, open_sessions: int, batches: int) -> Figu
         topics.append(topic, open_sessions, open_sessions + more, open_sessions)
         before = cpu_s()
         took = run(WAYS[way](topics.load(topic, ROWS)), checkpoint)
-        return Figures(statistics.median(took[NOT_COUNTED:]), (cpu_s() - before) / len(took), worker_mib())
+        return BatchFigures(statistics.median(took[NOT_COUNTED:]), (cpu_s() - before) / len(took), worker_mib())
 
 
 def worker_mib() -> float:
@@ -151,7 +151,7 @@ def main() -> None:
         spark = session(settings={**settings, **SETTINGS})
         topics = Topics(spark, kafka)
         for open_sessions in arguments.open:
-            found: dict[str, list[Figures]] = {way: [] for way in WAYS}
+            found: dict[str, list[BatchFigures]] = {way: [] for way in WAYS}
             for _ in range(arguments.rounds):
                 for way, figures in found.items():
                     figures.append(measured(way, topics, open_sessions, arguments.batches))

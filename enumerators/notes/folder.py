@@ -74,7 +74,9 @@ class NoteFolder:
 
     def read(self, name: str) -> Json | None:
         """Return a note; None: this user has no note of that name."""
-        return self._read(name) if _is_private() else None
+        with suppress(OSError):
+            return parsed((self.path / f"{name}.json").read_bytes()) if _is_private() else None
+        return None
 
     def notes(self) -> Iterator[tuple[str, Json | None]]:
         """Yield all notes by name; None: it is no JSON."""
@@ -98,12 +100,6 @@ class NoteFolder:
         for folder in (*reversed(self.path.parents), self.path):
             if _root() in folder.parents:
                 folder.mkdir(mode=0o700, exist_ok=True)
-
-    def _read(self, name: str) -> Json | None:
-        try:
-            return parsed((self.path / f"{name}.json").read_bytes())
-        except OSError:
-            return None
 
 
 def parsed(data: bytes) -> Json | None:
