@@ -52,7 +52,7 @@ class KafkaArguments(BackfillArguments):
             "--topic": list(self.topics),
             "--option includeHeaders": source.include_headers,
             "--option includeEventTime": source.include_event_time,
-            "--kafka isolation.level": source.kafka.get("isolation.level"),
+            "--kafka isolation.level": source.isolation_level,
             **BackfillArguments.binding(self),  # super() and slots do not go together
         }
 

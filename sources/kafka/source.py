@@ -28,7 +28,7 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
@@ -415,6 +415,11 @@ class KafkaSource(ArchiveOptions, Source):
     @property
     def _config(self) -> KafkaConnectionConfig:
         return self.of_archived(connection_config(self.bootstrap_servers, self.kafka), self.kafka)
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """The one that is in force, by the properties, the archive or Kafka's default."""
+        return self._config.isolation_level
 
     @property
     def _start(self) -> OffsetsSpec:

@@ -78,6 +78,8 @@ def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
     assert all(other.binding() != plain for other in others)
     by_option = arguments(options={"kafka.isolation.level": "read_committed"})
     assert by_option.binding() == arguments(kafka=committed).binding()
+    assert arguments(options={"archive": "/lake"}).binding() == by_option.binding()  # it has no other records
+    assert arguments(kafka={"isolation.level": "read_uncommitted"}).binding() == plain  # the default
 
 
 def test_the_source_is_aligned_and_starts_where_asked():
