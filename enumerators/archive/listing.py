@@ -13,6 +13,7 @@ from tidegate.readers.archive.layout import ArchiveLayout
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.objects.partitions import is_hidden
 
 __all__ = ["Listing", "directories_of", "list_partition", "listing_of"]
 
@@ -74,5 +75,5 @@ def _files(folder: Folder, path: str = "", *, nested: bool) -> Iterator[tuple[st
     for name, info in folder.files().items():
         yield f"{path}{name}", info
     for name in folder.folders() if nested else ():
-        if not name.startswith(("_", ".")):
+        if not is_hidden(name):
             yield from _files(folder.within(name), f"{path}{name}/", nested=True)

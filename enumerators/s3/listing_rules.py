@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from tidegate.enumerators.s3.times.markers import FolderMarkers
 from tidegate.errors import OptionError
+from tidegate.readers.objects.partitions import UNFINISHED_COPY, is_hidden
 from tidegate.readers.objects.values import S3Object
 
 __all__ = ["ListingRules"]
 
 HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
-UNFINISHED_COPY = "._COPYING_"
 _BRACES = re.compile("{([^{}]*)}")  # without others inside
 
 
@@ -69,11 +69,11 @@ class ListingRules:
         *folders, name = self._parts(obj.key)
         if name == "" or (obj.size == 0 and name.endswith(HADOOP_FOLDER)):
             return "it only marks a folder"
-        if _is_hidden(name):
+        if is_hidden(name):
             return f"the name {name!r} hides it: it begins with '.' or '_', or ends in {UNFINISHED_COPY!r}"
         for folder in folders:
             if not self._goes_into(folder):
-                hides = "hides its content" if _is_hidden(folder) else "is not entered without recursiveFileLookup"
+                hides = "hides its content" if is_hidden(folder) else "is not entered without recursiveFileLookup"
                 return f"its folder {folder!r} {hides}"
         if self.path_glob_filter is not None and _pattern(self.path_glob_filter).fullmatch(name) is None:
             return f"its name does not match pathGlobFilter, {self.path_glob_filter!r}"
@@ -95,11 +95,7 @@ class ListingRules:
         return key[self.prefix.rfind("/") + 1 :].split("/")
 
     def _goes_into(self, folder: str) -> bool:
-        return not _is_hidden(folder) and (self.recursive or _is_partition(folder))
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith(UNFINISHED_COPY)
+        return not is_hidden(folder) and (self.recursive or _is_partition(folder))
 
 
 def _is_partition(folder: str) -> bool:

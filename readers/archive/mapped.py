@@ -24,7 +24,7 @@ from tidegate.readers.archive.parquet import (
     opened_parquet,
 )
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.objects.partitions import partition_texts
+from tidegate.readers.objects.partitions import is_hidden, partition_texts
 
 __all__ = ["MappedLayout"]
 
@@ -136,4 +136,4 @@ def _text(value: Any) -> str:
 
 def _is_parquet(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return name.endswith(".parquet") and not name.startswith(("_", "."))
+    return name.endswith(".parquet") and not is_hidden(name)

@@ -2,7 +2,7 @@
 
 Names, values and types are the same as in Spark's file source (Spark: PartitioningUtils), with two exceptions.  Escapes
 such as ``%C3%A9`` are read as UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column with only
-nulls is a string.
+nulls is a string.  Names that hide a file or a folder are those of Spark, too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ import pyarrow.types as kinds
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.text_values import date_of, timestamp_of
 
-__all__ = ["NULL_VALUE", "partition_fields", "partition_scalar", "partition_texts"]
+__all__ = ["NULL_VALUE", "UNFINISHED_COPY", "is_hidden", "partition_fields", "partition_scalar", "partition_texts"]
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The text that stands for null."""
+
+UNFINISHED_COPY = "._COPYING_"
+"""The end of the name of a file that Hadoop still copies."""
 
 MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 INT_DIGITS, LONG_DIGITS = 10, 20  # the precision that Spark gives an int and a long when it widens them to a decimal
@@ -37,6 +40,11 @@ _TIMESTAMP = pa.timestamp("us", "UTC")
 
 class _MisfitError(ValueError):
     """A text is no value of the type of its column."""
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether the name of a file or a folder hides it (Spark: shouldFilterOutPathName)."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith(UNFINISHED_COPY)
 
 
 def partition_texts(key: str, prefix: str) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from tidegate.alignment.durations import epoch_ms, milliseconds
 from tidegate.enumerators.s3.cleaning.cleaner import Archive
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.markers import parse_markers
+from tidegate.readers.objects.partitions import is_hidden
 from tidegate.readers.s3.address import s3_address
 from tidegate.sources.options import Duration, lower_case
 
@@ -164,6 +165,4 @@ def is_listed(location: str, path: str) -> bool:
     if address is None:
         return False
     place, prefix = f"{address}".rstrip("/") + "/", path.rstrip("/") + "/"
-    return place.startswith(prefix) and not any(
-        part.startswith(("_", ".")) for part in place.removeprefix(prefix).split("/")
-    )
+    return place.startswith(prefix) and not any(map(is_hidden, place.removeprefix(prefix).split("/")))
