@@ -65,6 +65,9 @@ class Place(NamedTuple):
     trusted: dict[str, Path]
     endpoint: TokenEndpoint
 
+    def servers(self, listener: str) -> str:
+        return self.kafka.bootstrap_servers if listener == "PLAINTEXT" else self.kafka.servers_of(listener)
+
 
 @contextmanager
 def place(folder: Path) -> Iterator[Place]:
@@ -224,8 +227,7 @@ def _text(authority: Authority) -> str:
 def outcome(at: Place, case: Case) -> Outcome:
     """Connect, discover the topic and read it."""
     listener, _, host = case.listener.partition("@")
-    servers = at.kafka.bootstrap_servers if listener == "PLAINTEXT" else at.kafka.servers_of(listener)
-    servers = servers.replace("127.0.0.1", host or "127.0.0.1")
+    servers = at.servers(listener).replace("127.0.0.1", host or "127.0.0.1")
     protocol = listener if listener.startswith("SASL") else "SSL"
     properties = {"security.protocol": protocol, **case.properties}
     rows, sentence = 0, ""

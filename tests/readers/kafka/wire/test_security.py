@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.certificates import Authority
+from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG
 from tests.support.kafka.faulty_broker import (
     AUTHENTICATE,
     FaultyBroker,
@@ -16,46 +16,26 @@ from tests.support.kafka.faulty_broker import (
     is_refusal,
 )
 from tests.support.kafka.lab import Lab, Record, encode
-from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, DeadlineError
-from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.watch import WatchedEnd
-from tidegate.servers import KafkaSecurity, KafkaServer
 from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
-    from pathlib import Path
 
-PASSWORD = "hunter2"  # noqa: S105 - the password of a broker that lives for seconds
-WRONG = "swordfish"
+    from tests.readers.kafka.wire.security_matrix import Place
+
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PROTOCOLS = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
-class Secured(NamedTuple):
-    kafka: KafkaServer
-    authority: Authority
-    certificate: Path
-    mine: Path
-    topic: str
-
-    def servers(self, listener: str) -> str:
-        return self.kafka.bootstrap_servers if listener == "PLAINTEXT" else self.kafka.servers_of(listener)
-
-    def properties(self, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD) -> dict[str, str]:
-        login = {"sasl.mechanism": mechanism, "sasl.plain.username": "me", "sasl.plain.password": password}
-        trust = {"ssl.truststore.location": str(self.authority.certificate)}
-        needed = (login if protocol.startswith("SASL") else {}) | (trust if protocol.endswith("SSL") else {})
-        return {"security.protocol": protocol, **needed}
-
-    def rows(self, servers: str, properties: dict[str, str]) -> int:
-        task = ReadTask((SplitRange(f"{self.topic}-0", 0, 200),))
-        return sum(batch.num_rows for batch in KafkaSplitReader(connection_config(servers, properties)).read(task))
+def properties(at: Place, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD) -> dict[str, str]:
+    login = {"sasl.mechanism": mechanism, "sasl.plain.username": USER, "sasl.plain.password": password}
+    trust = {"ssl.truststore.location": str(at.authority.certificate)}
+    needed = (login if protocol.startswith("SASL") else {}) | (trust if protocol.endswith("SSL") else {})
+    return {"security.protocol": protocol, **needed}
 
 
 def refusal(servers: str, properties: dict[str, str]) -> str:
@@ -69,26 +49,13 @@ def refusal(servers: str, properties: dict[str, str]) -> str:
     return why
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    authority = Authority(tmp_path_factory.mktemp("certificates"))
-    certificate, mine = authority.issue("broker"), authority.issue("me")
-    security = KafkaSecurity({"me": PASSWORD}, certificate, authority.certificate)
-    # The broker then sends its refusal and the close in one packet.
-    at_once = {"connection.failed.authentication.delay.ms": "0"}
-    with KafkaServer(security=security, properties=at_once) as kafka:
-        lab = Lab(kafka)
-        topic = lab.new_topic()
-        lab.append(topic, encode([Record(value=b"%d" % n) for n in range(200)]))
-        yield Secured(kafka, authority, certificate, mine, topic)
-
-
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(secured: Secured, protocol: str) -> None:
-    lab = Lab(secured.kafka)
+def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(at: Place, protocol: str) -> None:
+    lab = Lab(at.kafka)
     topic = lab.new_topic(partitions=3)
+    at.kafka.allow(USER, "READ", topic)
     partitions = [TopicPartition(topic, number) for number in range(3)]
-    with KafkaClient(connection_config(secured.servers(protocol), secured.properties(protocol))) as client:
+    with KafkaClient(connection_config(at.servers(protocol), properties(at, protocol))) as client:
         for number in range(3):
             ends = client.list_offsets(dict.fromkeys(partitions, LATEST))
             client.watch({partition: WatchedEnd(end, end) for partition, (end, _) in ends.items()})
@@ -97,22 +64,19 @@ def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(secured: Se
             assert client.wait(30)
 
 
-def test_a_broker_that_wants_a_certificate_is_shown_ours_and_its_alert_is_always_heard(secured: Secured) -> None:
-    theirs, servers = secured.properties("SSL"), secured.servers("MTLS")
-    encrypted = Authority.issue(secured.authority, "encrypted", password=WRONG)
-    assert secured.rows(servers, {**theirs, "ssl.keystore.location": str(encrypted), "ssl.key.password": WRONG}) == 200
+def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(at: Place) -> None:
     for _ in range(5):
-        why = refusal(servers, theirs)
+        why = refusal(at.servers("MTLS"), properties(at, "SSL"))
         assert "alert" in why
         assert why.endswith("; look at kafka.ssl.keystore.location and kafka.security.protocol")
 
 
 @pytest.mark.parametrize("given", PROTOCOLS)
 @pytest.mark.parametrize("spoken", [*PROTOCOLS, "MTLS"])
-def test_another_protocol_than_the_listener_s_is_reported_at_once(secured: Secured, given: str, spoken: str) -> None:
+def test_another_protocol_than_the_listener_s_is_reported_at_once(at: Place, given: str, spoken: str) -> None:
     if given == spoken:
         return
-    why = refusal(secured.servers(spoken), secured.properties(given))
+    why = refusal(at.servers(spoken), properties(at, given))
     assert "kafka.security.protocol" in why
     if "look at" not in why:  # the reason is not from the broker itself
         assert why.startswith(f"it speaks {'SSL' if spoken == 'MTLS' else spoken}")
@@ -129,10 +93,10 @@ def slow_refusal(broker: FaultyBroker, client: socket.socket, frame: bytes) -> N
 @pytest.mark.parametrize("answer", [hand_on_with_the_close, slow_refusal])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_never_asked_for_again(
-    secured: Secured, mechanism: str, answer: object
+    at: Place, mechanism: str, answer: object
 ) -> None:
-    with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
-        config = connection_config(broker.address, secured.properties("SASL_PLAINTEXT", mechanism, WRONG))
+    with FaultyBroker(at.servers("SASL_PLAINTEXT"), answer) as broker:
+        config = connection_config(broker.address, properties(at, "SASL_PLAINTEXT", mechanism, WRONG))
         with KafkaClient(config) as client:
             messages = set()
             for _ in range(3):
@@ -146,11 +110,9 @@ def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_
 
 
 @pytest.mark.parametrize("answer", [hand_on, hand_on_with_the_close])
-def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(
-    secured: Secured, answer: object
-) -> None:
-    with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
-        why = refusal(broker.address, secured.properties("SASL_PLAINTEXT", "GSSAPI"))
+def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(at: Place, answer: object) -> None:
+    with FaultyBroker(at.servers("SASL_PLAINTEXT"), answer) as broker:
+        why = refusal(broker.address, properties(at, "SASL_PLAINTEXT", "GSSAPI"))
     assert "it offers " in why
     assert all(mechanism in why for mechanism in MECHANISMS)
     assert why.endswith("; look at kafka.sasl.mechanism")
@@ -159,15 +121,13 @@ def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("password", [PASSWORD, WRONG])
 def test_the_log_of_kafka_python_shows_no_login(
-    secured: Secured, caplog: pytest.LogCaptureFixture, mechanism: str, password: str
+    at: Place, caplog: pytest.LogCaptureFixture, mechanism: str, password: str
 ) -> None:
     log = logging.getLogger("kafka")
     before = log.level
     caplog.set_level(1, logger="kafka")
     caplog.set_level(1)
-    config = connection_config(
-        secured.servers("SASL_PLAINTEXT"), secured.properties("SASL_PLAINTEXT", mechanism, password)
-    )
+    config = connection_config(at.servers("SASL_PLAINTEXT"), properties(at, "SASL_PLAINTEXT", mechanism, password))
     try:
         with KafkaClient(config) as client:
             if password == PASSWORD:

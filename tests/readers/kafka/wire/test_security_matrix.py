@@ -17,7 +17,6 @@ from tests.readers.kafka.wire.security_matrix import (
     WRONG,
     cases,
     outcome,
-    place,
     table,
 )
 from tests.support.servers.tokens import CLIENT_SECRET
@@ -29,12 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.readers.kafka.wire.security_matrix import Place
-
-
-@pytest.fixture(scope="module")
-def at(tmp_path_factory: pytest.TempPathFactory):
-    with place(tmp_path_factory.mktemp("security")) as made:
-        yield made
 
 
 def test_the_cluster_s_clock_is_given_to_those_who_may_describe_it(at: Place) -> None:
