@@ -61,7 +61,7 @@ KAFKA = {
 PYSPARK = {
     "pyspark.cloudpickle": ("CloudPickler", "dumps", "loads"),
     "pyspark.core.context.SparkContext": ("_jsc", "_jvm"),
-    "pyspark.daemon": ("gc", "manager", "worker"),
+    "pyspark.daemon": ("gc", "manager", "traceback"),
     "pyspark.java_gateway.launch_gateway": (),
     "pyspark.sql.classic.dataframe.DataFrame": ("_jdf",),
     "pyspark.sql.pandas.functions.arrow_udf": (),

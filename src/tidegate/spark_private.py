@@ -102,7 +102,7 @@ def launch_java(conf: SparkConf, popen: dict[str, Any]) -> Any:
 
 
 def worker_daemon() -> ModuleType:
-    """Return the module that forks Python workers, with ``worker``, ``gc`` and ``manager``."""
+    """Return the module that forks Python workers, with ``gc``, ``traceback`` and ``manager``."""
     from pyspark import daemon
 
     return daemon
