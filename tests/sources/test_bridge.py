@@ -32,40 +32,6 @@ def path(tmp_path):
     return str(tmp_path / "splits.json")
 
 
-def run(frame, tmp_path, **trigger):
-    """Run a stream to its end and return its rows by batch, with the query."""
-    batches = []
-
-    def keep(batch, _):
-        batches.append(sorted((r["split"], r["position"]) for r in batch.collect()))
-
-    query = (
-        frame.writeStream.foreachBatch(keep)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(**(trigger or {"availableNow": True}))
-        .start()
-    )
-    query.awaitTermination(60)
-    assert not query.isActive
-    return [batch for batch in batches if batch], query
-
-
-def test_splits_are_read_side_by_side_in_event_time(spark, path, tmp_path):
-    append(path, early=[h * HOUR for h in range(10)], late=[h * HOUR for h in range(5, 10)])
-    source = MemorySource(
-        path=path,
-        watermarks=WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=2)),
-    )
-    batches, _ = run(source.read_stream(spark), tmp_path)
-    assert batches == [
-        [("early", 0), ("early", 1)],
-        [("early", 2), ("early", 3)],
-        [("early", 4), ("early", 5), ("late", 0)],
-        [("early", 6), ("early", 7), ("late", 1), ("late", 2)],
-        [("early", 8), ("early", 9), ("late", 3), ("late", 4)],
-    ]
-
-
 def test_a_batch_query_over_nothing_gives_no_rows(spark, path):
     append(path, a=[])
     assert MemorySource(path=path).read(spark).count() == 0

@@ -170,11 +170,6 @@ def starts(kafka, topic, group, strategy="error"):
         return {p.partition: at for p, at in resolve(spec, partitions, client).items()}
 
 
-def test_a_query_begins_at_the_offsets_of_a_group(kafka, topic, group):
-    commit_as_consumer(kafka, group, topic, {0: 13, 1: 4})
-    assert starts(kafka, topic, group) == {0: 13, 1: 4}
-
-
 @pytest.mark.parametrize(("strategy", "start"), [("earliest", 0), ("latest", 10)])
 def test_a_partition_without_a_commit_begins_where_the_strategy_says(kafka, topic, group, strategy, start):
     commit_as_consumer(kafka, group, topic, {0: 13})

@@ -234,13 +234,6 @@ def test_a_pattern_that_never_matched_a_topic_has_nothing_to_migrate(tidegate, o
     )
 
 
-def test_a_checkpoint_that_is_tidegate_s_already_is_refused(tidegate, old, tmp_path):
-    write_checkpoint(old, BEGINS, BATCHES, 3)
-    new = tmp_path / "new"
-    tidegate("migrate", old, "--to", new)
-    assert "is no checkpoint with Spark's built-in Kafka source" in tidegate("migrate", new)[0]
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_way_back_ends_at_the_offsets_where_it_began(tidegate, old, tmp_path, version):
     write_checkpoint(old, BEGINS, BATCHES, 2, version)
@@ -299,4 +292,5 @@ def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, mon
     write_checkpoint(old, BEGINS, BATCHES, 2)
     there = f"{bucket.path}/checkpoint"
     assert tidegate("migrate", old, "--to", there)[0] == 0
-    assert f"CHECKPOINT is {there}, which is no checkpoint" in tidegate("migrate", there)[0]
+    sentence = f"CHECKPOINT is {there}, which is no checkpoint with Spark's built-in Kafka source"
+    assert sentence in tidegate("migrate", there)[0]
