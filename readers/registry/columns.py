@@ -15,7 +15,7 @@ from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.protobuf_schema import ProtobufSchema
 from tidegate.readers.registry.protobuf_values import ProtobufValues
-from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
+from tidegate.readers.registry.schemas import RegisteredSchema, memory_of, registry_of
 from tidegate.readers.registry.wire import HEADER_BYTES, schema_id_of
 
 __all__ = ["Form", "Mode", "RegistryColumn", "column_of_subject"]
@@ -115,29 +115,32 @@ def column_of_subject(
     return RegistryColumn(registry, form, pa.struct(list(spark_schema(pa.schema(list(kind))))), mode, names)
 
 
-def _decoder(schema: RegisteredSchema, form: Form, names: tuple[str, ...], wanted: tuple[str, ...]) -> _Decode | None:
-    """Return what decodes the wanted fields of values; None: values of this schema cannot be decoded."""
+def _decoder(
+    schema: RegisteredSchema, form: Form, names: tuple[str, ...], wanted: tuple[str, ...]
+) -> tuple[_Decode | None, int]:
+    """Return what decodes the wanted fields, and its memory; None: values of this schema cannot be decoded."""
     if schema.kind.lower() != form:
-        return None
+        return None, 0
     try:
         if form == "avro":
             # Fields match by name, so a record of another name would become a row of nulls.
             is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
-            return None if is_another else _avro_decoder(schema, wanted)
+            return (None, 0) if is_another else _avro_decoder(schema, wanted)
         messages = ProtobufSchema(schema)
     except CorruptDataError:
-        return None
+        return None, 0
     try:
-        return ProtobufValues(messages, names[0] if names else None, wanted).decode
+        values = ProtobufValues(messages, names[0] if names else None, wanted)
     except (CorruptDataError, OptionError):
-        return None
+        return None, 0
+    return values.decode, memory_of(values.kind, messages.descriptors)
 
 
-def _avro_decoder(schema: RegisteredSchema, wanted: Sequence[str]) -> _Decode | None:
+def _avro_decoder(schema: RegisteredSchema, wanted: Sequence[str]) -> tuple[_Decode | None, int]:
     try:
         values = AvroValues(schema, wanted)
         names = [values.names[at] for name in wanted if (at := position_of(name, values.names)) is not None]
-        values.kind(names)
+        memory = memory_of(values.kind(names))
     except (CorruptDataError, OptionError):
-        return None
-    return lambda whole: values.decode([value[HEADER_BYTES:] for value in whole], names)
+        return None, 0
+    return lambda whole: values.decode([value[HEADER_BYTES:] for value in whole], names), memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.registry.schemas import RegisteredSchema
+from tidegate.readers.registry.schemas import RegisteredSchema, memory_of
 from tidegate.readers.registry.wire import HEADER_BYTES, message_indexes
 
 __all__ = ["ReadField", "field_reader"]
@@ -25,8 +25,8 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 _KEPT = (kinds.is_timestamp, kinds.is_date, kinds.is_integer, kinds.is_floating, kinds.is_string)
 
 
-def field_reader(schema: RegisteredSchema, form: str, tokens: Sequence[str]) -> ReadField | None:
-    """Return a function that reads a field of values; None: no value of the schema has it.
+def field_reader(schema: RegisteredSchema, form: str, tokens: Sequence[str]) -> tuple[ReadField | None, int]:
+    """Return a function that reads a field of values, and its memory; None: no value of the schema has the field.
 
     form: "avro" or "protobuf".
     tokens: the names of the fields, from the top down, with the indexes of arrays.
@@ -34,38 +34,38 @@ def field_reader(schema: RegisteredSchema, form: str, tokens: Sequence[str]) -> 
     A field that is not set is null, and so is the zero of a Protobuf number without presence, which is not written.
     """
     if schema.kind != form.upper():
-        return None
+        return None, 0
     with suppress(CorruptDataError, OptionError):
         # Each form loads a library, which other queries do not need.
         return _of_avro(schema, tokens) if form == "avro" else _of_protobuf(schema, tokens)
-    return None
+    return None, 0
 
 
-def _of_avro(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField | None:
+def _of_avro(schema: RegisteredSchema, tokens: Sequence[str]) -> tuple[ReadField | None, int]:
     from tidegate.readers.registry.avro_values import AvroValues
 
     values, wanted = AvroValues(schema, tokens[:1]), set(tokens[:1])
     if not wanted.issubset(values.names):
-        return None
-    values.kind(wanted)
+        return None, 0
+    kind = values.kind(wanted)
 
     def read(whole: Sequence[bytes]) -> Iterator[tuple[list[int], pa.Array]]:
         yield [*range(len(whole))], _at(values.decode([value[HEADER_BYTES:] for value in whole], wanted), tokens)
 
-    return read
+    return read, memory_of(kind)
 
 
-def _of_protobuf(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField:
+def _of_protobuf(schema: RegisteredSchema, tokens: Sequence[str]) -> tuple[ReadField, int]:
     from tidegate.readers.registry.protobuf_schema import ProtobufSchema
     from tidegate.readers.registry.protobuf_values import ProtobufValues
 
     messages = ProtobufSchema(schema)
 
-    @lru_cache(maxsize=100)
-    def values_of(indexes: tuple[int, ...]) -> ProtobufValues | None:
+    def values_of(indexes: tuple[int, ...]) -> tuple[ProtobufValues | None, int]:
         with suppress(IndexError, CorruptDataError, OptionError):
-            return ProtobufValues(messages, messages.message(indexes).full_name, tokens[:1], zeros_are_null=True)
-        return None
+            values = ProtobufValues(messages, messages.message(indexes).full_name, tokens[:1], zeros_are_null=True)
+            return values, memory_of(values.kind)
+        return None, memory_of(None)
 
     def read(whole: Sequence[bytes]) -> Iterator[tuple[list[int], pa.Array]]:
         rows_of: dict[tuple[int, ...], list[int]] = {}
@@ -73,10 +73,10 @@ def _of_protobuf(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField:
             with suppress(ValueError):
                 rows_of.setdefault(message_indexes(value)[0], []).append(row)
         for indexes, rows in rows_of.items():
-            if (values := values_of(indexes)) is not None:
+            if (values := schema.decoder((*tokens[:1], indexes), partial(values_of, indexes))) is not None:
                 yield rows, _at(values.decode([whole[row] for row in rows]), tokens)
 
-    return read
+    return read, memory_of(None, messages.descriptors)
 
 
 def _at(values: pa.Array, tokens: Sequence[str]) -> pa.Array:

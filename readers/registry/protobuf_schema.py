@@ -19,6 +19,8 @@ TIMESTAMP = "google.protobuf.Timestamp"
 class ProtobufSchema:
     """The messages of one schema.
 
+    descriptors: the bytes of its descriptors.
+
     Raises CorruptDataError if the compiler refuses the schema, and OptionError if the packages of tidegate[registry]
     are missing.
     """
@@ -26,7 +28,7 @@ class ProtobufSchema:
     def __init__(self, schema: RegisteredSchema) -> None:
         if schema.kind != "PROTOBUF":
             raise CorruptDataError(f"its schema is of the type {schema.kind}, not PROTOBUF")
-        self._file = _compiled(schema)
+        self._file, self.descriptors = _compiled(schema)
         self._top = [*self._file.message_types_by_name.values()]
         self._classes: dict[tuple[int, ...], Any] = {}
 
@@ -69,7 +71,7 @@ def _with_nested(messages: list[Any]) -> list[Any]:
     return [nested for message in messages for nested in (message, *_with_nested([*message.nested_types]))]
 
 
-def _compiled(schema: RegisteredSchema) -> Any:
+def _compiled(schema: RegisteredSchema) -> tuple[Any, int]:
     try:
         return compiled(schema.text, schema.references)
     except ImportError:

@@ -46,8 +46,8 @@ sys.exit(protoc.main(["protoc", *sys.argv[1:]]) and {REFUSED})
 """
 
 
-def compiled(text: str, references: Mapping[str, str]) -> Any:
-    """Return the descriptor of a file, and of all files that it imports, in a pool of their own.
+def compiled(text: str, references: Mapping[str, str]) -> tuple[Any, int]:
+    """Return the descriptor of a file, and the bytes of it and of all files that it imports, in a pool of their own.
 
     references: the sources of the files that it imports, by name.  It may import the files of Google and of Confluent
         without a reference.
@@ -60,12 +60,13 @@ def compiled(text: str, references: Mapping[str, str]) -> Any:
     from google.protobuf.message import DecodeError
 
     try:
-        known = FileDescriptorSet.FromString(_descriptors(text, references))
+        descriptors = _descriptors(text, references)
+        known = FileDescriptorSet.FromString(descriptors)
         known.DiscardUnknownFields()
         pool = DescriptorPool()
         for file in known.file:
             pool.Add(file)
-        return pool.FindFileByName(ROOT)
+        return pool.FindFileByName(ROOT), len(descriptors)
     except (DecodeError, KeyError, TypeError, ValueError):
         raise CorruptDataError("its schema is no Protobuf schema") from None
 

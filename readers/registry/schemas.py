@@ -20,20 +20,32 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import pyarrow as pa
+
 from tidegate.errors import ConnectorError, CorruptDataError, OptionError, TransientError
 from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.retry import Deadline
 
-__all__ = ["MOST_BYTES", "MOST_LEVELS", "MOST_REFERENCES", "RegisteredSchema", "SchemaRegistry", "registry_of"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_LEVELS",
+    "MOST_REFERENCES",
+    "RegisteredSchema",
+    "SchemaRegistry",
+    "memory_of",
+    "registry_of",
+]
 
-MOST_BYTES = 16 << 20  # of a schema with all that it refers to, as the registry answers; also of all that are kept
+MOST_BYTES = 16 << 20  # of a schema with all that it refers to, as the registry answers
 MOST_REFERENCES = 1000
 MOST_LEVELS = 64  # of references within references
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000  # missing schemas
-_LEAST_BYTES = 2_000  # that a schema counts, because its decoders take memory, too
+_MOST_MEMORY = 256 << 20  # of all schemas that are kept, with their decoders; the newest one is kept in any case
+# How much memory they take, in bytes, as measured with Avro and with Protobuf.
+_OF_A_SCHEMA, _OF_A_BYTE, _OF_A_TYPE = 2_000, 30, 500
 _MISSING_S = 10.0  # seconds until a missing schema is requested again, and until the next one is requested twice
 _REPLICA_S = 1.0  # the assumed delay of a replica
 _LOG = logging.getLogger("tidegate.reader")
@@ -54,18 +66,41 @@ class RegisteredSchema:
     kind: str
     text: str
     references: Mapping[str, str] = field(default_factory=dict)
-    _decoders: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    _decoders: dict[Hashable, tuple[Any, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def size(self) -> int:
-        """The bytes that it counts among all schemas that are kept."""
-        return _LEAST_BYTES + len(self.text) + sum(map(len, self.references.values()))
+    def memory(self) -> int:
+        """The memory in bytes that it takes with its decoders, as far as can be estimated."""
+        characters = len(self.text) + sum(map(len, self.references.values()))
+        return _OF_A_SCHEMA + _OF_A_BYTE * characters + self._memory_of_decoders
 
-    def decoder(self, key: Hashable, make: Callable[[], _Decoder]) -> _Decoder:
-        """Return what decodes its values; it is made once, and kept as long as the schema."""
+    @property
+    def _memory_of_decoders(self) -> int:
+        return sum(memory for _, memory in self._decoders.values())
+
+    def decoder(self, key: Hashable, make: Callable[[], tuple[_Decoder, int]]) -> _Decoder:
+        """Return what decodes its values; it is made once, and kept as long as the schema.
+
+        make: returns it, and the memory that it takes, by ``memory_of``.
+        """
         if key not in self._decoders:
+            if self._memory_of_decoders > _MOST_MEMORY:
+                self._decoders.clear()
             self._decoders[key] = make()
-        return self._decoders[key]  # type: ignore[no-any-return]  # what it made
+        return self._decoders[key][0]  # type: ignore[no-any-return]  # what it made
+
+
+def memory_of(kind: pa.DataType | None, descriptors: int = 0) -> int:
+    """Return the memory in bytes that a decoder takes.
+
+    kind: what it decodes to; None: it decodes nothing.
+    descriptors: the bytes of the descriptors that it uses.
+    """
+    return _OF_A_BYTE * descriptors + (0 if kind is None else _OF_A_TYPE * _types(kind))
+
+
+def _types(kind: pa.DataType) -> int:
+    return 1 + sum(_types(kind.field(number).type) for number in range(kind.num_fields))
 
 
 class SchemaRegistry:
@@ -84,7 +119,6 @@ class SchemaRegistry:
         self._config, self._clock, self._sleep = config, clock, sleep
         self._is_believed_until = float("-inf")
         self._schemas: dict[int, RegisteredSchema] = {}
-        self._kept_bytes = 0
         self._missing_until: dict[int, float] = {}
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
@@ -120,9 +154,9 @@ class SchemaRegistry:
     def _keep(self, schema_id: int, schema: RegisteredSchema) -> None:
         """Keep a schema, and forget the oldest ones: whoever may write to a topic may register any number."""
         self._schemas[schema_id] = schema
-        self._kept_bytes += schema.size
-        while self._kept_bytes > MOST_BYTES and len(self._schemas) > 1:
-            self._kept_bytes -= self._schemas.pop(next(iter(self._schemas))).size
+        memory = sum(kept.memory for kept in self._schemas.values())
+        while memory > _MOST_MEMORY and len(self._schemas) > 1:
+            memory -= self._schemas.pop(next(iter(self._schemas))).memory
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the newest schema of a subject, and its id.

@@ -1,5 +1,6 @@
 """Values of strangers: whoever may write to a topic may register a schema that Spark cannot hold, or a worse one."""
 
+import gc
 import itertools
 import json
 
@@ -7,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 from tests.support.registered import AT, header, times
+from tidegate.readers.registry import schemas
 from tidegate.readers.registry.columns import RegistryColumn
 from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 
 PORTS = itertools.count(1)
@@ -158,3 +161,20 @@ def test_times_and_texts_beyond_all_types_are_bad_values(known):
     assert column.decoded(pa.array(values)).to_pylist() == [{"s": None}, None, {"s": "a"}]
     column = RegistryColumn(config, "protobuf", pa.struct([("t", pa.timestamp("us", "UTC"))]), "PERMISSIVE", ("M",))
     assert column.decoded(pa.array(values)).to_pylist() == [None, {"t": None}, {"t": None}]
+
+
+def test_decoders_of_one_schema_are_kept_up_to_a_size(known, monkeypatch):
+    """A short schema may have many messages of many types each, and each value names its message."""
+    monkeypatch.setattr(schemas, "_MOST_MEMORY", 1 << 20)
+    levels = [f"message B{n} {{ B{n - 1} x = 1; B{n - 1} y = 2; int64 at = 3; }}" for n in range(1, 10)]
+    messages = [f"message M{n} {{ B9 b = 1; }}" for n in range(10)]
+    text = "\n".join(['syntax = "proto3";', *messages, "message B0 { int64 at = 1; }", *levels])
+    config = known(text, "PROTOBUF")
+    values = [header(7) + b"\x02" + bytes([2 * n]) + b"\x0a\x07\x18\xfb\xd0\x95\xff\xbc1" for n in range(10)]
+    before = decoders()
+    assert times("protobuf:/b/at", config, values, "ms")[0] == [AT] * 10
+    assert 0 < decoders() - before <= 3
+
+
+def decoders():
+    return len([value for value in gc.get_objects() if isinstance(value, ProtobufValues)])

@@ -222,7 +222,7 @@ def test_a_login_in_the_address_is_refused_and_not_told():
 
 def test_schemas_and_their_decoders_are_kept_up_to_a_size(monkeypatch):
     """Whoever may write to a topic may register any number of schemas."""
-    monkeypatch.setattr(schemas, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(schemas, "_MOST_MEMORY", 30 << 20)
     asked, schema = [], avro(("at", "long"))
 
     def decoders():
