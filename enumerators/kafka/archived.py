@@ -172,18 +172,22 @@ class _Archived(KafkaEnumerator):
         planned = super().details(wanted)
         partition = TopicPartition.of(wanted.split_id)
         seam = self._seam(partition)
-        if wanted.start >= seam:
+        is_in_archive = wanted.start < seam
+        if self._preferred and not is_in_archive:
             return planned
         is_old = time.monotonic() - self._listed_s[partition] > _LISTED_FOR_S
-        if is_old or wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end):
+        is_short = wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end)
+        if is_old or (is_in_archive and is_short):
             self._list([partition])  # more may have been archived meanwhile, and objects merged
             seam = self._seam(partition)
         directory, end = self._directory(partition), min(wanted.end, seam)
         for first, stop in directory.holes(wanted.start, end):
             self._lose(wanted.split_id, first, stop)
-        parts = tuple(directory.within(wanted.start, end))
-        self._count(wanted.split_id, parts)
-        return planned._replace(archived=parts, kafka_from=seam)
+        # If Kafka is preferred, it may have deleted records before a task reads them.
+        parts = tuple(directory.within(wanted.start, end if self._preferred else wanted.end))
+        details = planned._replace(archived=parts, kafka_from=seam)
+        self._count(wanted.split_id, details.archived_within(wanted.start, end))
+        return details
 
     def _count(self, split_id: SplitId, parts: Collection[ArchivedPart]) -> None:
         up_to, count = self._read.get(split_id, (0, 0))

@@ -276,6 +276,27 @@ def test_records_of_an_object_that_is_gone_are_looked_for_in_kafka(kafka, tmp_pa
             assert getattr(enumerator, look)(asked, horizon) == {split: Head(behind, FIRST_MS + behind)}
 
 
+def test_records_that_kafka_deletes_before_a_task_reads_them_come_from_the_archive(kafka, tmp_path, monkeypatch):
+    topic = new_topic(kafka, FIRST_MS + np.arange(20))
+    monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 700)
+    archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+    append(kafka, topic, {0: FIRST_MS + np.arange(20, 30)})
+    of = source(kafka, topic, archive=str(tmp_path), archive_preferred=False)
+    with planning(of) as (enumerator, (split,)):
+        wanted = SplitRange(split, 3, 30)
+        details = enumerator.details(wanted)
+        assert enumerator.metrics()["archiveReadOffsets"] == 0
+    task = ReadTask((wanted,), (details,))
+    delete_before(kafka, topic, 12)
+    assert [at for batch in of.reader(None).read(task) for at in batch["offset"].to_pylist()] == [*range(3, 30)]
+    sorted(tmp_path.rglob("*.parquet"))[1].unlink()
+    with pytest.raises(DataLossError, match=r"its log reaches from 12 to 30 \(failOnDataLoss\)"):
+        list(of.reader(None).read(task))
+    delete_before(kafka, topic, 25)
+    with pytest.raises(DataLossError, match=r"its log reaches from 25 to 30 \(failOnDataLoss\)"):
+        list(of.reader(None).read(task))
+
+
 def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
     topic = new_topic(kafka, [FIRST_MS] * 20)
     archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
