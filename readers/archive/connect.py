@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import pyarrow as pa
 from typing_extensions import override
 
-from tidegate.alignment.durations import epoch_ms
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import OptionError
+from tidegate.readers.archive.connect_files import headers_in, keys_in, values_in
 from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedObject
-from tidegate.readers.archive.parquet import opened_parquet
 from tidegate.readers.archive.place import ArchivePlace
 
 __all__ = ["ConnectLayout"]
 
-_NAME = re.compile(r".+\+\d+\+(\d+)\.(?:json|bin|(?:\w+\.)?parquet)", re.ASCII)
-_ASIDE = re.compile(r".+\+\d+\+\d+\.(?:keys|headers)\..+", re.ASCII)
-_MOST_BYTES = 256 << 20  # of an object of lines, which is read as a whole
+_NAME = re.compile(
+    r".+\+\d+\+(?P<offset>\d+)(?:\.(?P<aside>keys|headers))?\.(?:json|bin|avro|(?:\w+\.)?parquet)", re.ASCII
+)
+_COLUMNS = {"keys": ("key", keys_in), "headers": ("headers", headers_in)}
 _BATCH_ROWS = 16_384
-_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
 class ConnectLayout(ArchiveLayout):
-    """Objects of the default partitioner: ``orders/partition=0/orders+0+0000000042.json``, ``.bin`` or ``.parquet``.
+    """Objects of the default partitioner: ``orders/partition=0/orders+0+0000000042.avro``, ``.json`` and others.
 
-    An object ends where the next one begins.  So the newest of a partition is left out: Kafka has its records.  Values
-    are the lines of an object, or the rows of Parquet as JSON.  Keys, headers and timestamps are null.
+    An object ends where the next one begins.  So the newest of a partition is left out: Kafka has its records.  Keys
+    and headers are in objects beside it, such as ``orders+0+0000000042.keys.avro``; without those, they are null.
+    Timestamps are null.
     """
 
     place: ArchivePlace
@@ -50,18 +47,32 @@ class ConnectLayout(ArchiveLayout):
     @override
     def objects_in(self, folder: str, files: Mapping[str, int]) -> Mapping[tuple[str, int], Collection[ArchivedObject]]:
         topic, _, partition = folder.rpartition("/partition=")
-        begins = []
-        for name in files:
+        begins: list[tuple[int, str]] = []
+        aside: dict[int, list[tuple[str, str, int]]] = {}
+        for name, size in files.items():
             match = _NAME.fullmatch(name)
-            if match is not None:
-                begins.append((int(match[1]), name))
-            elif not _ASIDE.fullmatch(name):
+            if match is None:
                 raise OptionError(
                     f"archive is {self.place.location!r}, and archive.layout is 'connect', but the file "
-                    f"{folder}/{name} is not named {topic}+{partition}+OFFSET with .json, .bin or .parquet"
+                    f"{folder}/{name} is not named {topic}+{partition}+OFFSET with .json, .avro, .parquet or .bin"
                 )
+            first = int(match["offset"])
+            if match["aside"] is None:
+                begins.append((first, name))
+            else:
+                aside.setdefault(first, []).append((match["aside"], f"{folder}/{name}", size))
         objects = [
-            ArchivedObject(f"{topic}/{partition}", files[name], first, after, -1, UNKNOWN_MS, "", f"{folder}/{name}")
+            ArchivedObject(
+                f"{topic}/{partition}",
+                files[name],
+                first,
+                after,
+                -1,
+                UNKNOWN_MS,
+                "",
+                f"{folder}/{name}",
+                tuple(aside.get(first, ())),
+            )
             for (first, name), (after, _) in pairwise(sorted(begins))
             if first < after
         ]
@@ -69,70 +80,33 @@ class ConnectLayout(ArchiveLayout):
 
     @contextmanager
     @override
-    def open(self, obj: ArchivedObject) -> Iterator[_Values]:
-        if obj.path.endswith(".parquet"):
-            with opened_parquet(self.place, obj.path, obj.size) as (file, _):
-                self._check(obj, file.metadata.num_rows)
-                batches = (
-                    [json.dumps(row, default=_plain).encode() for row in batch.to_pylist()]
-                    for batch in file.iter_batches(_BATCH_ROWS, use_threads=False)
-                )
-                yield _Values(obj, batches)
-        else:
-            yield _Values(obj, self._lines(obj))
-
-    def _lines(self, obj: ArchivedObject) -> Iterator[list[bytes]]:
-        """Yield the lines of an object, which is fetched when they are asked for."""
-        if obj.size > _MOST_BYTES:
-            raise CorruptDataError(
-                f"the archived object {self.place.address(obj.path)} has {obj.size} bytes, and at most {_MOST_BYTES} "
-                "are read at once; lower the connector's flush.size"
-            )
-        data = self.place.fetch(obj.path, obj.size, 0, obj.size)
-        lines = data.removesuffix(b"\n").split(b"\n") if data else []
-        self._check(obj, len(lines))
-        for start in range(0, len(lines), _BATCH_ROWS):
-            yield lines[start : start + _BATCH_ROWS]
-
-    def _check(self, obj: ArchivedObject, count: int) -> None:
-        if count != obj.next - obj.first:
-            raise CorruptDataError(
-                f"the archived object {self.place.address(obj.path)} holds {count} records, but the next object begins "
-                f"{obj.next - obj.first} offsets later: compaction or transactions have left out some, or records are "
-                "missing, so it does not tell the offset of each record"
-            )
+    def open(self, obj: ArchivedObject) -> Iterator[_Records]:
+        yield _Records(self.place, obj)
 
 
-class _Values:
-    """The values of an object, as one group; they are read once."""
+class _Records:
+    """The records of an object, as one group; the files are fetched when they are asked for."""
 
-    def __init__(self, obj: ArchivedObject, batches: Iterator[list[bytes]]) -> None:
-        self._obj, self._batches = obj, batches
+    def __init__(self, place: ArchivePlace, obj: ArchivedObject) -> None:
+        self._place, self._obj = place, obj
         self.groups = [Group(0, obj.first, obj.next - 1, UNKNOWN_MS)]
 
     def read(self, numbers: list[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the records, if the group is asked for."""
-        topic, _, partition = self._obj.folder.rpartition("/")
-        first = self._obj.first
-        for values in self._batches if numbers else ():
-            rows = len(values)
-            known = {
-                "value": pa.array(values, pa.binary()),
-                "topic": pa.repeat(topic, rows),
-                "partition": pa.repeat(pa.scalar(int(partition), pa.int32()), rows),
-                "offset": pa.array(range(first, first + rows), pa.int64()),
-            }
-            columns = [known[field.name] if field.name in known else pa.nulls(rows, field.type) for field in schema]
+        obj, count = self._obj, self._obj.next - self._obj.first
+        topic, _, partition = obj.folder.rpartition("/")
+        items: dict[str, Iterator[Any]] = {"value": values_in(self._place, obj.path, obj.size, count)}
+        for kind, path, size in obj.aside:
+            name, read = _COLUMNS[kind]
+            if name in schema.names:
+                items[name] = read(self._place, path, size, count)
+        for first in range(obj.first, obj.next, _BATCH_ROWS) if numbers else ():
+            rows = min(_BATCH_ROWS, obj.next - first)
+            known: dict[str, Any] = {name: [*islice(of, rows)] for name, of in items.items()}
+            known["topic"], known["partition"] = [topic] * rows, [int(partition)] * rows
+            known["offset"] = range(first, first + rows)
+            columns = [
+                pa.array(known[field.name], field.type) if field.name in known else pa.nulls(rows, field.type)
+                for field in schema
+            ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-            first += rows
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes, times and dates as Connect's JsonConverter writes them, others as text."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime):
-        return epoch_ms(value)
-    if isinstance(value, date):
-        return (value - _EPOCH).days
-    return str(value)  # such as a decimal

@@ -32,6 +32,7 @@ class ArchivedObject(NamedTuple):
     min_ms, max_ms: the least and the greatest timestamp of its records in ms; -1: it has none.
     topic_id: as Kafka's tools show it; empty: unknown.
     file: its path in the archive, in other layouts than tidegate's own.
+    aside: files with more columns of its records: what they hold, their paths and their sizes.
 
     In other layouts, the times may be -1 and UNKNOWN_MS.
     """
@@ -44,6 +45,7 @@ class ArchivedObject(NamedTuple):
     max_ms: int
     topic_id: str
     file: str | None = None
+    aside: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def name(self) -> str:
