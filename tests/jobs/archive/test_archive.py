@@ -101,6 +101,23 @@ def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
     assert sorted(offset for r in (*ranges, read) for offset in range(r.start, r.end)) == list(range(400))
 
 
+def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partitions(kafka, tmp_path, monkeypatch):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
+    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
+    monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 1000)
+    first = plan_archive(source, place).pieces
+    kafka.add_partitions(topic, 2)
+    append(kafka, topic, {0: even_times(NOON, NOON + HOUR, 55), 1: even_times(NOON, NOON + HOUR, 7)})
+    for piece in [*plan_archive(source, place).pieces, *first]:
+        copy(piece)
+    assert not plan_archive(source, place).pieces
+    columns = arrow_schema(include_headers=True)
+    for partition, count in enumerate((355, 7)):
+        parts = list_partition(place, topic, partition).parts
+        read = [read_records(OwnLayout(place), part.obj, part.start, part.end, columns) for part in parts]
+        assert [at for rows in read for batch in rows for at in batch["offset"].to_pylist()] == [*range(count)]
+
+
 def test_another_end_of_a_run_is_refused_in_one_sentence(tidegate, tmp_path):
     code, _, _ = tidegate(
         "archive", "--bootstrap-servers", "nowhere:1", "--topic", "t", "--out", tmp_path, "--until", "lates"
