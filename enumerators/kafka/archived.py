@@ -37,6 +37,7 @@ __all__ = ["archived_enumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _LISTED_FOR_S = 3600.0  # merged objects are kept for longer
+_NEW_FOR_S = 60.0  # behind the listed objects, Kafka may be read without another look
 _FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
 _NOTHING = Directory()
 _Answer = TypeVar("_Answer")
@@ -175,9 +176,10 @@ class _Archived(KafkaEnumerator):
         is_in_archive = wanted.start < seam
         if self._preferred and not is_in_archive:
             return planned
-        is_old = time.monotonic() - self._listed_s[partition] > _LISTED_FOR_S
-        is_short = wanted.end > seam or self._directory(partition).holes(wanted.start, wanted.end)
-        if is_old or (is_in_archive and is_short):
+        age_s = time.monotonic() - self._listed_s[partition]
+        holes = self._directory(partition).holes(wanted.start, min(wanted.end, seam))
+        is_read = is_in_archive and wanted.end > seam and age_s > _NEW_FOR_S
+        if holes or is_read or age_s > _LISTED_FOR_S:
             self._list([partition])  # more may have been archived meanwhile, and objects merged
             seam = self._seam(partition)
         directory, end = self._directory(partition), min(wanted.end, seam)
