@@ -253,6 +253,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
         self._progress_note: ProgressNote | None = None
+        self._group: GroupFolder | None = None
 
     def __reduce__(self) -> Any:
         return pickled(self)
@@ -296,7 +297,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
-        self._note().write(coordinator.source_progress())
+        progress = coordinator.source_progress()
+        self._note().write(progress)
+        if self._group is not None and self._source.watermarks.group_location is not None:
+            self._group.show(progress)
         goes_by_watermark = self._windows is not None or self._source.include_source_watermark
         if goes_by_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
@@ -371,10 +375,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._supplier = source.watermarks.generator
             if self._supplier is not None or source.sets_bad_records_aside:
                 self._events = _listening(self._driver)
+            self._group = group_of(source, self._driver.application_id)
             self._planner = coordinator_of(
                 source,
                 self._driver,
-                group_of(source, self._driver.application_id),
+                self._group,
                 self._pace(),
                 take_events=no_events if self._events is None else self._events.take,
                 description=None if self._windows is None else self._windows.description,

@@ -31,8 +31,9 @@ _REFRESH_S = 2
 _SCRIPT = f"""
 setInterval(async () => {{
   try {{
-    const text = await (await fetch(location.href)).text();
-    const page = new DOMParser().parseFromString(text, "text/html");
+    const answer = await fetch(location.href);
+    if (!answer.ok) throw answer.status;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     document.querySelector("main").replaceWith(page.querySelector("main"));
     document.body.classList.remove("gone");
   }} catch {{
@@ -42,7 +43,7 @@ setInterval(async () => {{
 """
 _HEAD = (
     f'<noscript><meta http-equiv="refresh" content="{_REFRESH_S}"></noscript>\n<script>{_SCRIPT}</script>\n'
-    '<style>.gone main { opacity: .5; } .gone::before { content: "tidegate watch has ended"; display: block; '
+    '<style>.gone main { opacity: .5; } .gone::before { content: "tidegate watch does not answer"; display: block; '
     "padding: 8px 28px; color: var(--bad); }</style>\n"
 )
 _HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
@@ -67,7 +68,7 @@ def live_page(sources: Sequence[LiveSource], now: datetime) -> str:
         footer=(
             "Behind is the time now, minus the event time of the next row. Late rows are those that the query has "
             "dropped since its start: Spark counts groups, so there are at least as many rows. "
-            "From the notes of the planners on this machine. Made by <code>tidegate watch --html</code>."
+            "From the notes of planners. Made by <code>tidegate watch --html</code>."
         ),
         head=_HEAD,
     )
@@ -97,7 +98,7 @@ def _card(source: LiveSource, now: datetime) -> str:
     states = ", ".join(f"{count(number)} {state}" for state, number in progress.splits.items())
     held = f"; held by {split_name(progress.held_by)}" if progress.held_by and progress.rows_remaining else ""
     about = f"{source.reads}. " if source.query else ""
-    text = f"{about}Planned {span(max(timedelta(), now - source.planned_at))} ago: {states or 'no splits'}{held}."
+    text = f"{about}{source.news(now).capitalize()}: {states or 'no splits'}{held}."
     told = "".join(f'<p class="lost">{escape(sentence)}</p>' for sentence in alerts(progress))
     if not progress.by_split:
         told += "".join(f"<p>{escape(sentence)}</p>" for sentence in notices(progress, now))
@@ -108,7 +109,7 @@ def _hour(source: LiveSource, now: datetime) -> str:
     """Draw the plans of the last hour by time of day, in steps of half a minute."""
     last = epoch_ms(now) // _STEP_MS
     plans: dict[int, SourceProgress] = {}
-    for at, plan in [*source.hour, (source.planned_at, source.progress)]:
+    for at, plan in [*source.hour, (source.heard_at, source.progress)]:
         plans[min(max(epoch_ms(at) // _STEP_MS, last - _STEPS + 1), last)] = plan
     first, plan = min(*plans, last - 1), plans[min(plans)]
     # A plan holds until the next one.

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tidegate.errors import OptionError
+from tidegate.enumerators.notes.progress import SAMPLE_S
+from tidegate.enumerators.planning.source_progress import SourceProgress
+from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.watch.page import CONTENT_POLICY, live_page
-from tidegate.jobs.watch.sources import live_sources
+from tidegate.jobs.watch.sources import LiveSource
 
-__all__ = ["PORT", "page_server"]
+__all__ = ["PORT", "page_server", "with_hours"]
 
 PORT = 8377
 _ADDRESS = "127.0.0.1"
+_SAMPLE = timedelta(seconds=SAMPLE_S)
+
+
+class _Server(ThreadingHTTPServer):
+    """Has what the page shows: the sources that a call finds."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, find: Callable[[], Sequence[LiveSource]]) -> None:
+        self.find = find
+        super().__init__((_ADDRESS, port), _Page)
 
 
 class _Page(BaseHTTPRequestHandler):
     """Answers with the page.  It has no other path, so it serves no file."""
 
     server_version, sys_version = "tidegate", ""
-    server: ThreadingHTTPServer
+    server: _Server
     timeout = 10  # of a browser that connects and asks for nothing
 
     def do_GET(self) -> None:
@@ -32,7 +48,12 @@ class _Page(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
             now = datetime.fromtimestamp(time.time(), timezone.utc)
-            self._answer(live_page(live_sources(with_hour=True), now).encode())
+            try:
+                page = live_page(self.server.find(), now)
+            except ConnectorError:  # a bucket does not answer now
+                self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+            else:
+                self._answer(page.encode())
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
@@ -55,14 +76,30 @@ class _Page(BaseHTTPRequestHandler):
         return [f"{name}:{self.server.server_port}" for name in (_ADDRESS, "localhost")]
 
 
-def page_server(port: int) -> ThreadingHTTPServer:
+def page_server(port: int, find: Callable[[], Sequence[LiveSource]]) -> ThreadingHTTPServer:
     """Return a server of the page at a port of 127.0.0.1; 0: any free one.  ``serve_forever`` serves it.
+
+    find: returns the sources, with their last hours; called for each answer.
 
     Raises OptionError if the port is in use, or is not allowed.
     """
     try:
-        server = ThreadingHTTPServer((_ADDRESS, port), _Page)
+        return _Server(port, find)
     except OSError as error:
         raise OptionError(f"--port is {port}, at which {_ADDRESS} cannot listen: {error.strerror}") from None
-    server.daemon_threads = True
-    return server
+
+
+def with_hours(find: Callable[[], Sequence[LiveSource]]) -> Callable[[], list[LiveSource]]:
+    """Return a call that adds to each source the plans that earlier calls found, those of an hour at most."""
+    kept: dict[tuple[str, str], deque[tuple[datetime, SourceProgress]]] = {}
+
+    def found() -> list[LiveSource]:
+        sources = []
+        for source in find():
+            hour = kept.setdefault((source.application, source.planner), deque(maxlen=3600 // SAMPLE_S))
+            if not hour or source.heard_at - hour[-1][0] >= _SAMPLE:
+                hour.append((source.heard_at, source.progress))
+            sources.append(replace(source, hour=tuple(hour)))
+        return sources
+
+    return found

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from urllib.parse import unquote
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import NoteFolder, applications
+from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.notes.folder import NoteFolder, applications, parsed
 from tidegate.enumerators.notes.progress import HOUR, PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
@@ -18,9 +19,9 @@ from tidegate.enumerators.process_identity import runs
 from tidegate.errors import counted
 from tidegate.jobs.figures import span
 
-__all__ = ["NOTHING", "LiveSource", "alerts", "live_sources", "notices"]
+__all__ = ["NOTHING", "LiveSource", "alerts", "group_sources", "live_sources", "notices"]
 
-NOTHING = "No tidegate source of yours runs on this machine now."
+NOTHING = "No running tidegate source of yours is found."
 _SOON = timedelta(hours=1)
 _NAMED = 3
 
@@ -30,7 +31,10 @@ class LiveSource:
     """A source of a running query.
 
     query: the query's name, which is known after its first batch.
-    planned_at: when its last plan was written; a plan waits for the previous batch.
+    heard_at: when its last plan was written, which waits for the previous batch; or when a member of a group renewed
+        its note.
+    planner: the name of the planner, or of the member.
+    is_member: whether it is a member of a group, perhaps on another machine.
     dropped: how many rows and groups the query has dropped as late in this run; None: no batch has told it.
     hour: the plans of the last hour that were kept, each with its time, the oldest first; only if asked for.
     """
@@ -38,10 +42,16 @@ class LiveSource:
     query: str | None
     reads: str
     application: str
-    planned_at: datetime
+    heard_at: datetime
     progress: SourceProgress
     dropped: int | None = None
     hour: tuple[tuple[datetime, SourceProgress], ...] = ()
+    planner: str = ""
+    is_member: bool = False
+
+    def news(self, now: datetime) -> str:
+        """Return when something was last heard of it."""
+        return f"{'heard of' if self.is_member else 'planned'} {span(max(timedelta(), now - self.heard_at))} ago"
 
 
 def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
@@ -56,6 +66,27 @@ def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
                     sources.append(_live_source(application, planner, note, with_hour=with_hour))
+    return sources
+
+
+def group_sources(location: Folder) -> list[LiveSource]:
+    """Return the members of the alignment groups that meet at a location, on all machines.
+
+    A member that was killed stays until another one sweeps its note, a day later.
+
+    Raises ConnectorError if the location cannot be read.
+    """
+    sources = []
+    for group in sorted(location.folders()):
+        folder = location.within(group)
+        for file, info in sorted(folder.files().items()):
+            stored = folder.read(file)
+            note = None if stored is None else parsed(stored.data)
+            with suppress(KeyError, TypeError, ValueError):  # it is no note, or has no plan yet
+                progress = SourceProgress.from_json((note or {})["progress"])
+                reads, name = str((note or {})["member"]["reads"]), f"group {unquote(group)}"
+                heard_at = utc_time(int(info.written_s * 1000))
+                sources.append(LiveSource(None, reads, name, heard_at, progress, planner=file, is_member=True))
     return sources
 
 
@@ -84,16 +115,17 @@ def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:
 
 def _live_source(application: NoteFolder, planner: str, note: Json, *, with_hour: bool) -> LiveSource:
     batch = application.within(BATCHES).read(planner) or {}
-    planned_at, last = utc_time(note["updated"]), note["progress"]
+    heard_at, last = utc_time(note["updated"]), note["progress"]
     samples = (application.within(HOUR).read(planner) or {}).get("samples", ()) if with_hour else ()
     return LiveSource(
         batch.get("query"),
         note["reads"],
         unquote(application.path.name),
-        planned_at,
+        heard_at,
         SourceProgress.from_json(last),
         batch.get("dropped"),
         tuple((utc_time(at_ms), SourceProgress.from_json({**last, **sample})) for at_ms, sample in samples),
+        planner,
     )
 
 

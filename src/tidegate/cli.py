@@ -431,8 +431,16 @@ def watch(
             metavar="PORT", min=1, max=65_535, show_default="8377", help="The port of 127.0.0.1 for the page."
         ),
     ] = None,
+    alignment_location: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOCATION",
+            show_default="your queries on this machine",
+            help="Show the members of the groups that meet here, on all machines: a folder, or s3://bucket/prefix.",
+        ),
+    ] = None,
 ) -> None:
-    """Show the sources of your running queries on this machine: how far they have read, and what holds them back."""
+    """Show the sources of running queries: how far they have read, and what holds them back."""
     from tidegate.jobs.watch.table import show_watch
 
-    show_watch(once=once, html=html, port=port)
+    show_watch(once=once, html=html, port=port, location=alignment_location)

@@ -105,7 +105,7 @@ def test_the_page_of_watch_is_served_until_it_is_told_to_end(tmp_path):
     with started("watch", "--html", "--port", port, env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
         assert process.stdout.readline() == f"http://127.0.0.1:{port}/ shows your queries; Ctrl-C ends it\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
-            assert "No tidegate source of yours runs on this machine now." in page.read().decode()
+            assert "No running tidegate source of yours is found." in page.read().decode()
         process.send_signal(signal.SIGTERM)
         code, _, errors = finish(process)
     assert (code, errors) == (0, "")

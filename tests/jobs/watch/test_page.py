@@ -2,23 +2,27 @@
 
 import re
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from http.client import HTTPConnection
 
 import pytest
 
-from tests.jobs.watch.notes import leave_batch, leave_note
+from tests.jobs.watch.notes import leave_note
 from tests.support.browser import browse, measured
 from tests.support.progresses import HOUR, MINUTE, NOON, report, run, typed
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes import progress as notes
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.shared import SharedNotes
 from tidegate.enumerators.planning.source_progress import SourceProgress
-from tidegate.errors import OptionError
+from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.pages.query import query_page
-from tidegate.jobs.watch import serve
 from tidegate.jobs.watch.page import CONTENT_POLICY, live_page
-from tidegate.jobs.watch.serve import page_server
-from tidegate.jobs.watch.sources import LiveSource, live_sources
+from tidegate.jobs.watch.serve import page_server, with_hours
+from tidegate.jobs.watch.sources import LiveSource, group_sources, live_sources
+from tidegate.readers.s3.config import S3ConnectionConfig
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
 
@@ -49,7 +53,7 @@ def test_the_headline_says_how_far_all_are_and_whether_a_row_is_late():
     assert rows(bad)[-1][-2:] == ["17", "at least 5"]
     assert bad.count('class="lost"') == 3
     assert "900 rows unread, up to 5 h behind</h1>" in live_page([live(dropped=None)], AT_NOON)
-    assert "<h1>No tidegate source of yours runs on this machine now.</h1>" in live_page([], AT_NOON)
+    assert "<h1>No running tidegate source of yours is found.</h1>" in live_page([], AT_NOON)
 
 
 def test_each_split_has_its_state_its_place_and_how_far_it_is_behind():
@@ -112,12 +116,20 @@ def test_planners_keep_the_samples_of_their_last_hour(monkeypatch):
     assert live_sources(with_hour=True) == []
 
 
+@contextmanager
+def serving(find):
+    with page_server(0, find) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
 @pytest.fixture
 def server():
-    with page_server(0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(partial(live_sources, with_hour=True)) as server:
         yield server
-        server.shutdown()
 
 
 def get(server, path="/", host="127.0.0.1"):
@@ -144,27 +156,59 @@ def test_a_port_in_use_and_options_that_contradict_each_other_are_one_sentence(s
     with pytest.raises(
         OptionError, match=rf"--port is {server.server_port}, at which 127.0.0.1 cannot listen: Address"
     ):
-        page_server(server.server_port)
+        page_server(server.server_port, list)
     assert tidegate("watch", "--once", "--html")[0].startswith("tidegate: --once prints the table, and --html")
     assert tidegate("watch", "--port", 8000)[0] == "tidegate: --port is for the page; give --html, too"
 
 
+def test_a_location_that_does_not_answer_is_no_page(server):
+    def find():
+        raise ConnectorError("the bucket does not answer: secret")
+
+    with serving(find) as broken:
+        status, _, page = get(broken)
+    assert (status, "secret" in page) == (503, False)
+
+
+def test_members_of_groups_are_shown_by_their_notes_from_any_machine(tmp_path, tidegate):
+    location = open_folder(str(tmp_path / "shared"), S3ConnectionConfig(), option="alignmentLocation", noun="location")
+    orders, payments, new = members = [
+        GroupFolder(SharedNotes(location, "a/b"), HOUR, reads=reads, renewed_by_thread=False)
+        for reads in ("orders at kafka:9092", "payments at kafka:9092", "new at kafka:9092")
+    ]
+    for member in members:
+        member.join(None)
+        member.tell(NOON)
+    find = with_hours(partial(group_sources, location))
+    assert find() == []
+    for member, bound in (orders, NOON), (payments, NOON + HOUR):
+        member.show(report(bound=bound))
+        member.renew()
+    assert new.bound(NOON, None).low_ms == NOON  # the others still count
+    assert {(source.reads, source.application, source.progress.bound) for source in find()} == {
+        ("orders at kafka:9092", "group a/b", AT_NOON),
+        ("payments at kafka:9092", "group a/b", AT_NOON + timedelta(hours=1)),
+    }
+    orders.leave()
+    (source,) = find()
+    assert (source.reads, len(source.hour)) == ("payments at kafka:9092", 1)
+    assert "Heard of " in live_page([source], AT_NOON)
+    code, table, errors = tidegate("watch", "--once", "--alignment-location", tmp_path / "shared")
+    assert (code, errors) == (0, "")
+    assert "payments at kafka:9092" in table
+
+
 @pytest.mark.slow
-def test_in_a_browser_the_page_refreshes_itself(server, tmp_path, monkeypatch):
-    leave_note()
-    found = serve.live_sources
+def test_in_a_browser_the_page_refreshes_itself(tmp_path):
+    names = iter(["first", "second"])
 
-    def live_sources(**options):
-        try:
-            return found(**options)
-        finally:
-            leave_batch("a query that has begun meanwhile")
+    def find():
+        return [live(query=next(names, "later"))]
 
-    monkeypatch.setattr(serve, "live_sources", live_sources)
-    document = browse(tmp_path, f"http://127.0.0.1:{server.server_port}/")
-    assert "<h2>a query that has begun meanwhile</h2>" in document
+    with serving(find) as server:
+        document = browse(tmp_path, f"http://127.0.0.1:{server.server_port}/")
+    assert re.findall("<h2>(.*?)</h2>", document)[0] in {"second", "later"}
     assert 'class="gone"' not in document
-    server.shutdown()
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def shown(sources, now=AT_NOON, width=200):
 
 def test_nothing_that_runs_is_a_sentence():
     assert live_sources() == []
-    assert shown([]) == "No tidegate source of yours runs on this machine now.\n"
+    assert shown([]) == "No running tidegate source of yours is found.\n"
 
 
 def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
