@@ -28,7 +28,7 @@ COLUMNS = (
     "behind",
     "bound (UTC)",
     "watermark (UTC)",
-    "read behind it",
+    "read behind the watermark",
 )
 
 
@@ -193,7 +193,7 @@ def _row(run: SourceRun) -> str:
         clock_time(last.watermark),
         count(last.late_rows_total),
     )
-    return table_row(cells, {COLUMNS.index("read behind it"): "lost"} if last.late_rows_total else {})
+    return table_row(cells, {COLUMNS.index("read behind the watermark"): "lost"} if last.late_rows_total else {})
 
 
 def _latency(run: SourceRun) -> str:

@@ -22,7 +22,15 @@ from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
 
 __all__ = ["COLUMNS", "CONTENT_POLICY", "live_page"]
 
-COLUMNS = ("source", "unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind it", "late rows")
+COLUMNS = (
+    "source",
+    "unread rows",
+    "behind",
+    "bound (UTC)",
+    "watermark (UTC)",
+    "read behind the watermark",
+    "late rows",
+)
 _SPLITS = ("split", "state", "next row (UTC)", "behind", "unread rows")
 _STEP_MS = SAMPLE_S * 1000
 _STEPS = 3600 // SAMPLE_S
@@ -163,5 +171,5 @@ def _row(source: LiveSource) -> str:
         count(progress.late_rows_total),
         _late(source.dropped),
     )
-    marked = {"read behind it": progress.late_rows_total, "late rows": source.dropped}
+    marked = {"read behind the watermark": progress.late_rows_total, "late rows": source.dropped}
     return table_row(cells, {COLUMNS.index(name): "lost" for name, rows in marked.items() if rows})
