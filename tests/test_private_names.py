@@ -71,6 +71,10 @@ PYSPARK = {
     "pyspark.sql.session.SparkSession": ("_jsparkSession", "_jvm"),
     "pyspark.sql.streaming.listener.StreamingQueryListener": ("_jlistener",),
     "pyspark.sql.streaming.query.StreamingQuery": ("_jsq",),
+    "pyspark.sql.streaming.stateful_processor.StatefulProcessorHandle": ("_statefulProcessorApiClient",),
+    "pyspark.sql.streaming.stateful_processor_api_client.StatefulProcessorApiClient": (
+        *("_deserialize_from_bytes", "_receive_proto_message"),
+    ),
     "pyspark.sql.streaming.transform_with_state_driver_worker": (),
     "pyspark.sql.utils.is_remote": (),
 }

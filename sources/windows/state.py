@@ -21,6 +21,7 @@ from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor
 from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.sources.windows.keys import Key, key_of
 from tidegate.sources.windows.pages import Pages
+from tidegate.spark_private import state_answers
 
 __all__ = ["Bucket", "BucketState", "KeyEntry", "Layout", "StoredKey"]
 
@@ -83,6 +84,7 @@ class BucketState:
         self._chunks: MapState = handle.getMapState("rows", "key binary, chunk int, part int", "bytes binary")
         self._header: _Parts = []
         self._parts: dict[tuple[bytes, int], _Parts] = {}
+        self._changes: list[Callable[[], None]] = []  # state calls that Spark gets when the bucket is stored
         self._count = 0
 
     def load(self, expired_ms: int | None = None) -> Bucket:
@@ -92,8 +94,8 @@ class BucketState:
 
         Raises CheckpointError if windows with another description stored it.
         """
-        self._parts, self._count = {}, 0
-        self._header = _read(self._part_of_header)
+        self._parts, self._changes, self._count = {}, [], 0
+        self._header = _read(self._part_of_header(0), self._part_of_header)
         if not self._header:
             return Bucket(self._pages())
         if self._header[0][:1] == _PICKLED:
@@ -108,13 +110,13 @@ class BucketState:
         return Bucket(pages, timer, stored["watermark"], stored.get("windows"))
 
     def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
-        """Store the bucket, whose pages are stored, and have Spark call it.  A witness has no keys."""
+        """Store the bucket with the pages that were written, and have Spark call it.  A witness has no keys."""
         pages = bucket.pages
         if timer != bucket.timer:
             if bucket.timer is not None:
-                self._handle.deleteTimer(bucket.timer)
+                self._changes.append(partial(self._handle.deleteTimer, bucket.timer))
             if timer is not None:
-                self._handle.registerTimer(timer)
+                self._changes.append(partial(self._handle.registerTimer, timer))
         stored = {
             "layout": _ARROW,
             "description": self._description,
@@ -127,10 +129,8 @@ class BucketState:
         }
         is_kept = is_witness or pages.size > 0 or bucket.watermark_ms is not None
         parts = _parted(json.dumps(stored).encode()) if is_kept else []
-        for number in _changed(self._header, parts):
-            self._keys.updateValue((number,), (parts[number],))
-        for number in range(len(parts), len(self._header)):
-            self._keys.removeKey((number,))
+        self._change(self._keys, (), self._header, parts)
+        state_answers(self._handle, self._changes)
 
     def read(self, kind: bytes, numbers: Collection[int]) -> dict[int, bytes]:
         """Return pages or blocks by number, without those that are empty."""
@@ -139,23 +139,27 @@ class BucketState:
         unread = [number for number in numbers if (kind, number) not in self._parts]
         if len(unread) > 1 and len(unread) * _MANY >= self._count and not self._layout.has_chunks:
             self._read_all()
-        for number in unread:
-            if (kind, number) not in self._parts:
-                self._parts[kind, number] = _read(partial(self._value, kind, number))
+        unread = [number for number in unread if (kind, number) not in self._parts]
+        rows = state_answers(self._handle, [partial(self._chunks.getValue, (kind, number, 0)) for number in unread])
+        for number, row in zip(unread, rows, strict=True):
+            self._parts[kind, number] = _read(_bytes(row), partial(self._value, kind, number))
         return {number: _joined(parts) for number in numbers if (parts := self._parts[kind, number])}
 
     def write(self, kind: bytes, number: int, value: bytes | None) -> None:
-        """Store a page or block that was read before, or is new; None: it is empty."""
-        before, parts = self._parts.get((kind, number), []), [] if value is None else _parted(value)
-        for part in _changed(before, parts):
-            self._chunks.updateValue((kind, number, part), (parts[part],))
-        for part in range(len(parts), len(before)):
-            self._chunks.removeKey((kind, number, part))
+        """Store a page or block that was read before, or is new; None: it is empty.  Spark gets it by ``store``."""
+        parts = [] if value is None else _parted(value)
+        self._change(self._chunks, (kind, number), self._parts.get((kind, number), []), parts)
         self._parts[kind, number] = parts
 
     def of_key(self, key: Key, value: bytes | None) -> StoredKey:
         """Return the store that the operator reads and writes for one key."""
         return StoredKey(self._chunks, key, value)
+
+    def _change(self, state: MapState, place: tuple[Any, ...], before: _Parts, parts: _Parts) -> None:
+        for number, part in enumerate(parts):
+            if number >= len(before) or part != before[number]:
+                self._changes.append(partial(state.updateValue, (*place, number), (part,)))
+        self._changes += [partial(state.removeKey, (*place, number)) for number in range(len(parts), len(before))]
 
     def _pages(self, count: int = 1, size: int = 0, first_timers: Sequence[Sequence[int]] = ()) -> Pages:
         return Pages(self, self._layout.schema, self._layout.keys, count, size, first_timers)
@@ -171,12 +175,10 @@ class BucketState:
             self._parts.setdefault((b"page", number), [])
 
     def _part_of_header(self, part: int) -> bytes | None:
-        value = self._keys.getValue((part,))
-        return None if value is None else bytes(value[0])
+        return _bytes(self._keys.getValue((part,)))
 
     def _value(self, kind: bytes, number: int, part: int) -> bytes | None:
-        value = self._chunks.getValue((kind, number, part))
-        return None if value is None else bytes(value[0])
+        return _bytes(self._chunks.getValue((kind, number, part)))
 
     def _of_pickled(self, expired_ms: int | None) -> Bucket:
         """Return a bucket of the first layout."""
@@ -264,8 +266,11 @@ def _parted(value: bytes) -> list[bytes]:
     return [_VERSION + (1 + len(others)).to_bytes(2, "little") + first, *others]
 
 
-def _read(part_of: Callable[[int], bytes | None]) -> list[bytes]:
-    first = part_of(0)
+def _bytes(row: Any) -> bytes | None:
+    return None if row is None else bytes(row[0])
+
+
+def _read(first: bytes | None, part_of: Callable[[int], bytes | None]) -> list[bytes]:
     if first is None:
         return []
     if first[:1] != _VERSION:
@@ -280,7 +285,3 @@ def _others(part_of: Callable[[int], bytes | None], count: int) -> Iterator[byte
 
 def _joined(parts: list[bytes]) -> bytes:
     return b"".join([parts[0][3:], *parts[1:]])
-
-
-def _changed(before: list[bytes], parts: list[bytes]) -> list[int]:
-    return [number for number, part in enumerate(parts) if number >= len(before) or part != before[number]]

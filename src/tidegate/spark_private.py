@@ -6,10 +6,12 @@ releases that were tried.  Java's own classes (Catalyst) are used where they are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.pandas.functions import arrow_udf  # whose types PySpark shows only here
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 __all__ = [
     "DRIVER_WORKER",
@@ -34,12 +37,14 @@ __all__ = [
     "java_session",
     "launch_java",
     "physical_plan",
+    "state_answers",
     "to_arrow_schema",
     "worker_daemon",
 ]
 
 DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 """The module that Spark runs on the driver for a stateful processor."""
+_WAITING = 32  # state calls: they and their answers have room in the buffers of a socket, or both sides would wait
 
 
 def java_of(spark: SparkSession) -> Any:
@@ -106,3 +111,30 @@ def worker_daemon() -> ModuleType:
     from pyspark import daemon
 
     return daemon
+
+
+def state_answers(handle: StatefulProcessorHandle, calls: Sequence[Callable[[], object]]) -> list[Any]:
+    """Make state calls, and return the row that answers each; None: a value that is not there, or a call to write.
+
+    PySpark waits for an answer before the next call.  Here calls are sent one after the other, and wait together.
+
+    calls: ``getValue``, ``updateValue`` and ``removeKey`` of a MapState, or ``registerTimer`` and ``deleteTimer``.
+
+    Raises PySparkRuntimeError for a call that failed.
+    """
+    client: Any = handle._statefulProcessorApiClient  # noqa: SLF001
+    rows = []
+    for begin in range(0, len(calls), _WAITING):
+        some = calls[begin : begin + _WAITING]
+        client._receive_proto_message = lambda: (0, "", b"")  # noqa: SLF001
+        try:
+            for call in some:
+                call()
+        finally:
+            del client._receive_proto_message  # noqa: SLF001
+        for _ in some:
+            status, error, value = client._receive_proto_message()  # noqa: SLF001
+            if status:
+                raise PySparkRuntimeError(error)
+            rows.append(client._deserialize_from_bytes(value) if value else None)  # noqa: SLF001
+    return rows

@@ -1,7 +1,8 @@
 """Spark's side of a stateful processor, without Spark: state calls, timers, and batches of rows."""
 
 # ruff: noqa: N802 - the names are Spark's
-from collections import defaultdict
+import pickle
+from collections import defaultdict, deque
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -17,6 +18,30 @@ from tidegate.windows import SqlAggregates
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
 TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # the types of results; all others are whole numbers
 LARGEST_CALL = 8_000  # bytes, as state is kept in parts
+MOST_WAITING = 32  # calls that fit into the buffers of a socket
+
+
+class FakeClient:
+    """Answers calls in order, as Spark's client does with its server; ``waits`` counts how often it was waited for."""
+
+    def __init__(self):
+        self.answers, self.waits, self._is_waited_for = deque(), 0, True
+
+    def call(self, row=None, status=0):
+        """Make a call that Spark answers with a row."""
+        self._is_waited_for = False
+        self.answers.append((status, "it failed" if status else "", b"" if row is None else pickle.dumps(row)))
+        assert len(self.answers) <= MOST_WAITING
+        value = self._receive_proto_message()[2]
+        return self._deserialize_from_bytes(value) if value else None
+
+    def _receive_proto_message(self):
+        self.waits += not self._is_waited_for
+        self._is_waited_for = True
+        return self.answers.popleft()
+
+    def _deserialize_from_bytes(self, value):
+        return pickle.loads(value)  # noqa: S301 - its own
 
 
 class FakeMapState:
@@ -32,18 +57,20 @@ class FakeMapState:
 
     def getValue(self, key):
         self._handle.missed += [key] * (key not in self.values_now)
-        return self.values_now.get(key)
+        return self._handle.client.call(self.values_now.get(key))
 
     def containsKey(self, key):
         return key in self.values_now
 
     def updateValue(self, key, value):
         assert sum(len(part) for part in (*key, *value) if isinstance(part, bytes)) < LARGEST_CALL
-        self._handle.calls += 1
+        self._handle.writes += 1
         self.values_now[key] = value
+        self._handle.client.call()
 
     def removeKey(self, key):
         del self.values_now[key]
+        self._handle.client.call()
 
 
 class FakeSpark:
@@ -61,7 +88,8 @@ class FakeSpark:
         ahead_ms=None,
         outputs=None,
     ):
-        self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
+        self.states, self.timers, self.key, self.writes = defaultdict(dict), set(), None, 0
+        self.client = self._statefulProcessorApiClient = FakeClient()
         self.missed = []  # Spark prints a warning for each
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
@@ -104,9 +132,11 @@ class FakeSpark:
     def registerTimer(self, time):
         assert (self.key, time) not in self.timers
         self.timers.add((self.key, time))
+        self.client.call()
 
     def deleteTimer(self, time):
         self.timers.remove((self.key, time))
+        self.client.call()
 
     def batch(self, rows, watermark_ms, now_ms=0):
         """Take rows (key, time in ms, n), and return results, as dicts; ``told`` has what the calls told."""
@@ -127,6 +157,7 @@ class FakeSpark:
             results += [r.asDict(recursive=True) for r in self.processor.handleExpiredTimer((bucket,), values, expired)]
             self.timers.remove((bucket, due))  # Spark would warn of a timer that is gone
         assert not [timer for timer in self.timers if timer[1] <= time]
+        assert not self.client.answers
         self.told = [r[CALL] for r in results if CALL in r]
         return [r for r in results if CALL not in r]
 

@@ -5,11 +5,13 @@ import struct
 import sys
 from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
 from pyspark.sql.types import (
     DateType,
@@ -22,10 +24,11 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from tests.sources.windows.fakes import PACKED, FakeSpark
+from tests.sources.windows.fakes import PACKED, FakeClient, FakeSpark
 from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.choice import why_operator
 from tidegate.sources.windows.processor import OUTPUT, RESULTS, WindowProcessor
+from tidegate.spark_private import state_answers
 from tidegate.windows import (
     Aggregate,
     ContinuousEventTimeTrigger,
@@ -290,7 +293,23 @@ def test_a_batch_stores_a_page_once_however_many_rows_it_has():
     few, many = (FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1) for _ in range(2))
     few.batch([("a", 5, 1)], MIN_TIME)
     many.batch([(key, 5, n) for n in range(1_000) for key in "abcdefgh"], MIN_TIME)
-    assert few.calls == many.calls == 4  # of the bucket, its page and block, and the witness
+    assert few.writes == many.writes == 4  # of the bucket, its page and block, and the witness
+
+
+def test_a_bucket_waits_for_all_pages_of_a_batch_together():
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1)
+    spark.batch([(f"key {n}", 5, n) for n in range(8_000)], MIN_TIME)
+    writes, waits = spark.writes, spark.client.waits
+    spark.batch([(f"key {n}", 5, n) for n in range(0, 8_000, 400)], MIN_TIME)
+    assert spark.writes - writes > 15
+    assert spark.client.waits - waits <= 5  # for the witness, the bucket, its block, pages, and all that is written
+
+
+def test_a_state_call_that_failed_is_told():
+    client = FakeClient()
+    handle = SimpleNamespace(_statefulProcessorApiClient=client)
+    with pytest.raises(PySparkRuntimeError, match="it failed"):
+        state_answers(handle, [client.call, lambda: client.call(status=1)])
 
 
 def test_in_processing_time_a_bucket_with_event_timers_is_called_with_each_batch():
