@@ -1,7 +1,6 @@
 """The state of a bucket: rows in pages, and what a batch needs of all of them.
 
-Larger values are kept in parts, and a batch writes the parts that it changes.  Before SPARK-53870, state calls of more
-than 8 KiB could hang a query.
+Larger values are kept in parts, and a batch writes the parts that it changes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from tidegate.spark_private import state_answers
 
 __all__ = ["Bucket", "BucketState", "KeyEntry", "Layout", "StoredKey"]
 
-_PART = 7_000  # bytes
+_PART = 1_000_000  # bytes
+_FULL = {_PART, 7_000}  # bytes of a part that another may follow; earlier versions had the smaller ones
 _VERSION = b"\x01"  # of every value: then come the number of its parts in two bytes, and its bytes
 _PICKLED = b"\x80"
 """The first byte of the first layout: one pickled value with all keys of the bucket."""
@@ -223,7 +223,7 @@ class StoredKey:
     def read_rows(self, chunk: int) -> bytes:
         """Return a chunk of rows that is stored.  Spark would warn if it were asked for a part that is not there."""
         parts: list[bytes] = []
-        while not parts or (len(parts[-1]) == _PART and self._chunks.containsKey(self._part(chunk, len(parts)))):
+        while not parts or (len(parts[-1]) in _FULL and self._chunks.containsKey(self._part(chunk, len(parts)))):
             value = self._chunks.getValue(self._part(chunk, len(parts)))
             parts.append(b"" if value is None else bytes(value[0]))
         return b"".join(parts)

@@ -17,7 +17,7 @@ from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
 TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # the types of results; all others are whole numbers
-LARGEST_CALL = 8_000  # bytes, as state is kept in parts
+LARGEST_CALL = 1_001_000  # bytes, as state is kept in parts
 MOST_WAITING = 32  # calls that fit into the buffers of a socket
 
 
