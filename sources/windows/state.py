@@ -29,6 +29,7 @@ _FULL = {_PART, 7_000}  # bytes of a part that another may follow; earlier versi
 _VERSION = b"\x01"  # of every value: then come the number of its parts in two bytes, and its bytes
 _PICKLED = b"\x80"
 """The first byte of the first layout: one pickled value with all keys of the bucket."""
+_PROTOCOL = 5  # of the pickled keys by which chunks are found
 _ARROW = 2
 """The layout of pages: batches of Arrow.  Before it, a page held the pickled state of each key, with its timers."""
 _ENTRY = struct.Struct("<IIBqq")  # of that page: bytes of key and value, which timers there are, and their times
@@ -243,7 +244,7 @@ class StoredKey:
     @cached_property
     def _digest(self) -> bytes:
         """The key in a few bytes, because each state call holds it: a key of any length leaves room for a part."""
-        return blake2b(pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), digest_size=32).digest()
+        return blake2b(pickle.dumps(self._key, _PROTOCOL), digest_size=32).digest()
 
 
 def _entries_of(page: bytes) -> Iterator[tuple[Key, KeyEntry]]:
