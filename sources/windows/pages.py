@@ -1,4 +1,4 @@
-"""The rows of a bucket's state in pages of some kilobytes: a batch reads and writes the pages that it touches.
+"""The rows of a bucket's state in small pages: a batch reads and writes the pages that it touches.
 
 A page is an Arrow batch, and a hash of the key says which.  Pages grow and shrink by linear hashing (Litwin 1980), one
 page after the other, so there is no directory.  What is due is found without reading pages: a block holds the first
@@ -25,7 +25,8 @@ EVENT, PROCESSING = "__event", "__processing"
 NEVER = MAX_TIME
 """The time of a timer that there is not."""
 _Ints: TypeAlias = npt.NDArray[np.int64]
-_MEAN = 4_000  # bytes of a page on average: pages that were not split yet have twice as much as the others
+_MEAN = 2_000  # bytes of a page on average: pages that were not split yet have twice as much as the others
+_MOST = 4_000  # bytes of a row that count; a stored size was counted so
 _BLOCK = 256  # pages of a block
 
 
@@ -73,7 +74,9 @@ class Pages:
 
     def replace(self, rows: pa.Table) -> None:
         """Store these rows in place of those that were read.  The pages become more or fewer, by their bytes."""
-        self.size += _bytes(rows) - self._held
+        held = _bytes(rows)
+        self.size += held - self._held
+        self._held = held
         before, self.count = self.count, self._wanted()
         moved = self._rows_of(_moved(before, self.count) - self._read.keys() if self.size else ())
         if moved.num_rows:
@@ -92,7 +95,6 @@ class Pages:
                 self._write(number, _to_bytes(ordered.slice(begin, end - begin)), first)
             else:
                 self._write(number, None, [NEVER, NEVER])
-        self._held = _bytes(rows)
         self._write_blocks()
 
     def next_timers(self) -> tuple[int | None, int | None]:
@@ -107,6 +109,8 @@ class Pages:
 
     def _rows_of(self, numbers: Collection[int]) -> pa.Table:
         """Return the rows of pages that were not read before."""
+        if not numbers:
+            return self._schema.empty_table()
         blobs = self._store.read(b"page", numbers) if self.size else {}
         self._read.update(dict.fromkeys(numbers) | blobs)
         batches = [pa.ipc.read_record_batch(blobs[number], self._schema) for number in sorted(blobs)]
@@ -195,7 +199,7 @@ def _bytes(rows: pa.Table) -> int:
             total += sizes
         else:
             fixed += max(column.type.bit_width // 8, 1) if not pa.types.is_null(column.type) else 0
-    return int(np.minimum(total + fixed, _MEAN).sum())
+    return int(np.minimum(total + fixed, _MOST).sum())
 
 
 def _to_bytes(rows: pa.Table) -> bytes:
