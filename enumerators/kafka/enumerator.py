@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
+from uuid import UUID
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.horizon import Horizon
@@ -36,6 +37,7 @@ _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
 _LAST_MS = 2**63 - 1
 _LEADER_ELECTION_S = 2.0
+_NO_TOPIC = UUID(int=2)  # brokers make random ids
 
 _Answer = TypeVar("_Answer")
 
@@ -104,16 +106,24 @@ class KafkaEnumerator(SplitEnumerator):
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
-        self._check_repeated(partition, wanted)
         topic_id = self._topics.ids.get(partition.topic)
-        return KafkaDetails(topic_id, self._topics.epoch(partition))
+        return KafkaDetails(
+            _NO_TOPIC if self._is_another(partition, wanted) else topic_id, self._topics.epoch(partition)
+        )
 
-    def _check_repeated(self, partition: TopicPartition, wanted: SplitRange) -> None:
-        """Raise DataLossError if a batch that the built-in source planned is to be repeated with another topic."""
-        if self._taken_over_ms is None or not self._fail_on_data_loss:
-            return
-        for found in recreated_since(self._taken_over_ms, {partition: wanted.end}, self._client).values():
-            raise DataLossError(f"split {wanted.split_id!r} is wanted up to position {wanted.end}, but {found.reason}")
+    def _is_another(self, partition: TopicPartition, wanted: SplitRange) -> bool:
+        """Return whether a batch that the built-in source planned is to be repeated with another topic.
+
+        Raises DataLossError if it is, unless that is accepted.
+        """
+        if self._taken_over_ms is None:
+            return False
+        found = recreated_since(self._taken_over_ms, {partition: wanted.end}, self._client)
+        if found and self._fail_on_data_loss:
+            raise DataLossError(
+                f"split {wanted.split_id!r} is wanted up to position {wanted.end}, but {found[partition].reason}"
+            )
+        return bool(found)
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
         """Return the partitions that no longer exist, if data loss is accepted: they never come back."""
