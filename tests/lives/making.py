@@ -11,6 +11,7 @@ from tests.lives.world import (
     Away,
     Batches,
     Crash,
+    Elect,
     Meanwhile,
     Options,
     Pass,
@@ -35,6 +36,7 @@ WEIGHTS = {
     "meanwhile": 3,
     "trim": 3,
     "recreate": 2,
+    "elect": 2,
     "transact": 2,
     "vanish": 1,
     "away": 2,
@@ -155,6 +157,9 @@ class _Maker:
         self.greatest[split] = self.rng.choice([self.greatest[split], self.rng.choice(BEGINS_MS)])
         return Recreate(split, self.records(split, 6))
 
+    def elect(self, split: str, member: int) -> object:
+        return Elect(split, self.rng.choice([1, 1, 3, 10]), self.records(split, 6))
+
     def transact(self, split: str, member: int) -> object:
         return Transact(split)
 
@@ -212,7 +217,7 @@ def _without(world: World, number: int, record: int) -> World | None:
     step = world.steps[number]
     if isinstance(step, Batches) and step.count > 1 and not record:
         step = step._replace(count=1)
-    elif isinstance(step, (Append, Recreate)) and record < len(step.records):
+    elif isinstance(step, (Append, Recreate, Elect)) and record < len(step.records):
         step = step._replace(records=step.records[:record] + step.records[record + 1 :])
     else:
         return None

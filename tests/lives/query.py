@@ -10,7 +10,7 @@ import json
 
 from tests.lives.judge import Judge
 from tests.lives.source import Row, source_of
-from tests.lives.world import LEASE_S, WALL_MS, Batches, Crash, Meanwhile, Pass, Present, Recreate, Trim, World
+from tests.lives.world import LEASE_S, WALL_MS, Batches, Crash, Elect, Meanwhile, Pass, Present, Recreate, Trim, World
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.group import GroupFolder
@@ -180,7 +180,7 @@ class Life:
                 query.bounded = bounded or self.present.options.bounded
             case Pass():
                 self.pass_by(step)
-            case Recreate() if not self.present.options.loses:
+            case Recreate() | Elect() if not self.present.options.loses:
                 pass
             case Meanwhile(Trim()) if not self.present.options.loses:
                 pass

@@ -136,9 +136,11 @@ class Enumerator(SplitEnumerator):
         return said, away
 
     def validate(self, positions):
-        anew = {s for s in positions if s in self._logs and self._logs[s].incarnation != self._known.get(s)}
-        self._known.update({s: self._logs[s].incarnation for s in anew})
-        return {s: Divergence("the topic was created anew", self._logs[s].begin) for s in anew}
+        logs, known = self._logs, self._known
+        cuts = {s: [at for i, at in logs[s].cuts.items() if i > known.get(s, -1)] for s in positions if s in logs}
+        anew = {s: max(logs[s].begin, min(positions[s], *at)) for s, at in cuts.items() if at}
+        known.update({s: logs[s].incarnation for s in anew})
+        return {s: Divergence("it holds other records", at) for s, at in anew.items()}
 
     def _record_from(self, split, position, used):
         log = self._logs[split]

@@ -82,6 +82,17 @@ class Recreate(NamedTuple):
         return f"recreate {self.split}: {shown(self.records)}"
 
 
+class Elect(NamedTuple):
+    """An unclean election takes back the last records, and others come in their places."""
+
+    split: str
+    lost: int
+    records: tuple[Record, ...]
+
+    def __str__(self) -> str:
+        return f"take back {self.lost} of {self.split}, append: {shown(self.records)}"
+
+
 class Trim(NamedTuple):
     """Retention deletes the first records."""
 
@@ -161,11 +172,13 @@ def shown(records: tuple[Record, ...]) -> str:
 class Log:
     """A split as it is now.
 
-    incarnation: changes when the topic is created anew.
+    incarnation: changes when the topic is created anew, or records are taken back.
+    cuts: for each incarnation, the first position that may hold another record than in the one before.
     lost: for each member, the positions that are gone before it committed them.
     """
 
     incarnation: int = 0
+    cuts: dict[int, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     begin: int = 0
     stable: int | None = None
@@ -231,9 +244,8 @@ class Present:
                 log = self.logs.setdefault(split, Log())
                 log.records += records
                 log.grown_at_s = clock.now_s
-            case Recreate(split, records) if split in self.logs:
-                self.incarnations += 1
-                self.logs[split] = Log(self.incarnations, [*records], grown_at_s=clock.now_s)
+            case Recreate() | Elect() if step.split in self.logs:
+                self.put_in_place(step)
             case Trim(split, count) if split in self.logs:
                 log = self.logs[split]
                 log.begin = min(log.begin + count, log.end)
@@ -253,6 +265,17 @@ class Present:
                 self.meanwhile.append(within)
             case _:
                 pass
+
+    def put_in_place(self, step: Recreate | Elect) -> None:
+        """Let a split hold other records, from its beginning or from a position on."""
+        self.incarnations += 1
+        before, kept = self.logs[step.split], 0
+        log = Log(self.incarnations, records=[*step.records], grown_at_s=self.clock.now_s)
+        if isinstance(step, Elect):
+            kept = max(before.begin, len(before.records) - step.lost)
+            log.begin, log.is_away, log.records[:0] = before.begin, before.is_away, before.records[:kept]
+        log.cuts = {**before.cuts, self.incarnations: kept}
+        self.logs[step.split] = log
 
     def happen_meanwhile(self) -> None:
         steps, self.meanwhile = self.meanwhile, []
