@@ -29,13 +29,17 @@ _NO_TIME_MS = -1  # as Kafka's records say
 
 
 @contextmanager
-def opened_parquet(place: ArchivePlace, path: str, size: int) -> Iterator[tuple[pq.ParquetFile, ObjectFile]]:
-    """Open an object of the archive.  While it is open, raises the errors of ``ArchiveLayout.open``."""
+def opened_parquet(place: ArchivePlace, path: str, size: int) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
+    """Open an object of the archive, also as a file in which ranges may be held; None: it is read as fast without.
+
+    While it is open, raises the errors of ``ArchiveLayout.open``.
+    """
     with ObjectFile(size, partial(place.fetch, path, size), SMALL_BYTES) as source:
-        # One request for a small object, and for the footer of a large one.
-        source.hold([(0, size) if size <= SMALL_BYTES else (max(0, size - TAIL_BYTES), size)])
+        if place.is_far:  # one request for a small object, and for the footer of a large one
+            source.hold([(0, size) if size <= SMALL_BYTES else (max(0, size - TAIL_BYTES), size)])
         try:
-            yield pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True), source
+            file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+            yield file, source if place.is_far else None
         except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             raise CorruptDataError(f"the archived object {place.address(path)} cannot be read: {problem}") from problem
 
@@ -82,7 +86,7 @@ class ParquetObject:
     """
 
     def __init__(
-        self, file: pq.ParquetFile, source: ObjectFile, obj: ArchivedObject, columns: Mapping[str, str | None]
+        self, file: pq.ParquetFile, source: ObjectFile | None, obj: ArchivedObject, columns: Mapping[str, str | None]
     ) -> None:
         self._file, self._source, self._obj, self._columns = file, source, obj, columns
         self.groups = list(self._grouped())
@@ -108,7 +112,7 @@ class ParquetObject:
         tops = tuple(f"{named}." for named in wanted)
         leaves = [leaf for path, leaf in leaves_of(metadata).items() if f"{path}.".startswith(tops)]
         for place, number in enumerate(numbers):
-            if self._obj.size > SMALL_BYTES:  # a small object is held already
+            if self._source is not None and self._obj.size > SMALL_BYTES:  # a small object is held already
                 self._source.hold(self._ahead(numbers[place:], leaves))
             rows = min(MOST_ROWS, max(1, BATCH_BYTES // max(1, row_bytes(metadata, number, leaves))))
             for raw in self._file.iter_batches(rows, row_groups=[number], columns=wanted, use_threads=False):

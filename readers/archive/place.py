@@ -30,6 +30,11 @@ class ArchivePlace:
         """Return the address of an object, for errors."""
         return f"{self.location.rstrip('/')}/{path}"
 
+    @property
+    def is_far(self) -> bool:
+        """Whether requests take so long that threads should send them ahead."""
+        return s3_address(self.location) is not None
+
     def fetch(self, path: str, size: int, start: int, end: int) -> bytes:
         """Return the bytes of an object from ``start`` to ``end``, exclusive.
 
