@@ -47,7 +47,7 @@ def run_preview(  # noqa: PLR0913 - parameters are options
         "subscribe": ",".join(topics),
         "startingOffsets": "earliest",
         **({} if rows_per_batch is None else {"maxOffsetsPerTrigger": str(rows_per_batch)}),
-        **({} if max_drift is None else {"maxDrift": f"{parse_span('--max-drift', max_drift).total_seconds()} s"}),
+        **({} if max_drift is None else {"maxDrift": max_drift}),
     }
     found = preview(
         KafkaSource.from_options(options),

@@ -81,10 +81,6 @@ class Curve:
         self.gaps[place : place + 1] = found
         self.question = self._next()
 
-    def gap_at(self, position: int) -> Gap:
-        """Return the gap that holds a position."""
-        return self.gaps[bisect_left(self.gaps, position + 1, key=lambda gap: gap.start) - 1]
-
     def _place(self, time_ms: int) -> int:
         return max(0, bisect_left(self.gaps, time_ms, key=lambda gap: gap.start_ms) - 1)
 

@@ -13,7 +13,7 @@ from tidegate.jobs.figures import count
 from tidegate.jobs.pages.trace import split_order
 from tidegate.jobs.preview.aligned import aligned
 from tidegate.jobs.preview.looks import Seen, look
-from tidegate.jobs.preview.spark import Account, account, by_backlog
+from tidegate.jobs.preview.spark import Outcome, by_backlog, outcome
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.source import Source
 
@@ -63,10 +63,10 @@ class Preview:
     max_drift: timedelta | None
     splits: tuple[SplitPreview, ...]
     seen: Seen
-    spark: Account
-    limited: Account
+    spark: Outcome
+    limited: Outcome
     limited_rows: int
-    tidegate: Account
+    tidegate: Outcome
 
     @property
     def rows(self) -> int:
@@ -142,8 +142,10 @@ def preview(
 
     Raises OptionError for another source, and ConnectorError if Kafka cannot be reached.
     """
-    if window < timedelta(milliseconds=1) or watermark_delay < timedelta(0):
-        raise OptionError("the window must be at least 1 millisecond long, and the watermark delay at least 0")
+    if window < timedelta(milliseconds=1):
+        raise OptionError(f"the window is {window.total_seconds():g} s, but it must be at least 1 ms")
+    if watermark_delay < timedelta(0):
+        raise OptionError(f"the watermark delay is {watermark_delay.total_seconds():g} s, but it must be at least 0")
     seen = look(source)
     histories, limit = seen.histories, source.budget.rows
     positions = sum(history.end - history.start for history in histories.values())
@@ -154,10 +156,10 @@ def preview(
         )
     max_drift = source.watermarks.max_drift or _suggested_drift(seen, min(limit or _MOST_ROWS, _MOST_ROWS))
     times = milliseconds(watermark_delay), milliseconds(window)
-    ours = account(histories, aligned(histories, milliseconds(max_drift or timedelta(0)), limit), *times)
-    spark = account(histories, by_backlog(histories, limit), *times)
+    ours = outcome(histories, aligned(histories, milliseconds(max_drift or timedelta(0)), limit), *times)
+    spark = outcome(histories, by_backlog(histories, limit), *times)
     limited_rows = limit or max(1, -(-positions // _MOST_BATCHES), *ours.rows)
-    limited = spark if limit is not None else account(histories, by_backlog(histories, limited_rows), *times)
+    limited = spark if limit is not None else outcome(histories, by_backlog(histories, limited_rows), *times)
     splits = {
         **{split: SplitPreview(split, None, None, 0, 0) for split in seen.empty},
         **{
@@ -170,7 +172,7 @@ def preview(
     return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, limited_rows, ours)
 
 
-def _enough(followed: Account) -> int:
+def _enough(followed: Outcome) -> int:
     """Return the least delay in ms, and a thousandth more: event times between two lookups are interpolated."""
     return followed.least_delay_ms + -(-followed.least_delay_ms // 1000)
 

@@ -19,11 +19,11 @@ import numpy as np
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.jobs.preview.history import History
 
-__all__ = ["Account", "account", "by_backlog"]
+__all__ = ["Outcome", "by_backlog", "outcome"]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Outcome:
     """What becomes of the rows of all splits.
 
     rows: the number of positions in each batch.
@@ -63,9 +63,9 @@ def by_backlog(histories: Mapping[SplitId, History], limit: int | None) -> Itera
         yield dict(at)
 
 
-def account(
+def outcome(
     histories: Mapping[SplitId, History], batches: Iterable[Positions], delay_ms: int, window_ms: int
-) -> Account:
+) -> Outcome:
     """Follow batches through a tumbling window of ``window_ms``, in append mode.
 
     batches: the positions after each batch.
@@ -102,7 +102,7 @@ def account(
         rows.append(read)
         at = after
     left = sum(history.end - at[s] for s, history in histories.items())
-    return Account(
+    return Outcome(
         rows=tuple(rows),
         left=left,
         lost={s: round(number) for s, number in lost.items()},

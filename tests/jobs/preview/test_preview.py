@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
-from tidegate import OptionError, preview
+from tidegate import KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import aligned
 
@@ -164,3 +164,15 @@ def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300, 10 * MINUTE, 5 * MINUTE)), rel=0.02)
     assert [(s.first_ms, s.last_ms) for s in found.splits] == [(times[0], times[-1]) for times in partitions]
     assert len(found.seen.blind) == 2
+
+
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        ({"window": timedelta(0)}, "the window is 0 s, but it must be at least 1 ms"),
+        ({"watermark_delay": timedelta(seconds=-1)}, "the watermark delay is -1 s, but it must be at least 0"),
+    ],
+)
+def test_times_out_of_range_are_refused_before_kafka_is_asked(times, reason):
+    with pytest.raises(OptionError, match=reason):
+        preview(KafkaSource(bootstrap_servers="127.0.0.1:1", subscribe=["any"]), **times)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview.history import MOST_TIMES, History
-from tidegate.jobs.preview.spark import account, by_backlog
+from tidegate.jobs.preview.spark import by_backlog, outcome
 
 MINUTE_MS = 60_000
 
@@ -49,7 +49,7 @@ def row_by_row(splits, limit, delay_ms, window_ms):
 @example({"t-0": History(0, 40, np.arange(40) * 10)}, 1, 300, 10)
 @given(histories(), st.none() | st.integers(1, 8), st.integers(0, 300), st.integers(1, 100))
 def test_batches_and_dropped_rows_are_those_of_a_simulation_of_every_row(splits, limit, delay_ms, window_ms):
-    found = account(splits, by_backlog(splits, limit), delay_ms, window_ms)
+    found = outcome(splits, by_backlog(splits, limit), delay_ms, window_ms)
     rows, lost, windows = row_by_row(splits, limit, delay_ms, window_ms)
     assert (found.rows, found.lost) == (rows, lost)
     assert windows <= found.open_windows(delay_ms, window_ms)
@@ -57,7 +57,7 @@ def test_batches_and_dropped_rows_are_those_of_a_simulation_of_every_row(splits,
 
 @given(histories(least_ms=0), st.integers(1, 8), st.integers(1, 100))
 def test_the_least_delay_loses_nothing_and_one_millisecond_less_loses_a_row(splits, limit, window_ms):
-    least_ms = account(splits, by_backlog(splits, limit), 0, window_ms).least_delay_ms
+    least_ms = outcome(splits, by_backlog(splits, limit), 0, window_ms).least_delay_ms
     _, lost, _ = row_by_row(splits, limit, least_ms, window_ms)
     assert sum(lost.values()) == 0 or least_ms == 0
     if least_ms > 0:
@@ -73,7 +73,7 @@ def demonstration(rows, most_times=1_000_000_000):
 
 def test_the_demonstration_loses_what_it_was_measured_to_lose():
     splits = demonstration(3_300_000, most_times=MOST_TIMES)
-    found = account(splits, by_backlog(splits, 200_000), 10 * MINUTE_MS, 5 * MINUTE_MS)
+    found = outcome(splits, by_backlog(splits, 200_000), 10 * MINUTE_MS, 5 * MINUTE_MS)
     assert abs(sum(found.lost.values()) / 2_584_283 - 1) < 0.02
     assert not found.lost["orders-3"]
     assert sum(found.rows) == 3_300_000
