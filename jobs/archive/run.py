@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,7 @@ from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.session.single_source import prepare
 
@@ -32,7 +33,8 @@ __all__ = ["Archived", "archive", "run_archive"]
 EVERY_S = 3600.0
 """From the beginning of a run to that of the next one."""
 
-_ISOLATION, _LATEST = "isolation.level", "latest"
+_ISOLATION, _COMMITTED, _LATEST = "isolation.level", "read_committed", "latest"
+_FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Archived(NamedTuple):
@@ -66,7 +68,7 @@ def archive(
     """Copy what Kafka holds now and an archive lacks, as ``tidegate archive`` does; for a job with its own trigger.
 
     out: a folder that all executors share, or ``s3://bucket/prefix``.
-    until: end each partition before its first record at or after this time; None: at its present end.
+    until: end each partition before its first record at or after this time, which has a zone; None: at its present end.
     kafka: properties of the client.
     compact: also merge small objects.
 
@@ -74,7 +76,7 @@ def archive(
     Raises ConnectorError if some objects failed; the others are written first.
     """
     place = _place(out)
-    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, None, until), place)
+    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, until), place)
     done, failure = _perform(plan, place, lambda: nullcontext(spark), compact=compact)
     if failure is not None:
         raise failure
@@ -101,7 +103,9 @@ def run_archive(
     Raises ConnectorError if some objects failed; without ``until``, prints it, and tries again an hour later.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
-    source, place = _source(bootstrap_servers, topics, kafka, kafka_properties, _end(until)), _place(out)
+    properties = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
+    properties |= {"bootstrap.servers": bootstrap_servers, **kafka}
+    source, place = _source(bootstrap_servers, topics, properties, _end(until)), _place(out)
     with ends_on_signals():
         while True:
             begun_s = time.monotonic()
@@ -205,12 +209,12 @@ def _source(
     bootstrap_servers: str,
     topics: Sequence[str],
     kafka: Mapping[str, str],
-    kafka_properties: Path | None,
     until: datetime | None,
 ) -> KafkaSource:
-    if kafka.get(_ISOLATION, "read_committed") != "read_committed":
-        raise OptionError(f"--kafka {_ISOLATION} is {kafka[_ISOLATION]!r}, but only committed records are archived")
-    file = {} if kafka_properties is None else {"kafkaProperties": str(kafka_properties)}
+    if kafka.get(_ISOLATION, _COMMITTED) != _COMMITTED:
+        raise OptionError(f"{_ISOLATION} is {kafka[_ISOLATION]!r}, but only committed records are archived")
+    if until is not None and (until.tzinfo is None or until < _FIRST):
+        raise OptionError(f"until is {until.isoformat()}, but a time with a zone is expected, in 1970 or later")
     end = {} if until is None else {"endingTimestamp": until.isoformat()}
     return KafkaSource.from_options(
         {
@@ -218,10 +222,9 @@ def _source(
             "subscribe": ",".join(topics),
             "includeHeaders": "true",
             "badEventTime": "ignore",  # a record without a timestamp is archived like any other
-            **file,
             **end,
             **{f"kafka.{name}": value for name, value in kafka.items()},
-            f"kafka.{_ISOLATION}": "read_committed",
+            f"kafka.{_ISOLATION}": _COMMITTED,
         }
     )
 

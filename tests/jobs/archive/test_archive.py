@@ -118,12 +118,22 @@ def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partition
         assert [at for rows in read for batch in rows for at in batch["offset"].to_pylist()] == [*range(count)]
 
 
-def test_another_end_of_a_run_is_refused_in_one_sentence(tidegate, tmp_path):
-    code, _, _ = tidegate(
-        "archive", "--bootstrap-servers", "nowhere:1", "--topic", "t", "--out", tmp_path, "--until", "lates"
-    )
+def test_what_cannot_be_archived_is_refused_in_one_sentence(tidegate, tmp_path):
+    command = ["archive", "--bootstrap-servers", "nowhere:1", "--topic", "t", "--out", tmp_path / "lake", "--until"]
+    code, _, _ = tidegate(*command, "lates")
     sentence = "tidegate: --until is 'lates', but a time is expected, such as 2026-01-31, 2026-01-31T12:00Z or "
     assert code == f"{sentence}milliseconds since 1970, or latest; did you mean 'latest'?"
+    uncommitted, properties = "isolation.level=read_uncommitted", tmp_path / "client.properties"
+    properties.write_text(uncommitted)
+    for options in (("--kafka", uncommitted), ("--kafka-properties", properties)):
+        code, _, _ = tidegate(*command, "latest", *options)
+        assert code == "tidegate: isolation.level is 'read_uncommitted', but only committed records are archived"
+    code, _, _ = tidegate(*command, "1969-12-31")
+    expected = "but a time with a zone is expected, in 1970 or later"
+    assert code == f"tidegate: until is 1969-12-31T00:00:00+00:00, {expected}"
+    without_zone = datetime.fromisoformat("2026-01-31")
+    with pytest.raises(OptionError, match=f"^until is 2026-01-31T00:00:00, {expected}$"):
+        archive(None, bootstrap_servers="nowhere:1", topics=["t"], out=str(tmp_path), until=without_zone)
 
 
 def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
@@ -200,8 +210,6 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     assert (archived(tmp_path / "lake", topic)[-1], archived(tmp_path / "lake", topic, 1)[-1]) == ((250, 255), (80, 83))
     done = archive(spark, **arguments, until=datetime(2023, 11, 15, 17, 30, tzinfo=timezone.utc))
     assert (done.objects, done.records) == (2, 8)
-    code, _, errors = tidegate(*command, "--until", "latest", "--kafka", "isolation.level=read_uncommitted")
-    assert code == "tidegate: --kafka isolation.level is 'read_uncommitted', but only committed records are archived"
 
 
 def test_without_an_end_the_command_copies_what_is_new_every_hour(kafka, spark, tidegate, tmp_path, monkeypatch):
