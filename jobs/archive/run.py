@@ -59,7 +59,7 @@ def archive(
     spark: SparkSession,
     *,
     bootstrap_servers: str,
-    topics: Sequence[str],
+    topics: str | Sequence[str],
     out: str,
     until: datetime | None = None,
     kafka: Mapping[str, str] | None = None,
@@ -68,6 +68,7 @@ def archive(
     """Copy what Kafka holds now and an archive lacks, as ``tidegate archive`` does; for a job with its own trigger.
 
     out: a folder that all executors share, or ``s3://bucket/prefix``.
+    topics: their names; a text names one, or several that are separated by commas.
     until: end each partition before its first record at or after this time, which has a zone; None: at its present end.
     kafka: properties of the client.
     compact: also merge small objects.
@@ -207,7 +208,7 @@ def _end(until: str | None) -> datetime | None:
 
 def _source(
     bootstrap_servers: str,
-    topics: Sequence[str],
+    topics: str | Sequence[str],
     kafka: Mapping[str, str],
     until: datetime | None,
 ) -> KafkaSource:
@@ -219,7 +220,7 @@ def _source(
     return KafkaSource.from_options(
         {
             "kafka.bootstrap.servers": bootstrap_servers,
-            "subscribe": ",".join(topics),
+            "subscribe": topics if isinstance(topics, str) else ",".join(topics),
             "includeHeaders": "true",
             "badEventTime": "ignore",  # a record without a timestamp is archived like any other
             **end,

@@ -208,7 +208,7 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     code, output, _ = tidegate(*command, "--until", NOON + 5 * HOUR + HOUR // 4)
     assert output.startswith("8 records of 2 partitions archived: 2 objects, ")  # the same 15 minutes of both
     assert (archived(tmp_path / "lake", topic)[-1], archived(tmp_path / "lake", topic, 1)[-1]) == ((250, 255), (80, 83))
-    done = archive(spark, **arguments, until=datetime(2023, 11, 15, 17, 30, tzinfo=timezone.utc))
+    done = archive(spark, **{**arguments, "topics": topic}, until=datetime(2023, 11, 15, 17, 30, tzinfo=timezone.utc))
     assert (done.objects, done.records) == (2, 8)
 
 
