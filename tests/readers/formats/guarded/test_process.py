@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from unittest import mock
@@ -58,9 +58,11 @@ def descriptors() -> int:
 
 
 def children() -> set[str]:
-    return {
-        child for thread in Path("/proc/self/task").iterdir() for child in (thread / "children").read_text().split()
-    }
+    found: set[str] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            found.update((thread / "children").read_text().split())
+    return found
 
 
 def test_idle_processes_that_ended_are_dropped_and_a_live_one_is_lent():
