@@ -23,7 +23,7 @@ def browse(folder, address, *options):
     """
     chromium = next(filter(None, map(shutil.which, _NAMES)), None)
     if chromium is None:
-        pytest.skip(f"none of {', '.join(_NAMES)} is on the PATH")
+        pytest.skip(f"none of {', '.join(_NAMES)} is on the PATH, and pip installs no browser")
     switches = [f"--{name}" for name in ("headless=new", "no-sandbox", "disable-gpu", *_QUIET)]
     command = [chromium, *switches, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000"]
     done = subprocess.run(

@@ -172,7 +172,7 @@ class _Watch(threading.Thread):
         while os.getppid() == self._parent_id:
             if _resident_bytes() - self._empty_bytes > self.most_bytes:
                 os._exit(OUT_OF_MEMORY)
-            time.sleep(WATCH_S)
+            time.sleep(WATCH_S)  # nothing reports that memory grows, so both are looked at
         os._exit(0)
 
 
