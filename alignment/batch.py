@@ -13,8 +13,6 @@ from tidegate.alignment.budget import greatest_within, share
 from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.splits import Positions, SplitId
 
-__all__ = ["Cuts", "Spans", "Used", "at_ends", "at_starts", "cut_at_one_time", "cut_by_position", "what_is_left"]
-
 Spans: TypeAlias = Mapping[SplitId, Span]
 Cuts: TypeAlias = Mapping[SplitId, Cut]
 Used: TypeAlias = Callable[[Cuts], float]

@@ -7,8 +7,6 @@ from math import isqrt
 
 from tidegate.alignment.splits import Head
 
-__all__ = ["Bisection"]
-
 _FIRST_STEP = 2048  # positions
 _STRIDE = 8
 _GOOD_ENOUGH = 16

@@ -11,8 +11,6 @@ from tidegate.alignment.splits import SplitId
 from tidegate.alignment.standing import Standing
 from tidegate.alignment.watermark import advanced
 
-__all__ = ["Bound", "find_bound"]
-
 _SetBy: TypeAlias = "tuple[int | None, SplitId | None]"
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId, SplitRange
 
-__all__ = ["UNLIMITED", "Budget", "Cost", "CostOf", "greatest_within", "share", "split_rows"]
-
 _PATIENCE = 10  # steps, after which anything that fits ends a search
 
 

@@ -14,8 +14,6 @@ from tidegate.alignment.bisection import Bisection
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Head, Positions, SplitId
 
-__all__ = ["Cut", "Cutter", "Span"]
-
 _SPEAKERS = 16  # how many splits a sample asks
 
 

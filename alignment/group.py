@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from tidegate.errors import OptionError
 
-__all__ = ["UNGROUPED", "GroupBound", "Member", "group_bound"]
-
 
 @dataclass(frozen=True, slots=True)
 class Member:

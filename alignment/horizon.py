@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["NEVER_MS", "Horizon"]
-
 NEVER_MS = 2**63 - 1
 """No event time is at or past it."""
 

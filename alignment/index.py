@@ -14,8 +14,6 @@ from tidegate.alignment.known_heads import KnownHeads
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
 from tidegate.errors import ContractError
 
-__all__ = ["SupportsHold", "SupportsPeek", "SupportsTimeIndex", "TimeIndex"]
-
 _Answer = TypeVar("_Answer")
 
 

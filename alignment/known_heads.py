@@ -10,8 +10,6 @@ from typing import NamedTuple
 from tidegate.alignment.horizon import NEVER_MS
 from tidegate.alignment.splits import Head, Positions, SplitId
 
-__all__ = ["KnownHeads"]
-
 
 class _Stretch(NamedTuple):
     """Positions without a record to align by, and the record after them.

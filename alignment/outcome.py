@@ -19,8 +19,6 @@ from tidegate.alignment.standing import Standing, find_lows
 from tidegate.alignment.states import SplitState, holders
 from tidegate.alignment.watermark import advanced, combine, split_watermark
 
-__all__ = ["find_outcome"]
-
 
 def find_outcome(
     standing: Standing,

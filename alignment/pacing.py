@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from tidegate.errors import OptionError
 
-__all__ = ["BatchMeasure", "BatchSizer"]
-
 _FIXED_SECONDS = 0.2  # of a Spark batch without rows, until it is measured
 _SHORTEST, _LONGEST = 1e-3, 1e9  # seconds; Spark counts whole milliseconds
 _MOST_ROWS = 2**63 - 1  # Spark counts rows in a Long

@@ -11,8 +11,6 @@ from tidegate.alignment.horizon import NEVER_MS
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 
-__all__ = ["LateSplits", "Limits", "Plan", "Progress", "SplitPlan"]
-
 LateSplits: TypeAlias = Literal["admit", "catch-up", "fail"]
 
 

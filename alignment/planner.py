@@ -21,8 +21,6 @@ from tidegate.alignment.plan import Limits, Plan
 from tidegate.alignment.splits import SplitId
 from tidegate.alignment.standing import Standing
 
-__all__ = ["plan"]
-
 _MOST_FOR_FOLLOWING = 1 / 2  # of the budget, while others have records to align by
 
 

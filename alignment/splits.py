@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Extent", "Extents", "Head", "Positions", "SplitId", "SplitRange"]
-
 SplitId: TypeAlias = str
 """The permanent name of a split.  A reader can find the split by this string alone."""
 

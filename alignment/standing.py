@@ -16,8 +16,6 @@ from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId,
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
 
-__all__ = ["Standing", "find_lows", "find_standing", "with_generated"]
-
 _BEFORE_ALL_MS = 0  # event times are not negative
 
 

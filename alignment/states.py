@@ -19,8 +19,6 @@ from enum import Enum
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["STATES", "SplitState", "StateRule", "holders"]
-
 
 class SplitState(Enum):
     """The state of a split after a plan."""

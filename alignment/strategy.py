@@ -16,8 +16,6 @@ from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.errors import StrategyError
 
-__all__ = ["WatermarkStrategy"]
-
 _LONGEST_NAME = 64
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["advanced", "combine", "multiplexed", "split_watermark"]
-
 
 def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
     """Return the watermark of a split without an unread record in order before this event time."""

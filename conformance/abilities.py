@@ -8,8 +8,6 @@ from enum import Enum
 
 from tidegate.errors import OptionError
 
-__all__ = ["FAULTS", "Abilities", "Ability", "OptOut"]
-
 
 class Ability(Enum):
     """An ability that rules need, and that a connector may lack."""

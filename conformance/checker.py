@@ -24,8 +24,6 @@ from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 
-__all__ = ["SHORT_PATIENCE_S", "check_connector", "checked_exemptions", "judge"]
-
 SHORT_PATIENCE_S = PATIENCE_S / 10
 """How long a rule waits for an event after another rule has waited in vain: most wait for the same."""
 

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ConformanceError",
-    "DiedError",
-    "NotApplicableError",
-    "SkippedError",
-    "UndiscoveredError",
-    "WaitedError",
-]
-
 
 class ConformanceError(AssertionError):
     """A connector breaks a rule.  The message has the failure, and the steps that led to it."""

@@ -25,8 +25,6 @@ from tidegate.errors import ContractError
 if TYPE_CHECKING:
     from tidegate.sources.source import Source
 
-__all__ = ["Fault", "Harness", "HarnessFactory", "Row", "Writer", "name_of"]
-
 
 class Row(NamedTuple):
     """A row of the kit: its split and its number identify it.

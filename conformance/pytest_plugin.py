@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["VERDICT"]
-
 VERDICT = pytest.StashKey[dict[str, Any]]()
 """The user property with a test's verdict, as JSON: it may travel to another process."""
 

@@ -21,18 +21,6 @@ from tidegate.errors import OptionError, did_you_mean
 if TYPE_CHECKING:
     from tidegate.conformance.lab.lab import Lab
 
-__all__ = [
-    "AREAS",
-    "Level",
-    "Rule",
-    "Test",
-    "Tier",
-    "all_rules",
-    "rule",
-    "rule_named",
-    "rules_of",
-    "tier_named",
-]
 
 AREAS = {
     "SPLIT": "discovery of splits",

@@ -28,8 +28,6 @@ from tidegate.conformance.lab.lab import BEGIN_MS, PATIENCE_S, SECOND_MS, Lab, S
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.conformance.lab.query import Batch, Query
 
-__all__ = ["IDLE_S", "Scenario"]
-
 IDLE_S = 50.0
 """How long a split has nothing to read before it is idle: less than the minute that a bounded run waits for it."""
 

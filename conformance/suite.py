@@ -27,8 +27,6 @@ from tidegate.conformance.rules import Rule, Tier, rules_of
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError, did_you_mean
 
-__all__ = ["ConnectorSuite"]
-
 
 class ConnectorSuite:
     """One test for each rule.

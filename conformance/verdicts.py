@@ -11,8 +11,6 @@ from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.rules import AREAS, Rule, all_rules
 
-__all__ = ["Report", "Status", "Verdict", "in_order"]
-
 
 class Status(Enum):
     """The status of a rule after its check."""

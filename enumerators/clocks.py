@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["REAL_CLOCKS", "Clocks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Clocks:

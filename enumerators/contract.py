@@ -14,22 +14,6 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
-__all__ = [
-    "Completeness",
-    "Divergence",
-    "Json",
-    "SplitEnumerator",
-    "SupportsAvailability",
-    "SupportsClock",
-    "SupportsCommit",
-    "SupportsCompleteness",
-    "SupportsCost",
-    "SupportsDetails",
-    "SupportsMetrics",
-    "SupportsValidation",
-    "SupportsWaiting",
-]
-
 Json: TypeAlias = dict[str, Any]
 
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from typing_extensions import ParamSpec
 
-__all__ = ["DaemonThreads"]
-
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 

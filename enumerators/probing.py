@@ -13,8 +13,6 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extents, Head, Positions, SplitId, SplitRange
 from tidegate.readers.contract import ReadTask, SplitReader
 
-__all__ = ["ReaderPeek"]
-
 HeadsOf = Callable[[pa.RecordBatch, Horizon], Iterable[Head]]
 ExtentsOf = Callable[[Collection[SplitId]], Extents]
 

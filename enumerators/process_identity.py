@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["has_ended", "runs", "this_process"]
-
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NUMBERS = Path("/proc/self/ns/pid")  # containers of one machine may share the host name, but never this
 _PROCESSES = Path("/proc")

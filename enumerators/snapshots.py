@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from tidegate.enumerators.contract import Json
 
-__all__ = ["checked", "noted"]
 
 Snapshot = TypeVar("Snapshot", bound="DataclassInstance")
 

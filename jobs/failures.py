@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from tidegate import errors
 
-__all__ = ["cause", "is_lost_java", "lost_java_forgiven"]
-
 _RAISED = re.compile(r"tidegate\.errors\.(?P<kind>[A-Za-z]+): (?P<sentence>[^\n]+)")
 
 

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 
 from tidegate.enumerators.planning.source_progress import utc_time
 
-__all__ = ["clock_time", "count", "printable", "share", "span", "split_name"]
-
 _MANIFEST = re.compile(r"0*(\d+)-[0-9a-f]{16}")
 
 

@@ -15,8 +15,6 @@ from tidegate.jobs.session import ends_on_signals
 from tidegate.servers import KafkaServer, S3Server, SparkCluster
 from tidegate.servers.server import HOST, Server, accepts
 
-__all__ = ["add_topics", "serve_kafka", "serve_s3", "serve_spark"]
-
 _LOOK_AGAIN_S = 0.5
 _KAFKAS_PORT = 9092  # as of Kafka's own tools
 _ANSWER_MS = 3_000  # in which a Kafka on this machine must answer

@@ -18,7 +18,6 @@ from tidegate.sources.session.settings import session_conf
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ends_on_signals", "spark_session"]
 
 _SETTINGS = {
     "spark.ui.enabled": "false",

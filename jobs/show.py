@@ -13,8 +13,6 @@ from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.demo.page import COLUMNS, page, row
 from tidegate.jobs.demo.run import Demo, run_demo
 
-__all__ = ["show_backfill", "show_demo"]
-
 
 def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:
     """Run the back-fill with its progress, and print its summary."""

@@ -20,8 +20,6 @@ from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["BatchLogs", "LoggedBatch", "LoggedOffsets", "SourceOffset", "SparkCheckpoint", "open_checkpoint"]
-
 _HEADER_LINES = 2
 _WITH_NAMES = "v2"
 _NO_OFFSET = "-"

@@ -9,7 +9,6 @@ import numba
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["compiled"]
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 

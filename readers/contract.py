@@ -13,8 +13,6 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.arrow import compute as pc
 
-__all__ = ["ReadTask", "SplitReader", "SupportsBadRecords", "SupportsEventTimes", "TimedBatch", "TimedRows"]
-
 
 class TimedBatch(NamedTuple):
     """Rows of one range, with their event times.

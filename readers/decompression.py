@@ -21,15 +21,6 @@ import numpy.typing as npt
 
 from tidegate.errors import CorruptDataError, OutOfMemoryError
 
-__all__ = [
-    "DEFAULT_MOST_BYTES",
-    "Bytes",
-    "SizeLimit",
-    "about",
-    "decompress",
-    "parse_most_bytes",
-]
-
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 DEFAULT_MOST_BYTES = 256 << 20

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from urllib import request
 from urllib.error import URLError
 
-__all__ = ["Answer", "NoAnswerError", "ask"]
-
 _LEAST_S = 0.001  # a socket's time-out of 0 means something else
 
 

@@ -6,8 +6,6 @@ import codecs
 import re
 from typing import Any
 
-__all__ = ["java_text", "unified", "utf8"]
-
 
 def utf8(text: bytes) -> bytes:
     """Return a text whose invalid bytes are replaced."""

@@ -11,7 +11,6 @@ from tidegate.errors import DeadlineError, TransientError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Deadline"]
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0

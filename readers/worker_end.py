@@ -11,8 +11,6 @@ import traceback
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["QUIET_TRACEBACK", "end_quietly"]
-
 
 def _print_exc() -> None:
     if not isinstance(sys.exc_info()[1], ConnectionError):  # nobody is there to take the task's end

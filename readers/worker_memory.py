@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["TASKS", "freeze", "freeze_imports"]
-
 TASKS = 3  # the first task imports most modules, the second may import more, and the third has all of them
 _begun = 0
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CODECS", "encode_batch"]
 
 Bytes = NDArray[np.uint8]
 Column = tuple[Bytes, NDArray[np.bool_]]

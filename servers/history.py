@@ -15,7 +15,6 @@ from tidegate.servers.batches import CODECS, encode_batch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Rows", "write_history"]
 
 Bytes = NDArray[np.uint8]
 Rows = Bytes | Callable[[int, int], Bytes]

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from tidegate.errors import ServerError
 
-__all__ = ["find_java", "java_command", "spark_jars"]
-
 OLDEST_JAVA = 17  # Spark 4 and Kafka 4 need the same version
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tidegate.servers.process import Sandbox
 
-__all__ = ["KafkaServer"]
 
 COORDINATE = "org.apache.kafka:kafka_2.13:4.1.1"
 JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]

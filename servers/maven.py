@@ -17,8 +17,6 @@ from tidegate.errors import ServerError
 from tidegate.servers.java import java_command, spark_jars
 from tidegate.servers.process import Sandbox
 
-__all__ = ["DIGESTS", "find_jars", "find_unpacked"]
-
 RESOLVE_SECONDS = 600
 DIGESTS = Path(__file__).with_name("jars.sha256")  # lines as sha256sum writes them
 _ARCHIVE = "tar.gz"

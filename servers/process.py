@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Sandbox", "ServerProcess"]
 
 LOG_LINES = 12
 JAVA_FRAME = "\tat "  # the frames of a stack trace would displace the message above them

@@ -14,7 +14,6 @@ from tidegate.servers.server import HOST, Server, free_ports
 if TYPE_CHECKING:
     from tidegate.servers.process import Sandbox
 
-__all__ = ["S3Server"]
 
 COORDINATE = "org.gaul:s3proxy:4.1.0"
 PROBE_SECONDS = 2

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["HOST", "Server", "accepts", "free_ports"]
 
 HOST = "127.0.0.1"
 

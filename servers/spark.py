@@ -14,7 +14,6 @@ from tidegate.servers.server import HOST, Server, free_ports
 if TYPE_CHECKING:
     from tidegate.servers.process import Sandbox
 
-__all__ = ["SparkCluster"]
 
 MASTER = 1  # the first node; the others are workers
 JVM_OPTIONS = ["-Xmx512m", "-XX:TieredStopAtLevel=1"]

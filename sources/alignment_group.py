@@ -13,7 +13,6 @@ from tidegate.enumerators.notes.shared import SharedNotes
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract
 
-__all__ = ["group_of"]
 
 _LOG = logging.getLogger("tidegate.planner")
 

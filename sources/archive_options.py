@@ -20,8 +20,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import lower_case, option_names, sentence
 from tidegate.sources.s3.connection import S3ConnectionOptions
 
-__all__ = ["ArchiveOptions"]
-
 _ALWAYS = ("topic", "partition", "offset")
 _EXAMPLE = '{"offset": "kafka_offset", "key": null}'
 

@@ -73,14 +73,6 @@ if TYPE_CHECKING:
 
     Build: TypeAlias = Callable[[Mapping[str, str]], SourceContract]
 
-__all__ = [
-    "Driver",
-    "check_has_watermarks",
-    "coordinator_of",
-    "data_source_class",
-    "schema_of",
-    "source_of",
-]
 
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1

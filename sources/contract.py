@@ -28,8 +28,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 from tidegate.spark_private import from_arrow_schema
 
-__all__ = ["SourceContract", "check_only_origin"]
-
 # The fields of the watermark strategy, as Spark options.
 _WATERMARK_OPTIONS = {
     "maxDrift": "max_drift",

@@ -16,8 +16,6 @@ from tidegate.errors import InstallationError
 from tidegate.spark_private import cloudpickle
 from tidegate.version import __version__
 
-__all__ = ["pickled", "require_planner"]
-
 _PROBE = "import tidegate; print(tidegate.__version__)"
 _PROBE_S = 60
 

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = [
-    "Duration",
-    "lower_case",
-    "option_names",
-    "parse_duration",
-    "sentence",
-    "without_login",
-]
 
 _USER = re.compile("//[^/]*@")
 _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")

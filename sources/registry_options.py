@@ -8,8 +8,6 @@ from typing import Any
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.registry.config import RegistryConfig
 
-__all__ = ["registry_config"]
-
 _URL = "schema.registry.url"
 _USER = "schema.registry.basic.auth.user.info"
 _TOKEN = "schema.registry.bearer.auth.token"  # noqa: S105 - a name

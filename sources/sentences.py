@@ -12,8 +12,6 @@ from pyspark.errors import PySparkException
 
 from tidegate.errors import ContractError, TidegateError
 
-__all__ = ["in_one_sentence", "sentence_of"]
-
 _LOG = logging.getLogger("tidegate.planner")
 
 

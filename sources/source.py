@@ -9,8 +9,6 @@ from tidegate.sources.contract import SourceContract
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Source"]
-
 
 class Source(SourceContract):
     """A source of splits in event-time order.  Authors of connectors implement it (FLIP-27: Source).

@@ -22,22 +22,6 @@ from tidegate.sources.sentences import in_one_sentence
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract
 
-__all__ = [
-    "END_OF_TIME_MS",
-    "PREVIOUS_WATERMARK",
-    "SOURCE_WATERMARK",
-    "WATERMARK_COLUMNS",
-    "WATERMARK_ROW_US",
-    "WINDOW_WATERMARK",
-    "TaskPartition",
-    "as_task",
-    "nullable",
-    "read_task",
-    "setting_aside",
-    "shown_watermark_ms",
-    "watermark_columns",
-]
-
 
 SOURCE_WATERMARK = "source_watermark"
 PREVIOUS_WATERMARK = "previous_source_watermark"

@@ -10,8 +10,6 @@ from typing import Any
 
 from tidegate.errors import OptionError
 
-__all__ = ["check_delta", "check_takes"]
-
 ARGUMENTS = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 

@@ -11,8 +11,6 @@ from tidegate.windows.state.descriptors import KeyedStateStore, MergingStateDesc
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.window import Window
 
-__all__ = ["FunctionContext", "KeyClock", "PaneContext"]
-
 
 class KeyClock:
     """The times of one key, and all that assigners and evictors see."""

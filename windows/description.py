@@ -15,8 +15,6 @@ from tidegate.windows.functions.contract import AggregateFunction, ProcessWindow
 from tidegate.windows.functions.sql import SqlAggregates
 from tidegate.windows.rows import RowsReader
 
-__all__ = ["described", "described_function"]
-
 TRAITS = {"event_time", "frees_rows", "merges", "processing_time", "reads_rows", "stateless"}
 """Attributes that follow from the class of a part or from its other attributes."""
 

@@ -14,8 +14,6 @@ from tidegate.windows.callables import check_delta
 from tidegate.windows.rows import RowsReader
 from tidegate.windows.window import Window, duration_ms, whole_number
 
-__all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]
-
 
 class TimestampedValue(NamedTuple):
     """A row and its event time in milliseconds."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tidegate.windows.assigners.contract import Assigned
     from tidegate.windows.operator import WindowOperator
 
-__all__ = ["KeyRun"]
-
 
 class KeyRun:
     """One key of one batch, with its stored state.

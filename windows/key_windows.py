@@ -18,8 +18,6 @@ from tidegate.windows.window import MAX_TIME, TimeWindow, Window, saturated
 if TYPE_CHECKING:
     from tidegate.windows.operator import WindowOperator
 
-__all__ = ["Fired", "KeyWindows"]
-
 
 class Fired(NamedTuple):
     """One result of a window.

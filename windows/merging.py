@@ -11,8 +11,6 @@ from tidegate.windows.window import TimeWindow
 if TYPE_CHECKING:
     from tidegate.windows.assigners.contract import MergingWindowAssigner
 
-__all__ = ["Merge", "merges"]
-
 
 class Merge(NamedTuple):
     """Open windows of a key that become one.

@@ -14,8 +14,6 @@ from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import MAX_TIME, Window, duration_ms
 
-__all__ = ["WindowOperator"]
-
 
 class WindowOperator:
     """Flink's WindowOperator: assigner, trigger, evictor, function and allowed lateness.

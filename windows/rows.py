@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from tidegate.errors import OptionError
 
-__all__ = ["Places", "Rows", "RowsReader", "Times", "as_mappings", "as_values", "listed"]
-
 Places: TypeAlias = npt.NDArray[np.intp]
 Times: TypeAlias = npt.NDArray[np.int64]
 

@@ -17,8 +17,6 @@ from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import MIN_TIME
 
-__all__ = ["Pane", "WindowHarness"]
-
 
 class Pane(NamedTuple):
     """One firing of a window: its rows, and the watermark at that moment.

@@ -8,19 +8,6 @@ from typing import NamedTuple, TypeAlias
 
 from tidegate.errors import OptionError
 
-__all__ = [
-    "MAX_TIME",
-    "MIN_TIME",
-    "GlobalWindow",
-    "TimeWindow",
-    "Window",
-    "duration_ms",
-    "saturated",
-    "truncated",
-    "whole_number",
-    "window_start",
-]
-
 MIN_TIME = -(2**63)
 MAX_TIME = 2**63 - 1
 

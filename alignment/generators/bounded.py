@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["AscendingTimestampsWatermarks", "BoundedOutOfOrdernessWatermarks"]
-
 
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
     """Emits the greatest event time so far, minus the disorder, minus 1 ms.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["NO_EVENT_TIME", "GeneratorSupplier", "RowWatermarkGenerator", "WatermarkGenerator", "WatermarkOutput"]
-
 
 NO_EVENT_TIME = -(2**63)
 """The event time, in ms, of a row without a usable one."""

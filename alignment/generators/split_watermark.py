@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["GeneratorRun", "SeenRows", "SplitWatermark", "name_of", "new_generator"]
 
 _MOST_STATE = 4096  # characters: every offset holds it, once for each split
 

@@ -13,8 +13,6 @@ from tidegate.servers import kafka
 from tidegate.servers.java import find_java
 from tidegate.servers.maven import find_jars
 
-__all__ = ["VERSION", "Flink", "class_path", "compiled", "running"]
-
 VERSION = "2.2.0"
 OPENED = [
     word

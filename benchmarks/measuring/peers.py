@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate.servers.maven import find_jars
 
-__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "print_table", "s3a_jars", "session", "spread"]
-
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["counting_cpu", "cpu_seconds", "medians"]
-
 JAVA, PYTHON, BROKER = KINDS = ("Java", "Python", "broker")
 
 _T = TypeVar("_T")

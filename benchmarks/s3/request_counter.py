@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Self
 
-__all__ = ["RequestCounter"]
-
 # A request that only reads has no body, so all that clients send are lines of headers.
 _REQUEST = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) ([^ ]*) HTTP/1\.1\r\n")
 _PIECE_BYTES = 1 << 18

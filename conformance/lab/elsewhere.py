@@ -18,8 +18,6 @@ from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.source import Source
 from tidegate.spark_private import cloudpickle
 
-__all__ = ["Elsewhere", "snapshot_of"]
-
 _HASH_SEED = "20260101"  # sets of texts are probably in another order there
 _ZONE = "Pacific/Chatham"  # probably another time zone than here
 _ENDING_S = 30.0  # Spark takes some

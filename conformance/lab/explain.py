@@ -11,8 +11,6 @@ import pyarrow as pa
 from tidegate.conformance.errors import ConformanceError
 from tidegate.errors import counted
 
-__all__ = ["difference", "listed", "ordered_difference", "row_difference", "told"]
-
 _AROUND = 3
 _MOST_PARTS = 5
 _MOST_CHARACTERS = 60

@@ -13,8 +13,6 @@ from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab.lab import Lab
 from tidegate.errors import ConnectorError, CorruptDataError, TidegateError
 
-__all__ = ["Attempt", "cut_off", "give_up_s"]
-
 _Result = TypeVar("_Result")
 _PATIENCES = 4.5  # clients commonly give up after a minute
 

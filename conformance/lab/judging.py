@@ -12,8 +12,6 @@ from itertools import accumulate
 
 from tidegate.conformance.lab.query import Batch
 
-__all__ = ["dropped"]
-
 _NAMED = 3
 
 

@@ -26,8 +26,6 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.sources.source import Source
 
-__all__ = ["BEGIN_MS", "IN_THE_YEAR_2200_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
-
 _Found = TypeVar("_Found")
 BEGIN_MS = 1_767_225_600_000
 """2026-01-01 in UTC: the begin of event times in scenarios."""

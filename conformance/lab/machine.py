@@ -17,8 +17,6 @@ from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.scenario import IDLE_S, Scenario
 
-__all__ = ["live_many_lives"]
-
 _MOST_LIVES = 100
 _FEWEST_LIVES = 5
 _STEPS = 25

@@ -12,8 +12,6 @@ from tidegate.readers.contract import ReadTask
 from tidegate.sources.bridge import Driver, coordinator_of
 from tidegate.sources.source import Source
 
-__all__ = ["WALL_S", "LabClock", "OpenRun", "Run", "open_coordinator"]
-
 WALL_S = 1_767_225_600.0 + 30 * 86_400
 """The begin of wall clocks in scenarios, in seconds: 30 days after the first event time."""
 

@@ -24,8 +24,6 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
 
-__all__ = ["Batch", "Query"]
-
 _MOST_BATCHES = 1_000
 _PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
 

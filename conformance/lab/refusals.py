@@ -7,8 +7,6 @@ from collections.abc import Callable
 from tidegate.conformance.lab.lab import Lab
 from tidegate.errors import TidegateError
 
-__all__ = ["expect_sentence", "refusal"]
-
 _LONGEST = 600
 _TRACES = ("Traceback (most recent call last)", 'File "', "<object object", " object at 0x")
 

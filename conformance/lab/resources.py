@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Resources", "acts"]
-
 _DESCRIPTORS = next((path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None)
 _OF_FILES = frozenset({"open", "os.mkdir", "os.remove", "os.rename"})
 _OUTWARD = _OF_FILES | {

@@ -11,8 +11,6 @@ from contextlib import suppress
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.lab import Lab
 
-__all__ = ["Trial"]
-
 _CLOSING_S = 10.0
 
 

@@ -12,8 +12,6 @@ from tidegate.conformance.report.page import report_page
 from tidegate.conformance.verdicts import Report
 from tidegate.errors import OptionError
 
-__all__ = ["report_file", "writable", "write_reports"]
-
 
 def _json(reports: Sequence[Report]) -> str:
     return json.dumps(reports_told(reports), indent=1, ensure_ascii=False) + "\n"

@@ -13,8 +13,6 @@ from tidegate.conformance.rules import rule_named
 from tidegate.conformance.verdicts import Report, Status, Verdict
 from tidegate.version import __version__
 
-__all__ = ["VERSION", "reports_told", "verdict_from", "verdict_sent", "verdict_told"]
-
 VERSION = 1
 
 

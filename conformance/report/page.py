@@ -12,8 +12,6 @@ from tidegate.conformance.verdicts import Report, Status, Verdict
 from tidegate.frame import frame
 from tidegate.version import __version__
 
-__all__ = ["report_page"]
-
 
 def report_page(reports: Sequence[Report]) -> str:
     """Return the page, which needs no other file and no network."""

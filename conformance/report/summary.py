@@ -7,8 +7,6 @@ from collections import Counter
 from tidegate.conformance.rules import AREAS
 from tidegate.conformance.verdicts import Report, Status, Verdict
 
-__all__ = ["area_lines", "ends", "notes"]
-
 
 def ends(verdicts: list[Verdict]) -> str:
     """Return the number of verdicts of each kind, as a phrase."""

@@ -8,8 +8,6 @@ from itertools import accumulate
 
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 
-__all__ = ["Directory", "in_order"]
-
 
 def in_order(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     """Return objects in the order in which a directory takes their records."""

@@ -15,8 +15,6 @@ from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.objects.partitions import is_hidden
 
-__all__ = ["Listing", "directories_of", "list_partition", "listing_of"]
-
 _THREADS = 8
 
 

@@ -15,8 +15,6 @@ from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.read import groups_of, read_groups
 from tidegate.readers.arrow.numpy_arrays import int64_values
 
-__all__ = ["ArchivedRecords"]
-
 HELD_BYTES = 64 << 20  # of row groups
 HELD_FOOTERS = 4096
 _MICROSECONDS = 1000  # in a millisecond

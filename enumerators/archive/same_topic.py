@@ -10,8 +10,6 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.errors import DataLossError, OptionError
 
-__all__ = ["check_end", "check_topic", "is_of_topic"]
-
 
 def is_of_topic(directory: Directory, topic_id: str) -> bool:
     """Return whether no object has the id of another topic; an empty id is unknown."""

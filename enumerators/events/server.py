@@ -22,8 +22,6 @@ from tidegate.readers.events.event import (
     read_message,
 )
 
-__all__ = ["EventServer"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _LOGIN_S = 1.0  # for the proof that a client has the token, because a stranger may connect and stay silent
 _MESSAGE_S = 5.0  # for the events of such a client

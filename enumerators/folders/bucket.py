@@ -14,8 +14,6 @@ from tidegate.errors import ConnectorError
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["BucketFolder"]
-
 _Answer = TypeVar("_Answer")
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-__all__ = ["FileInfo", "Folder", "Stored"]
-
 
 class Stored(NamedTuple):
     """A file that was read, and the version for ``replace``, which changes with the content."""

@@ -17,8 +17,6 @@ from typing_extensions import override
 from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
 from tidegate.errors import ConnectorError
 
-__all__ = ["LocalFolder"]
-
 
 class LocalFolder(Folder):
     """A folder on a disk, accessible to this user only; created by the first write."""

@@ -9,8 +9,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["open_folder"]
-
 
 def open_folder(
     location: str, config: S3ConnectionConfig, *, option: str = "stateLocation", noun: str = "state location"

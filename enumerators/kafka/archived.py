@@ -33,8 +33,6 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.schema import arrow_schema
 
-__all__ = ["archived_enumerator"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _LISTED_FOR_S = 3600.0  # merged objects are kept for longer
 _NEW_FOR_S = 60.0  # behind the listed objects, Kafka may be read without another look

@@ -12,8 +12,6 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.built_in import BuiltInOffset
 from tidegate.readers.kafka.config import TopicPartition
 
-__all__ = ["offset_by_topic", "positions_in", "progress_by_topic"]
-
 _MOST_PARTITIONS = 500  # Spark keeps each progress a hundred times
 
 

@@ -17,8 +17,6 @@ from tidegate.errors import TidegateError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
 
-__all__ = ["GroupCommits"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _DEADLINE_S = 10.0
 _AFTER_FAILURE_S = 60.0  # until the next attempt while no batch comes

@@ -31,8 +31,6 @@ from tidegate.readers.kafka.peek import FindHead, peek
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
 
-__all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
 _LAST_MS = 2**63 - 1

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.config import TopicPartition
     from tidegate.readers.kafka.records.batches import RecordBatch
 
-__all__ = ["HeadFinder"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _EVERY_POSITION = 2**63 - 1

@@ -11,8 +11,6 @@ from tidegate.readers.kafka.client import ListedOffset
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.watch import WatchedEnd
 
-__all__ = ["Listed", "LogEnds"]
-
 Listed: TypeAlias = Mapping[TopicPartition, ListedOffset]
 
 

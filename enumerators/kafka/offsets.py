@@ -15,8 +15,6 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
 from tidegate.readers.kafka.peek import peek
 
-__all__ = ["ByTimestamp", "CommittedBy", "OffsetPoint", "OffsetsSpec", "OlderRecords", "resolve"]
-
 
 @dataclass(frozen=True, slots=True)
 class ByTimestamp:

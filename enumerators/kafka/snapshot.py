@@ -12,10 +12,8 @@ from typing_extensions import TypedDict
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.snapshots import checked, noted
-from tidegate.readers.event_time.assigners import TimeUnit
 from tidegate.readers.event_time.records import RecordTimes
-
-__all__ = ["KafkaSnapshot", "TopicState"]
+from tidegate.readers.event_time.units import TimeUnit
 
 
 class TopicState(TypedDict):

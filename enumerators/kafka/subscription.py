@@ -15,17 +15,6 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 
-__all__ = [
-    "Assign",
-    "PatternError",
-    "Subscribe",
-    "SubscribePattern",
-    "Subscription",
-    "check_pattern",
-    "find_partitions",
-    "named_topics",
-]
-
 _LOG = logging.getLogger("tidegate.planner")
 
 # Spark matches names with Java.  A pattern is taken as far as it means the same to Java, to RE2 and to Python, for

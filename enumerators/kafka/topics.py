@@ -20,8 +20,6 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 
-__all__ = ["KnownTopics", "LogCut", "recreated_since", "topic_id_text"]
-
 _NO_EPOCH = -1
 _CLOCK_SKEW_MS = 60_000
 _LAST = 2  # the last offset is often that of a marker of a transaction

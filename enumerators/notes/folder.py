@@ -20,8 +20,6 @@ from urllib.parse import quote, unquote
 from tidegate.enumerators.contract import Json
 from tidegate.errors import ConnectorError
 
-__all__ = ["NoteFolder", "applications", "parsed"]
-
 _ATTEMPTS = 3
 _FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
 

@@ -21,8 +21,6 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.others import Notes, OtherMembers
 from tidegate.errors import ConnectorError
 
-__all__ = ["GroupFolder"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _RENEWALS_PER_LEASE = 5
 _POLL_S = 0.05

@@ -13,8 +13,6 @@ from typing_extensions import Self
 from tidegate.alignment.group import Member
 from tidegate.enumerators.contract import Json
 
-__all__ = ["Notes", "OtherMembers"]
-
 _LOG = logging.getLogger("tidegate.planner")
 
 

@@ -12,8 +12,6 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.process_identity import this_process
 from tidegate.errors import ConnectorError
 
-__all__ = ["HOUR", "PROGRESS", "SAMPLE_S", "ProgressNote"]
-
 _LOG = logging.getLogger("tidegate.planner")
 PROGRESS = "progress"
 HOUR = "hour"  # the folder with the samples of the last hour

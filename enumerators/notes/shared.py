@@ -11,8 +11,6 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.notes.folder import parsed
 
-__all__ = ["SharedNotes"]
-
 _SUFFIX = ".json"
 _FORGOTTEN_S = 24 * 3600.0  # a live member renews its note every few seconds
 

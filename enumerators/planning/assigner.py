@@ -14,8 +14,6 @@ from typing import NamedTuple
 from tidegate.alignment.budget import CostOf, split_rows
 from tidegate.alignment.splits import SplitRange
 
-__all__ = ["TaskSizes", "assign"]
-
 # A Spark task with a Python reader takes some 15 ms besides its rows: as much as 30,000 rows (benchmarks/README.md).
 _WAVES = 3  # with several tasks per core, uneven tasks level out
 _LARGE_TASK = 500_000  # rows

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["BuiltInOffset", "built_in_offset"]
-
 BuiltInOffset: TypeAlias = Mapping[str, Mapping[int, int]]
 """By topic and partition."""
 

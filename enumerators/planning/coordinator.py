@@ -37,8 +37,6 @@ from tidegate.enumerators.planning.splits import FoundSplits
 from tidegate.errors import PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask
 
-__all__ = ["SourceCoordinator"]
-
 _MORE_ATTEMPTS = 4
 _LONGEST_WAIT_S, _LOOK_S = 60.0, 0.5  # of a bounded run for a split to become idle, and between two looks at it
 

@@ -22,8 +22,6 @@ from tidegate.errors import DataLossError, ObjectGoneError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import SourceEvent
 
-__all__ = ["GeneratedWatermarks", "ReaderFeed", "needed_from", "no_events", "said_before"]
-
 _LOG = logging.getLogger("tidegate.planner")
 
 _DETAILED_SPLITS = 100

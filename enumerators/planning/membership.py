@@ -12,8 +12,6 @@ from tidegate.alignment.states import SplitState
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.group import GroupFolder
 
-__all__ = ["Membership"]
-
 
 class Membership:
     """The membership of one run.  Lows by generators' watermarks are not limited by the bound of a batch."""

@@ -54,8 +54,6 @@ from tidegate.enumerators.planning.built_in import built_in_offset
 from tidegate.enumerators.planning.packed import pack, pack_names, unpack, unpack_names
 from tidegate.errors import CheckpointError
 
-__all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
-
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})

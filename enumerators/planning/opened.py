@@ -32,8 +32,6 @@ from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import BAD_RECORDS, WATERMARK, SourceEvent
 
-__all__ = ["BadRecordTally", "OpenedSource"]
-
 _LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from tidegate.errors import CheckpointError
 
-__all__ = ["check_same_windows"]
-
 
 def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raise CheckpointError if a checkpoint has the state of windows with another description."""

@@ -14,8 +14,6 @@ from tidegate.alignment.pacing import BatchMeasure, BatchSizer
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 
-__all__ = ["BATCHES", "BatchPace", "batch_note"]
-
 BATCHES = "batches"  # the folder of the notes
 _PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
 _POLL_S = 0.005

@@ -19,8 +19,6 @@ from typing import Any
 
 from tidegate.enumerators.contract import Json
 
-__all__ = ["pack", "pack_names", "unpack", "unpack_names"]
-
 _MOST = 64 << 20  # bytes: the most that a damaged text may decompress to
 _COLLECTIONS = 8  # whose order is remembered: plan after plan packs the same names
 _DIGITS, _MOST_DIGITS = "0123456789", 18

@@ -32,8 +32,6 @@ from tidegate.enumerators.planning.source_progress import (
 )
 from tidegate.enumerators.planning.splits import FoundSplits
 
-__all__ = ["ProgressReporter"]
-
 _DETAILED_SPLITS = 100
 _NAMED_SPLITS = 10
 _DELETED_SOON_S = 3600

@@ -8,8 +8,6 @@ from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsWaiting
 from tidegate.enumerators.planning.splits import Splits
 
-__all__ = ["Rest", "Woken"]
-
 _LONGEST_S = 5.0  # between two looks at the extents
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 

@@ -10,8 +10,6 @@ from tidegate.alignment.splits import SplitId
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.contract import Divergence
 
-__all__ = ["RunLog", "first_names"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _NAMED = 5
 

@@ -10,8 +10,6 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.readers.event_time.policy import EventTimePolicy
 
-__all__ = ["CoordinatorSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:

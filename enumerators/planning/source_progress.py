@@ -18,17 +18,6 @@ from tidegate.alignment.durations import epoch_ms, milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 
-__all__ = [
-    "CompletenessProgress",
-    "GeneratedProgress",
-    "MostBehind",
-    "SourceProgress",
-    "SplitDetail",
-    "duration",
-    "parse_utc",
-    "utc_time",
-]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _FIRST = datetime.min.replace(tzinfo=timezone.utc)

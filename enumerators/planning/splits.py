@@ -18,8 +18,6 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.errors import DataLossError
 
-__all__ = ["FoundSplits", "Splits"]
-
 
 @dataclass(frozen=True, slots=True)
 class FoundSplits:

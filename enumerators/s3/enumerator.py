@@ -30,8 +30,6 @@ from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError
 from tidegate.readers.objects.values import Chunk, S3Object
 
-__all__ = ["S3Enumerator"]
-
 _LOG = logging.getLogger("tidegate.planner")
 
 

@@ -12,8 +12,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.objects.partitions import UNFINISHED_COPY, is_hidden
 from tidegate.readers.objects.values import S3Object
 
-__all__ = ["ListingRules"]
-
 HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
 _BRACES = re.compile("{([^{}]*)}")  # without others inside
 

@@ -16,8 +16,6 @@ from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 
-__all__ = ["MOST_MANIFESTS", "ManifestStanding", "Step"]
-
 MOST_MANIFESTS = 8
 """More manifests are merged, because the offset names each."""
 

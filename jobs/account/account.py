@@ -11,8 +11,6 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.jobs.figures import count, printable
 
-__all__ = ["NO_ROWS", "Account", "Bound", "Figure", "SourceAccount", "balanced"]
-
 Bound: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about"]
 _OPPOSITE: Mapping[Bound, Bound] = {"at least": "at most", "at most": "at least"}
 _MOST_SPLITS = 20

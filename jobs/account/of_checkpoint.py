@@ -31,8 +31,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.windows.native import AHEAD_MS
 
-__all__ = ["account_of_checkpoint", "run_account"]
-
 
 def run_account(checkpoint: str, *, as_json: bool) -> None:
     """Print the account of a query, for the batches that its checkpoint still has.

@@ -14,8 +14,6 @@ from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 
-__all__ = ["KEPT", "RunTally", "account_of_run", "is_cut", "rows_by_split", "skips"]
-
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 _READS_TWICE = "ForeachBatchSink"  # an action of the function may read a batch again, or not at all
 _LEFT_OUT = {  # metrics of connectors

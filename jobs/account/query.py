@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["account", "rows_in_state"]
 
 _COUNT = "count"
 _MULTIPLIES_ROWS = re.compile(

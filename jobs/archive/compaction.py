@@ -12,8 +12,6 @@ from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka.config import TopicPartition
 
-__all__ = ["delete_merged", "merges_of", "unread_since"]
-
 KEPT_S = 86_400.0
 """How long merged objects are kept for queries with an older listing."""
 

@@ -27,8 +27,6 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["ArchivePlan", "Copied", "Lost", "Margin", "Merge", "Piece", "copy", "pieces_of", "plan_archive"]
-
 _COLUMNS = arrow_schema(include_headers=True)
 OBJECT_BYTES = 256 << 20
 """About the bytes of an object, as Kafka stores its records."""

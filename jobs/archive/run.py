@@ -28,7 +28,6 @@ from tidegate.sources.session.single_source import prepare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Archived", "archive", "run_archive"]
 
 EVERY_S = 3600.0
 """From the beginning of a run to that of the next one."""

@@ -17,8 +17,6 @@ from tidegate.errors import OptionError
 from tidegate.sources.options import parse_duration
 from tidegate.sources.source import Source
 
-__all__ = ["BackfillArguments", "parse_options", "parse_properties", "parse_span", "parse_time"]
-
 _TIME: TypeAdapter[datetime] = TypeAdapter(datetime)
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

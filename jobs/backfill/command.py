@@ -13,8 +13,6 @@ from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.s3 import S3Arguments
 from tidegate.sources.kafka.java.file import read_properties
 
-__all__ = ["OPTION_EXAMPLE", "backfill_arguments"]
-
 OPTION_EXAMPLE = "NAME=VALUE, such as eventTime=column:at"
 
 

@@ -16,8 +16,6 @@ from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, share, span
 from tidegate.sources.progress.query import QueryProgress
 
-__all__ = ["RunDisplay"]
-
 _RECENT = 10
 _LINE_EVERY_S = 5.0
 

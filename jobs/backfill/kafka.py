@@ -12,8 +12,6 @@ from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["KafkaArguments"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaArguments(BackfillArguments):

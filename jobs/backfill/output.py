@@ -24,8 +24,6 @@ from tidegate.errors import OptionError
 from tidegate.jobs.spark_checkpoint import SparkCheckpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["OWN_FOLDER", "STATE_FOLDER", "Output"]
-
 OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
 
 

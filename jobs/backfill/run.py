@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tidegate.sources.source import Source
 
-__all__ = ["Summary", "account_of", "backfill", "write_batches"]
-
 
 @dataclass(frozen=True, slots=True)
 class Summary:

@@ -9,8 +9,6 @@ from tidegate.enumerators.contract import Json
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["S3Arguments"]
-
 _STATE = "stateLocation"
 # The options that decide which objects are read, and which rows of them.
 _BINDING = ("fileFormat", "pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore", "columns", _STATE)

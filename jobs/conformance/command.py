@@ -22,8 +22,6 @@ from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.backfill.arguments import parse_options
 
-__all__ = ["check_conformance"]
-
 _EXEMPTION = "RULE=REASON, such as READ-3='ranges are whole files'"
 
 

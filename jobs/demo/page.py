@@ -13,8 +13,6 @@ from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, s
 from tidegate.jobs.pages.runs import source_runs
 from tidegate.jobs.pages.trace import Trace, trace
 
-__all__ = ["COLUMNS", "page", "row", "traced"]
-
 COLUMNS = (
     "run",
     "rows in",

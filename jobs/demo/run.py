@@ -24,8 +24,6 @@ from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
 
-__all__ = ["ARCHIVED", "Demo", "run_demo", "skewed_history"]
-
 ARCHIVED = "archived"
 """The name of the run that reads what Kafka has deleted from an archive."""
 

@@ -15,7 +15,6 @@ from tidegate.sources.progress.query import QueryProgress
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CountRun", "count_by_window"]
 
 _WINDOW = "5 minutes"
 

@@ -14,8 +14,6 @@ from tidegate.jobs.ledger.show import described, show
 from tidegate.jobs.ledger.why import why
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["run_forget", "run_queries", "run_reread", "run_show", "run_why"]
-
 _NO_PATH = "s3://not-given"
 
 

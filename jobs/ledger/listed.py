@@ -13,8 +13,6 @@ from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import s3_object
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["Wanted", "listed"]
-
 _SPECIAL = re.compile(r"[*?\[]")
 
 

@@ -23,8 +23,6 @@ from tidegate.jobs.figures import clock_time
 from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint, open_checkpoint
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["LeaseNote", "QueryLedger", "forget_query", "list_queries", "open_query_ledger"]
-
 
 @dataclass(frozen=True, slots=True)
 class LeaseNote:

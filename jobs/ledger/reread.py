@@ -20,8 +20,6 @@ from tidegate.jobs.ledger.why import find_chunks
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["reread_objects"]
-
 
 def reread_objects(
     ledger: QueryLedger, source: S3Source, wanted: Wanted, begin: datetime | None = None, end: datetime | None = None

@@ -11,8 +11,6 @@ from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.jobs.figures import clock_time
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 
-__all__ = ["described", "show", "times_of"]
-
 
 def described(ledger: QueryLedger) -> Json:
     """Return the user of the location, the manifests, and the remembered objects."""

@@ -17,8 +17,6 @@ from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["find_chunks", "why"]
-
 State: TypeAlias = Literal[
     "read", "planned", "waiting", "found", "left out", "overwritten", "too old", "not found yet", "gone", "unknown"
 ]

@@ -12,8 +12,6 @@ from tidegate.jobs.migrate.new_checkpoint import make_checkpoint
 from tidegate.jobs.spark_checkpoint import open_checkpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["run_migrate"]
-
 
 def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], goes_back: bool, as_json: bool) -> None:
     """Print where the sources of a query go on, or write a checkpoint from which they go on.

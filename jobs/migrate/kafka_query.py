@@ -22,8 +22,6 @@ from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["KafkaQuery", "SourceStanding"]
-
 
 @dataclass(frozen=True, slots=True)
 class SourceStanding:

@@ -21,8 +21,6 @@ from tidegate.errors import CheckpointError, ConnectorError, OptionError
 from tidegate.jobs.migrate.kafka_query import KafkaQuery
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["make_checkpoint"]
-
 _LOGS = {"offsets", "commits"}
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from tidegate.jobs.figures import clock_time
 
-__all__ = ["Axis", "hours_since", "utc_times"]
-
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1000, 60_000, 3_600_000, 86_400_000
 _MOST_TICKS = 8
 _STEPS_MS = (

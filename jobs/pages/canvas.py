@@ -12,8 +12,6 @@ from html import escape
 
 from tidegate.jobs.pages.axis import tick_range
 
-__all__ = ["Canvas"]
-
 _WIDTH = 560
 _RIGHT, _TOP, _BOTTOM = 14, 14, 46
 _LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 8.0

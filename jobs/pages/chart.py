@@ -16,8 +16,6 @@ from tidegate.jobs.pages.axis import Axis
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.trace import Band, Trace
 
-__all__ = ["chart"]
-
 _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
 _TOGETHER = 2.0  # lines at most this far apart look like one

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterator, Sequence
 from tidegate.jobs.figures import count
 from tidegate.jobs.pages.canvas import Canvas
 
-__all__ = ["columns"]
-
 _HEIGHT = 210
 _MOST_TICKS = 4
 _STEPS = [digit * 10.0**power for power in range(-3, 18) for digit in (1, 2, 5)]

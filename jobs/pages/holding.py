@@ -10,8 +10,6 @@ from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.layout import figure, table, table_row
 from tidegate.jobs.pages.runs import SourceRun
 
-__all__ = ["holding"]
-
 _MOST_SPLITS = 20
 _COLUMNS = ("split", "watermark (UTC)", "behind the furthest", "status")
 

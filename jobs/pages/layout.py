@@ -8,8 +8,6 @@ from importlib.resources import files
 
 from tidegate.frame import frame
 
-__all__ = ["figure", "key", "layout", "legend", "pause_key", "split_key", "table", "table_row"]
-
 _LINE = '<polyline class="split {}" stroke-width="2" points="0,6 30,6"/>'
 _MARKS = {
     "bound": '<path class="bound" d="M0 10H15V2H30"/>',

@@ -17,8 +17,6 @@ from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 
-__all__ = ["COLUMNS", "KEPT", "keys", "query_page"]
-
 COLUMNS = (
     "source",
     "batches",

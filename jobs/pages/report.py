@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from tidegate.conformance.report.files import writable
 from tidegate.errors import OptionError
-from tidegate.jobs.pages.query import KEPT, query_page
+from tidegate.jobs.account.of_progress import KEPT
+from tidegate.jobs.pages.query import query_page
 from tidegate.sources.progress.query import QueryProgress, check_query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
-
-__all__ = ["report"]
 
 
 def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:

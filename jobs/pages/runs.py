@@ -9,8 +9,6 @@ from typing import NamedTuple
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.sources.progress.query import QueryProgress
 
-__all__ = ["PlannedBatch", "SourceRun", "source_runs"]
-
 
 class PlannedBatch(NamedTuple):
     """One batch of a query, as one of its sources planned it."""

@@ -20,8 +20,6 @@ from tidegate.enumerators.planning.source_progress import SourceProgress, SplitD
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
 
-__all__ = ["Band", "Stretch", "Trace", "split_order", "trace", "traced", "with_axis"]
-
 _PAUSED = "paused"
 _MOST_LINES = 12
 _LEAST_SPAN_MS = 1000

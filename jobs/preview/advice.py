@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
     from tidegate.jobs.preview.preview import Preview
 
-__all__ = ["Suggestion", "delay", "part", "remarks", "shown_span", "suggestions", "verdict"]
 
 _DAY_MS = 86_400_000
 _MUCH = 20  # the part of all event time that is remarkable

@@ -15,8 +15,6 @@ from tidegate.alignment.splits import Extent, Head, Positions, SplitId
 from tidegate.alignment.standing import find_standing
 from tidegate.jobs.preview.history import History
 
-__all__ = ["MOST_PLANS", "aligned"]
-
 MOST_PLANS = 500_000  # of single splits: some ten seconds
 _LEAST_SPLITS = 10  # a plan of fewer takes as long
 

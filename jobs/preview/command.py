@@ -16,8 +16,6 @@ from tidegate.jobs.preview.terminal import terminal
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.source import KafkaSource
 
-__all__ = ["run_preview"]
-
 
 def run_preview(  # noqa: PLR0913 - parameters are options
     bootstrap_servers: str,

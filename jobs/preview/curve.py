@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from tidegate.alignment.splits import Head
 
-__all__ = ["Curve", "Gap"]
-
 _LOOKS = 200
 _LEAST_SHARE = 1000  # of the rows: a smaller gap is not worth a look
 _FLAT_MS = 1000

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_TIMES", "History"]
-
 MOST_TIMES = 20_000
 
 

@@ -24,8 +24,6 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.source import Source
 
-__all__ = ["Seen", "look"]
-
 _MOST_LOOKS = 2_000
 _REQUESTS_PER_SECOND = 200
 _SAMPLES = 8  # of each partition

@@ -19,7 +19,6 @@ from tidegate.jobs.preview.terminal import bars
 if TYPE_CHECKING:
     from tidegate.jobs.preview.preview import Preview, SplitPreview
 
-__all__ = ["notebook", "page"]
 
 _COLUMNS = ("partition", "first (UTC)", "last (UTC)", "rows", "lost by Spark", "remarkable")
 _HEIGHT = 420

@@ -17,8 +17,6 @@ from tidegate.jobs.preview.spark import Outcome, by_backlog, outcome
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.source import Source
 
-__all__ = ["Preview", "SplitPreview", "preview"]
-
 _MOST_BATCHES = 100_000
 _MOST_ROWS = 1_000_000  # of a batch that is suggested
 _DRIFTS = [timedelta(minutes=n) for n in (1, 5, 15, 30, 60, 120, 360, 720, 1440, 2880, 10_080)]

@@ -19,8 +19,6 @@ import numpy as np
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.jobs.preview.history import History
 
-__all__ = ["Outcome", "by_backlog", "outcome"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

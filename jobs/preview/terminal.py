@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
     from tidegate.jobs.preview.preview import Preview
 
-__all__ = ["bars", "terminal"]
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 32

@@ -20,8 +20,6 @@ from tidegate.jobs.pages.query import keys
 from tidegate.jobs.pages.trace import split_order, traced, with_axis
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
 
-__all__ = ["COLUMNS", "CONTENT_POLICY", "live_page"]
-
 COLUMNS = (
     "source",
     "unread rows",

@@ -19,8 +19,6 @@ from tidegate.enumerators.process_identity import runs
 from tidegate.errors import counted
 from tidegate.jobs.figures import span
 
-__all__ = ["NOTHING", "LiveSource", "alerts", "group_sources", "live_sources", "notices"]
-
 NOTHING = "No running tidegate source of yours is found."
 _SOON = timedelta(hours=1)
 _NAMED = 3

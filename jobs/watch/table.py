@@ -21,8 +21,6 @@ from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count, printable, span
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, group_sources, live_sources, notices
 
-__all__ = ["live_table", "show_watch"]
-
 _REFRESH_S = 1.0
 _PIPE_WIDTH = 200
 _TIMES_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"

@@ -18,8 +18,6 @@ from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedObject
 from tidegate.readers.archive.place import ArchivePlace
 
-__all__ = ["ConnectLayout"]
-
 _NAME = re.compile(
     r".+\+\d+\+(?P<offset>\d+)(?:\.(?P<aside>keys|headers))?\.(?:json|bin|avro|(?:\w+\.)?parquet)", re.ASCII
 )

@@ -18,8 +18,6 @@ from tidegate.readers.avro.container import blocks_of, read_header
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import SizeLimit
 
-__all__ = ["headers_in", "keys_in", "values_in"]
-
 _MOST_BYTES = 256 << 20  # of a file that is not Parquet, which is read as a whole
 _BOUND = SizeLimit(_MOST_BYTES, "nothing: no record may be so large")
 _BATCH_ROWS = 16_384

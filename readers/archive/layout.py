@@ -12,8 +12,6 @@ import pyarrow as pa
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.place import ArchivePlace
 
-__all__ = ["COLUMNS", "ArchiveLayout", "Group", "OpenObject"]
-
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns."""
 

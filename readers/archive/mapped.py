@@ -26,8 +26,6 @@ from tidegate.readers.archive.parquet import (
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.objects.partitions import is_hidden, partition_texts
 
-__all__ = ["MappedLayout"]
-
 _THREADS = 8
 
 

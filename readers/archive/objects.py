@@ -14,8 +14,6 @@ import json
 import re
 from typing import NamedTuple
 
-__all__ = ["FOOTER_KEY", "UNKNOWN_MS", "ArchivedObject", "ArchivedPart", "parse_name"]
-
 FOOTER_KEY = "tidegate.archive"
 """The key of the footer in the metadata of an object's file, in tidegate's own layout."""
 

@@ -14,8 +14,6 @@ from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_n
 from tidegate.readers.archive.parquet import ParquetObject, opened_parquet
 from tidegate.readers.archive.place import ArchivePlace
 
-__all__ = ["OwnLayout"]
-
 _COLUMNS = dict(zip(COLUMNS, COLUMNS, strict=True))
 
 

@@ -22,8 +22,6 @@ from tidegate.readers.formats.row_groups import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
-__all__ = ["ParquetObject", "bounds_of", "latest_of", "leaves_of", "offsets_of", "opened_parquet"]
-
 _MICROSECONDS = 1000  # in a millisecond
 _NO_TIME_MS = -1  # as Kafka's records say
 

@@ -16,8 +16,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["ArchivePlace"]
-
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlace:

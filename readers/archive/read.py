@@ -11,8 +11,6 @@ from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.arrow.numpy_arrays import int64_values
 from tidegate.readers.formats.row_groups import within_bounds
 
-__all__ = ["groups_of", "read_groups", "read_records"]
-
 
 def read_records(
     layout: ArchiveLayout, obj: ArchivedObject, start: int, end: int, schema: pa.Schema

@@ -12,8 +12,6 @@ from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.arrow import compute as pc
 
-__all__ = ["write_object"]
-
 GROUP_BYTES = 4 << 20  # of decoded records in a row group, which is read as a whole, even if a range ends in it
 _IN_ORDER = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 _REPEATED = ["topic", "partition", "timestampType"]

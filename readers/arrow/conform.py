@@ -19,20 +19,6 @@ from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.text_values import decimals
 
-__all__ = [
-    "batch_of",
-    "check_levels",
-    "conform",
-    "conform_each",
-    "plain",
-    "plain_type",
-    "position_of",
-    "retyped",
-    "spark_schema",
-    "surely_fits",
-    "surplus_of",
-]
-
 MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 MOST_LEVELS = 64  # the maximum number of nested levels of a type in Arrow's messages
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-__all__ = ["ENOUGH_BYTES", "merged"]
-
 ENOUGH_BYTES = 1 << 20  # from this size on, a batch takes far longer to make than to pass to Spark (0.3 ms)
 
 

@@ -15,15 +15,6 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 
-__all__ = [
-    "LONG_FRACTION",
-    "date_of",
-    "decimal_of",
-    "decimals",
-    "timestamp_of",
-    "timestamps",
-]
-
 LONG_FRACTION = r"[.][0-9]{20}|[0-9.][eE]-0*(?:19|[2-9][0-9]|[1-9][0-9]{2,})"
 """Numbers that may have more than 38 digits after the point.
 

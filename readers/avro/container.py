@@ -24,8 +24,6 @@ from tidegate.readers.decompression import SizeLimit, about, decompress
 from tidegate.readers.formats.line_ranges import Fetch, fetched_ahead
 from tidegate.readers.formats.signatures import other_format
 
-__all__ = ["AvroBlock", "AvroHeader", "blocks_of", "read_header"]
-
 SYNC_BYTES = 16
 MAGIC = b"Obj\x01"
 HEADER_BYTES = 64 << 10  # bytes of the first request: most headers are smaller

@@ -19,8 +19,6 @@ from fastavro.schema import SchemaParseException
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, full_name
 
-__all__ = ["NO_SCHEMA", "RECORDS", "Conversion", "Place", "Typed", "fields_schema", "places"]
-
 MOST_TYPES = 100_000  # a schema names a type repeatedly, so a short schema may have many types
 NEVER_THERE = 2**31 - 1  # a size in bytes for a value that no block contains
 MOST_DIGITS = 38  # the maximum precision of a Spark decimal

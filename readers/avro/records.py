@@ -23,8 +23,6 @@ from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Pla
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
 from tidegate.readers.decompression import SizeLimit, about
 
-__all__ = ["AvroRecords"]
-
 BATCH_BYTES = 1 << 20  # the size of a batch as encoded records
 BATCH_MEMORY = 64 << 20  # the size of a batch as decoded records, without the contents of texts and lists
 MOST_ROWS = 16_384

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["NamedTypes", "Scoped", "full_name", "named_types", "skip"]
-
 MOST_STEPS = 100_000  # without a byte: a type that contains itself without a choice has no end
 _NESTED = {"record", "error", "array", "map"}
 _BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}

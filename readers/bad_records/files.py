@@ -16,8 +16,6 @@ from tidegate.readers.s3.address import S3Address, local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["BadRecordFiles", "BadRecordFolder", "check_location", "digest_of"]
-
 FILE_BYTES = 16 << 20  # a file is held in memory until it has this size
 
 _TRIAL = "_writable"  # Spark's readers leave out files whose names begin with "_"

@@ -22,18 +22,8 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.event_time.registered import RegistryForm, RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
-from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
+from tidegate.readers.event_time.units import TimeUnit, text_times, value_times
 from tidegate.readers.registry.config import RegistryConfig
-
-__all__ = [
-    "HeaderTimestamp",
-    "JsonTimestamp",
-    "RecordTimestamp",
-    "TimeUnit",
-    "TimestampAssigner",
-    "assigner_of",
-    "detect_unit",
-]
 
 TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
 """Returns the event time of every row of a batch, in milliseconds since the epoch.

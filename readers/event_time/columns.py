@@ -11,8 +11,6 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import plain, plain_type
 from tidegate.readers.event_time.units import TimeUnit, limit_of, number_times, text_times
 
-__all__ = ["check_time_type", "check_time_width", "times_ms"]
-
 DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6

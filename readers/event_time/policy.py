@@ -38,21 +38,6 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values
 from tidegate.readers.event_time.units import LARGEST_MS
 
-__all__ = [
-    "ALSO_BEFORE_1970",
-    "BAD",
-    "FUTURE",
-    "LEAST_MS",
-    "NO_TIME",
-    "BadEventTime",
-    "EventTimePolicy",
-    "FutureEventTime",
-    "JudgedTimes",
-    "RefusedRow",
-    "Times",
-    "int64_times",
-]
-
 BAD = "bad"
 """The fault of a row whose own time is bad."""
 

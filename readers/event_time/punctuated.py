@@ -16,8 +16,6 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
 from tidegate.readers.registry.config import RegistryConfig
 
-__all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
-
 Marks: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.bool_] | pa.BooleanArray | pa.Int64Array]
 """Decides which rows of a batch are marks, which contain a watermark.
 

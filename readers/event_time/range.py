@@ -19,8 +19,6 @@ from tidegate.readers.event_time.seen import path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes", "TimeColumn"]
-
 
 @dataclass(frozen=True, slots=True)
 class EventTimeRange:

@@ -23,13 +23,11 @@ from tidegate.readers.event_time.assigners import (
     JsonTimestamp,
     RecordTimestamp,
     TimestampAssigner,
-    TimeUnit,
 )
 from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, JudgedTimes, Times, int64_times
 from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner
-
-__all__ = ["JudgedRecords", "RecordTimes"]
+from tidegate.readers.event_time.units import TimeUnit
 
 
 class JudgedRecords(NamedTuple):

@@ -19,8 +19,6 @@ from tidegate.readers.registry.field import ReadField, field_reader
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 from tidegate.readers.registry.wire import schema_id_of
 
-__all__ = ["RegistryForm", "RegistryTimestamp"]
-
 RegistryForm: TypeAlias = Literal["avro", "protobuf"]
 """The forms of values in Confluent's wire format."""
 

@@ -15,8 +15,6 @@ from tidegate.readers.event_time.columns import check_time_type, times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
-__all__ = ["SeenTimes", "TimeTally", "look_at_ends", "path_of"]
-
 PROBE_BYTES = 64 << 10
 
 Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]

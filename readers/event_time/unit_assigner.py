@@ -14,8 +14,6 @@ from typing_extensions import Self
 from tidegate.errors import ContractError, did_you_mean
 from tidegate.readers.event_time.units import TimeUnit, detect_unit, value_times
 
-__all__ = ["UnitAssigner", "check_pointer", "tokens_of"]
-
 
 class UnitAssigner(ABC):
     """The base of assigners for times in headers and values.

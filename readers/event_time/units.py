@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 
-__all__ = ["LARGEST_MS", "TimeUnit", "detect_unit", "limit_of", "number_times", "text_times", "value_times"]
-
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
 LARGEST_MS = (2**63 - 1) // 1000

@@ -16,19 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = [
-    "BAD_RECORDS",
-    "NONCE_BYTES",
-    "TAKEN",
-    "WATERMARK",
-    "EventChannel",
-    "Receive",
-    "SourceEvent",
-    "message",
-    "read_login",
-    "read_message",
-]
-
 NONCE_BYTES = 32
 TAKEN = b"\x01"
 _LENGTH = struct.Struct(">I")

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, SourceEvent, message
 
-__all__ = ["send"]
-
 _LOG = logging.getLogger("tidegate.reader")
 _TIMEOUT_S = 2.0
 _PAUSE_S = 60.0  # for so long after a failure, no task of this worker tries again and waits for a firewall

@@ -13,8 +13,6 @@ from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes
 from tidegate.readers.events.event import SourceEvent
 
-__all__ = ["Watching", "timed_reader", "watched"]
-
 
 @dataclass(frozen=True, slots=True)
 class Watching:

@@ -25,8 +25,6 @@ from tidegate.readers.arrow.conform import conform
 from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
 from tidegate.readers.objects.values import Chunk, WriteFile
 
-__all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode", "refused"]
-
 CORRUPT_COLUMN = "_corrupt_record"
 """The column for the text of a bad record, null for good ones.  It is filled with PERMISSIVE if the schema has it."""
 

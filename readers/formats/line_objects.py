@@ -17,8 +17,6 @@ from tidegate.readers.formats.signatures import other_format
 from tidegate.readers.objects.values import ChunkSurvey, S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["LineObject", "Look", "SeenLines", "survey_lines"]
-
 WHOLE_BYTES = 256 << 10  # objects up to this size are surveyed as a whole
 ROW_BYTES = 256  # the assumed size of a line, if none is read
 ROW_BYTES_COMPRESSED = 32

@@ -18,17 +18,6 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError
 from tidegate.readers.objects.file import ObjectFile
 
-__all__ = [
-    "Fetch",
-    "LineBlock",
-    "compression_of",
-    "decompressed",
-    "fetched_ahead",
-    "lines_of",
-    "range_blocks",
-    "stream_blocks",
-]
-
 Fetch: TypeAlias = Callable[[int, int], bytes]
 """Returns the bytes of an object from a start to an end, exclusive."""
 

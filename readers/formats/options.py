@@ -13,8 +13,6 @@ from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
 from tidegate.readers.objects.metadata import METADATA
 
-__all__ = ["RecordOptions", "TypedOptions"]
-
 
 def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value

@@ -18,16 +18,6 @@ from tidegate.readers.formats.options import RecordOptions, TypedOptions
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = [
-    "FORMATS",
-    "INFERRED",
-    "FormatFactory",
-    "FormatName",
-    "FormatOptions",
-    "Reading",
-    "formats_with",
-]
-
 FormatName: TypeAlias = Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"]
 
 

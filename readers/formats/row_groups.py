@@ -9,19 +9,6 @@ import pyarrow as pa
 
 from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
 
-__all__ = [
-    "BATCH_BYTES",
-    "CHUNK_BYTES",
-    "ESTIMATED_ROW_BYTES",
-    "HELD_BYTES",
-    "MOST_ROWS",
-    "RowGroup",
-    "merged_ranges",
-    "surveys_of",
-    "unseen_surveys",
-    "within_bounds",
-]
-
 BATCH_BYTES = 8 << 20
 """The maximum size of a batch, unless a single row is larger."""
 

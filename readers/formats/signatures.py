@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["SIGNATURE_BYTES", "other_format"]
-
 SIGNATURE_BYTES = 64
 _SIGNATURES = {b"PAR1": ("Parquet", "parquet"), b"ORC": ("ORC", "orc"), b"Obj\x01": ("Avro", "avro")}
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # lines may begin with the letters of a signature

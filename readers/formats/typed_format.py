@@ -22,8 +22,6 @@ from tidegate.readers.formats.typed_records import fitted
 from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["TypedFormat", "inferred_schema"]
-
 
 @dataclass(frozen=True)
 class TypedFormat(ObjectFormat):

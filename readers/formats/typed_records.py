@@ -12,8 +12,6 @@ from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform, conform_each, position_of, surplus_of
 from tidegate.readers.formats.bad_records import ChunkRecords, refused
 
-__all__ = ["fitted"]
-
 
 def fitted(records: ChunkRecords, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
     """Return the rows of a batch as a batch of the chunk's schema; columns match by name, as in ``conform``.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tidegate.readers.bad_records.files import BadRecordFiles, BadRecordFolder
     from tidegate.readers.kafka.config import KafkaConnectionConfig
 
-__all__ = ["BadRecordFile", "BadRecords"]
 
 # A file's name has at most 255 bytes, so it contains only the start of a topic.  The digest distinguishes topics.
 _LONGEST_TOPIC = 150

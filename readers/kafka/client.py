@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tidegate.errors import ConnectorError
     from tidegate.readers.kafka.records.batches import RecordBatch
 
-__all__ = ["EARLIEST", "EARLIEST_LOCAL", "FEW_BYTES", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
 
 LATEST = -1
 EARLIEST = -2

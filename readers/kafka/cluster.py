@@ -23,7 +23,6 @@ from tidegate.readers.retry import Deadline
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
-__all__ = ["NO_ERROR", "REDIRECTED", "KafkaCluster", "LeaderCall", "failure_of"]
 
 Answer = TypeVar("Answer")
 

@@ -12,8 +12,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
-__all__ = ["IsolationLevel", "KafkaConnectionConfig", "TopicPartition", "by_topic"]
-
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 

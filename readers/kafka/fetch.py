@@ -17,14 +17,6 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "ISOLATION_LEVELS",
-    "NO_SESSION_ID",
-    "FetchedPartition",
-    "fetch_request",
-    "fetched_partitions",
-    "session_request",
-]
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
 NEWEST_VERSION_BY_NAME = 11

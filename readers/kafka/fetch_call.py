@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 
-__all__ = ["fetch_call"]
 
 Answer = TypeVar("Answer")
 

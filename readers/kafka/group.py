@@ -13,8 +13,6 @@ from tidegate.readers.kafka.cluster import KafkaCluster, failure_of
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.retry import Deadline
 
-__all__ = ["ConsumerGroup"]
-
 _Answer = TypeVar("_Answer")
 
 # Later versions name topics by their ids, or several groups in one request.

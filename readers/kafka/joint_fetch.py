@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.fetch import FetchedPartition
 
-__all__ = ["FIRST_GUESS_BYTES_PER_RECORD", "MARGIN", "JointFetch"]
 
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1

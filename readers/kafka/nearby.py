@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from tidegate.readers.kafka.config import TopicPartition
 
-__all__ = ["NearbyReplicas"]
-
 
 class _Choice(NamedTuple):
     node: int | None

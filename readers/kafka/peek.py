@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.records.batches import RecordBatch
     from tidegate.readers.retry import Deadline
 
-__all__ = ["FindHead", "peek"]
 
 FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
 

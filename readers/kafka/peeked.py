@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.config import TopicPartition
     from tidegate.readers.kafka.records.batches import RecordBatch
 
-__all__ = ["PeekedBatches"]
 
 MOST_BYTES = 64 << 20
 

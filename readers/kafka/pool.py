@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.config import KafkaConnectionConfig
 
-__all__ = ["ClientPool", "idle_clients"]
 
 MOST_IDLE = 8
 IDLE_SECONDS = 5.0  # Spark does not tell a worker that its query has stopped

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.fetch import FetchedPartition
     from tidegate.readers.kafka.records.batches import RecordBatch
 
-__all__ = ["KafkaDetails", "KafkaSplitReader"]
 
 log = logging.getLogger(__name__)
 

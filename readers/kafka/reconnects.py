@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from tidegate.readers.kafka.config import KafkaConnectionConfig
 
-__all__ = ["FailedConnections"]
 
 _SETUP, _LONGEST_SETUP = "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["EVENT_TIME", "EVENT_TIME_FAULT", "HEADER_LIST", "MICROSECONDS", "arrow_schema"]
-
 EVENT_TIME = "event_time"
 EVENT_TIME_FAULT = "event_time_fault"
 MICROSECONDS = 1000  # in a millisecond

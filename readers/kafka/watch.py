@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
     from tidegate.readers.kafka.fetch import FetchedPartition
 
-__all__ = ["Watch", "WatchedEnd"]
 
 _REST_S = 30.0  # the rest after a refused session, or after two failed waits in a row
 _ANSWER_S = 5.0  # after the time for which it holds a fetch, a healthy broker answers within so long

@@ -6,8 +6,6 @@ import io
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["ObjectFile"]
-
 THREADS = 4
 
 

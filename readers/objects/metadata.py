@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from tidegate.readers.objects.values import Chunk
 
-__all__ = ["METADATA", "metadata_scalar"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 METADATA = pa.field(

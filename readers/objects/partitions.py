@@ -20,8 +20,6 @@ import pyarrow.types as kinds
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.text_values import date_of, timestamp_of
 
-__all__ = ["NULL_VALUE", "UNFINISHED_COPY", "is_hidden", "partition_fields", "partition_scalar", "partition_texts"]
-
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The text that stands for null."""
 

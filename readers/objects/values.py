@@ -15,9 +15,6 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["CHUNK_SCHEMA", "SKIP_CORRUPT", "Chunk", "ChunkSurvey", "ObjectFormat", "S3Object", "TimeRange", "WriteFile"]
-
-
 SKIP_CORRUPT = "set ignoreCorruptFiles to true to go on without it"
 """What a user can do about a corrupt object, for errors."""
 

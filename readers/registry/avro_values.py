@@ -15,8 +15,6 @@ from tidegate.readers.avro.skipping import full_name
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
 from tidegate.readers.registry.schemas import RegisteredSchema
 
-__all__ = ["AvroValues", "record_names"]
-
 _BOUND = SizeLimit(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 
 

@@ -18,8 +18,6 @@ from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, memory_of, registry_of
 from tidegate.readers.registry.wire import HEADER_BYTES, schema_id_of
 
-__all__ = ["Form", "Mode", "RegistryColumn", "column_of_subject"]
-
 Form: TypeAlias = Literal["avro", "protobuf"]
 Mode: TypeAlias = Literal["FAILFAST", "PERMISSIVE"]
 _Decode: TypeAlias = Callable[[Sequence[bytes]], pa.StructArray]

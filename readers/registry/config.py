@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 
 from tidegate.errors import OptionError
 
-__all__ = ["RegistryConfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class RegistryConfig:

@@ -16,8 +16,6 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.registry.schemas import RegisteredSchema, memory_of
 from tidegate.readers.registry.wire import HEADER_BYTES, message_indexes
 
-__all__ = ["ReadField", "field_reader"]
-
 ReadField: TypeAlias = Callable[[Sequence[bytes]], Iterator[tuple[list[int], pa.Array]]]
 """Takes values with their headers; yields the places of some, and their fields: times, dates, numbers or texts."""
 

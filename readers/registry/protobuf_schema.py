@@ -11,8 +11,6 @@ from tidegate.errors import CorruptDataError, NoMessageError, OptionError, did_y
 from tidegate.readers.registry.protoc import compiled
 from tidegate.readers.registry.schemas import RegisteredSchema
 
-__all__ = ["TIMESTAMP", "ProtobufSchema"]
-
 TIMESTAMP = "google.protobuf.Timestamp"
 
 

@@ -12,8 +12,6 @@ from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.registry.protobuf_schema import TIMESTAMP, ProtobufSchema
 from tidegate.readers.registry.wire import message_indexes
 
-__all__ = ["ProtobufValues"]
-
 _MOST_LEVELS = 60  # levels of nested messages; Arrow's limit is 64
 _MOST_TYPES = 100_000  # a message may be named repeatedly, so a short schema may have many types
 

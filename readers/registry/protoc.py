@@ -20,8 +20,6 @@ from typing import Any
 
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError
 
-__all__ = ["ROOT", "compiled"]
-
 ROOT = "tidegate_registered.proto"
 BUSY_S = 20  # of CPU; a schema of 1 MiB takes a second
 MOST_S = 120  # in all, on a machine that is busy

@@ -27,16 +27,6 @@ from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.retry import Deadline
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_LEVELS",
-    "MOST_REFERENCES",
-    "RegisteredSchema",
-    "SchemaRegistry",
-    "memory_of",
-    "registry_of",
-]
-
 MOST_BYTES = 16 << 20  # of a schema with all that it refers to, as the registry answers
 MOST_REFERENCES = 1000
 MOST_LEVELS = 64  # of references within references

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["message_indexes", "schema_id_of"]
-
 HEADER_BYTES = 5
 _MOST_INDEXES = 64  # more levels than any schema has
 _MOST_VARINT_BYTES = 5

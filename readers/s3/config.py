@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-__all__ = ["S3ConnectionConfig", "time_of"]
-
 ATTEMPTS = 3  # boto3's attempts for one request; the owner of a Deadline sends the request again after them
 MOST_CONNECTIONS = 64  # with boto3's 10, the threads that survey objects would wait for connections
 

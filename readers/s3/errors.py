@@ -7,8 +7,6 @@ from typing import Any
 
 from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError, TransientError
 
-__all__ = ["OVERWRITTEN", "s3_error"]
-
 _QUERY = re.compile(r"\?[^\s\"']*")  # the query of a signed URL holds the signature, which is a secret
 
 OVERWRITTEN = "was overwritten"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from obstore import GetOptions
     from obstore.store import ClientConfig, S3Credential, S3Store
 
-__all__ = ["get_range"]
 
 # obstore requests new credentials five minutes before theirs expire; botocore renews those that expire within ten.
 _CREDENTIALS_FOR = timedelta(minutes=6)

@@ -20,8 +20,6 @@ from tidegate.readers.objects.partitions import partition_scalar, partition_text
 from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat, WriteFile
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["S3SplitReader"]
-
 _LOG = logging.getLogger("tidegate.reader")
 
 

@@ -10,8 +10,6 @@ from tidegate.errors import TransientError
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.errors import s3_error
 
-__all__ = ["ask_s3"]
-
 _Answer = TypeVar("_Answer")
 
 

@@ -16,8 +16,6 @@ from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
 from tidegate.readers.s3.get import get_range
 from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["SMALL_BYTES", "TAIL_BYTES", "ObjectStore", "s3_object"]
-
 SMALL_BYTES = 8 << 20
 """Objects up to this size are fetched whole, by one request.  Larger ones are fetched in parts of this size."""
 

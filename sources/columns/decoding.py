@@ -13,8 +13,6 @@ from tidegate.readers.registry.columns import Form, Mode, column_of_subject
 from tidegate.sources.registry_options import registry_config
 from tidegate.spark_private import arrow_udf, from_arrow_type
 
-__all__ = ["from_avro", "from_protobuf"]
-
 
 def from_avro(data: Column | str, subject: str, options: Mapping[str, str], *, mode: Mode = "FAILFAST") -> Column:
     """Decode Avro values in Confluent's wire format to a struct.

@@ -12,8 +12,6 @@ from typing_extensions import Self
 
 from tidegate.enumerators.contract import Json
 
-__all__ = ["ForWindows"]
-
 
 @dataclass(frozen=True)
 class ForWindows:

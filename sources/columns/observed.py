@@ -13,8 +13,6 @@ from tidegate.readers.event_time.policy import BAD, FUTURE
 from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT
 from tidegate.sources.tasks import SOURCE_WATERMARK
 
-__all__ = ["observe_event_times"]
-
 
 def observe_event_times(rows: DataFrame, name: str = "event_times") -> DataFrame:
     """Count the rows of a source, those with a bad or future event time, and those that planning leaves out.

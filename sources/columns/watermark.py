@@ -14,8 +14,6 @@ _EPOCH = "timestamp_ntz'1970-01-01'"  # of no time zone
 _DAYS = {"month": 31, "year": 12 * 31}
 _MONTHS = re.compile(r"(\d+)\s+(month|year)s?\b", re.IGNORECASE)
 
-__all__ = ["follow_window_watermark", "later", "with_source_watermark"]
-
 
 def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay: str = "1 millisecond") -> DataFrame:
     """Let Spark's watermark follow the source's watermark, and drop the rows that only hold it.

@@ -7,8 +7,6 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.bad_records import BadRecordFile
 
-__all__ = ["bad_record_file", "check_bad_records"]
-
 
 def check_bad_records(path: str | None, policy: EventTimePolicy) -> None:
     """Raise ValueError for a place that contradicts the policy."""

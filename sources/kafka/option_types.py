@@ -18,19 +18,6 @@ from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.registry.config import RegistryConfig
 
-__all__ = [
-    "BadRecordsPath",
-    "EventTimeOption",
-    "Offsets",
-    "Partitions",
-    "Timestamp",
-    "Timestamps",
-    "TopicPattern",
-    "Topics",
-    "WatermarkFrom",
-    "in_milliseconds",
-]
-
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _POINTS = "for every partition, such as "

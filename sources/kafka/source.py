@@ -23,10 +23,11 @@ from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
-from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
+from tidegate.readers.event_time.assigners import TimestampAssigner, assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
@@ -53,8 +54,6 @@ from tidegate.sources.kafka.starts_and_ends import check_order, given_points, ov
 from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
 from tidegate.sources.source import Source
-
-__all__ = ["KafkaSource"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _PREFIX = "kafka."

@@ -10,8 +10,6 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.option_types import Offsets, Timestamp, Timestamps, in_milliseconds
 
-__all__ = ["check_order", "given_points", "overruled"]
-
 
 def given_points(
     which: Literal["starting", "ending"],

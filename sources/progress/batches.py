@@ -16,8 +16,6 @@ from tidegate.sources.progress.lifetime import add_listener
 from tidegate.sources.progress.listener import ProgressListener
 from tidegate.sources.progress.query import dropped_rows, json_object, late_dropped
 
-__all__ = ["listen_to_batches"]
-
 _LOG = logging.getLogger("tidegate.listener")
 _listening: WeakSet[SparkSession] = WeakSet()
 

@@ -14,8 +14,6 @@ from pyspark.sql.streaming.listener import (
 
 from tidegate.spark_private import java_of_process
 
-__all__ = ["ProgressListener"]
-
 
 class ProgressListener(StreamingQueryListener, ABC):
     """Receives each progress and the end of each query of a session, one call at a time."""

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = [
-    "LATE_DROPPED",
-    "WINDOWS",
-    "KeptWindows",
-    "QueryProgress",
-    "SourceBatch",
-    "dropped_rows",
-    "json_object",
-    "late_dropped",
-    "on_progress",
-    "progress",
-]
 
 _LOG = logging.getLogger("tidegate.progress")
 LATE_DROPPED = "numLateRecordsDropped"

@@ -10,8 +10,6 @@ from typing_extensions import Self
 
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["S3ConnectionOptions"]
-
 
 def _endpoint(value: Any) -> Any:
     url = urlsplit(str(value))

@@ -17,8 +17,6 @@ from tidegate.readers.objects.partitions import is_hidden
 from tidegate.readers.s3.address import s3_address
 from tidegate.sources.options import Duration, lower_case
 
-__all__ = ["S3DiscoveryOptions", "is_listed", "parse_time"]
-
 
 def _path(value: Any) -> Any:
     address = s3_address(str(value))

@@ -19,8 +19,6 @@ from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 
-__all__ = ["FirstObjects"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _PATTERN = frozenset("*?[{")
 _MOST_NAMES = 20  # in one sentence

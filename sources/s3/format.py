@@ -22,8 +22,6 @@ from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.options import lower_case
 
-__all__ = ["KEPT_OPTIONS", "S3FormatOptions"]
-
 KEPT_OPTIONS = (
     "file_format",
     "event_time",

@@ -19,8 +19,6 @@ from tidegate.readers.objects.metadata import METADATA
 from tidegate.sources.s3.discovery import parse_time
 from tidegate.spark_private import to_arrow_schema
 
-__all__ = ["S3RowOptions"]
-
 
 def _columns(value: Any) -> Any:
     if isinstance(value, StructType):

@@ -45,8 +45,6 @@ from tidegate.sources.s3.rows import S3RowOptions
 from tidegate.sources.source import Source
 from tidegate.spark_private import to_arrow_schema
 
-__all__ = ["S3Source"]
-
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
 _ISO_8601 = "times are read in ISO 8601; read others as strings"
 _SAMPLES = 16

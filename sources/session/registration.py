@@ -13,8 +13,6 @@ from tidegate.sources.contract import SourceContract
 from tidegate.sources.session.settings import redact_secrets
 from tidegate.sources.session.single_source import prepare
 
-__all__ = ["register"]
-
 _LOG = logging.getLogger("tidegate")
 _CONNECTORS = "tidegate.connectors"
 

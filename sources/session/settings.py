@@ -12,7 +12,6 @@ from tidegate.spark_private import is_remote, java_context, java_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["redact_secrets", "session_conf", "set_up_workers"]
 
 _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"

@@ -18,8 +18,6 @@ from tidegate.sources.session.settings import set_up_workers
 if TYPE_CHECKING:  # it imports this module to register itself
     from tidegate.sources.contract import SourceContract
 
-__all__ = ["prepare", "register_source"]
-
 
 def register_source(spark: SparkSession, source: SourceContract) -> str:
     """Register one configured source under a unique name, and return the name.

@@ -15,8 +15,6 @@ from tidegate.readers.worker_end import QUIET_TRACEBACK
 from tidegate.readers.worker_memory import TASKS, freeze
 from tidegate.spark_private import worker_daemon
 
-__all__ = ["collect"]
-
 _ended = 0
 
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 from tidegate.readers.arrow import compute as pc
 from tidegate.windows import SqlAggregates
 
-__all__ = ["Accumulators"]
-
 _GROUP = "__group"
 _REDUCE = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 _LARGEST = Decimal(1 << 62)

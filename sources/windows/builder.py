@@ -16,7 +16,7 @@ from tidegate.sources.windows import native, operating, relations
 from tidegate.sources.windows.choice import why_not_in_spark, why_operator
 from tidegate.sources.windows.expressions import check_expression
 from tidegate.sources.windows.names import check_columns, check_keys, check_result, column_name, column_names
-from tidegate.sources.windows.processor import row_column
+from tidegate.sources.windows.processor import RESULTS, row_column
 from tidegate.spark_private import is_classic
 from tidegate.windows import (
     Aggregate,
@@ -32,8 +32,6 @@ from tidegate.windows import (
 )
 from tidegate.windows.callables import check_takes
 from tidegate.windows.window import duration_ms, whole_number
-
-__all__ = ["WindowedStream", "windowed"]
 
 Schema = StructType | str
 
@@ -161,7 +159,7 @@ class WindowedStream:
     def _check_output(self, name: str, others: Collection[str]) -> None:
         if not isinstance(name, str) or not name:
             raise OptionError(f"the side output must have a name, such as 'late', and not {name!r}")
-        if name == operating.RESULTS:
+        if name == RESULTS:
             raise OptionError(f"the side output cannot be called {name!r}, as the results are")
         if name.lower() in map(str.lower, others):
             raise OptionError(f"there is already a side output {name!r}")

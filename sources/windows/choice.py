@@ -19,8 +19,6 @@ from tidegate.windows import (
     WindowStagger,
 )
 
-__all__ = ["why_not_in_spark", "why_operator"]
-
 
 def why_operator(
     assigner: WindowAssigner,

@@ -35,8 +35,6 @@ from tidegate.windows.rows import as_mappings
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-__all__ = ["END", "START", "ColumnWindows", "Outcome"]
-
 START, END = "__start", "__end"
 Ints: TypeAlias = npt.NDArray[np.int64]
 _ASSIGNERS = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows}

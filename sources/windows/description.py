@@ -9,8 +9,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-__all__ = ["as_written", "described_stream", "is_written_whole", "normalized", "with_columns"]
-
 _QUOTES = "'\"`"
 _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[\w.]+|[^\w\s]""")
 

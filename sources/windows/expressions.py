@@ -21,8 +21,6 @@ from tidegate.sources.windows.description import as_written, is_written_whole, n
 from tidegate.spark_private import analyzed_plan, java_of, java_session
 from tidegate.windows import SqlAggregates
 
-__all__ = ["Parts", "check_expression", "described_aggregates", "parts_of"]
-
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
 _GROUP = "agg_funcs"  # the group of aggregates in Spark's catalog
 _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max", "count_if": "count"}

@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["hashes"]
-
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 _PRIME = np.uint64(0x100000001B3)
 _NULL = np.uint64(0x9E3779B97F4A7C15)

@@ -14,8 +14,6 @@ import pyarrow as pa
 from tidegate.readers.arrow import compute as pc
 from tidegate.windows.rows import as_values
 
-__all__ = ["Key", "comparable", "key_of", "values_of"]
-
 Key: TypeAlias = tuple[Any, ...]
 _NAN = float("nan")
 """The one object that stands for NaN in keys: Python finds it equal to itself, and to no other NaN."""

@@ -10,16 +10,6 @@ from pyspark.sql import DataFrame
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.sources.tasks import WINDOW_WATERMARK
 
-__all__ = [
-    "check_columns",
-    "check_keys",
-    "check_no_twins",
-    "check_result",
-    "check_source",
-    "column_name",
-    "column_names",
-]
-
 _OWN = re.compile(
     r"__(bucket|time|start|watermark|own_end|end|early_end|call|(key|argument|aggregate)_\d+)", re.IGNORECASE
 )

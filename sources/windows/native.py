@@ -28,7 +28,6 @@ from tidegate.windows.description import described
 if TYPE_CHECKING:
     from tidegate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 
-__all__ = ["AHEAD_MS", "aggregated", "description", "used_columns"]
 
 AHEAD_MS = 1
 """How far Spark's watermark must be ahead of the source's watermark, in ms."""

@@ -9,8 +9,6 @@ from pyspark.sql import functions as f
 
 from tidegate.sources.progress.query import LATE_DROPPED, WINDOWS
 
-__all__ = ["observed"]
-
 _numbers = count(1)  # Spark refuses a query in which two steps observe under one name
 
 

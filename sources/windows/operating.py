@@ -35,16 +35,6 @@ from tidegate.sources.windows.processor import (
 from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 
-__all__ = [
-    "COLUMNS",
-    "RESULTS",
-    "Stream",
-    "columns_of",
-    "split_outputs",
-    "with_expressions",
-    "with_function",
-]
-
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

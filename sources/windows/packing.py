@@ -17,8 +17,6 @@ from pyspark.sql.types import StructType
 
 from tidegate.spark_private import to_arrow_schema
 
-__all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "WITNESS", "by_bucket", "packed", "unpacked"]
-
 WITNESS = -1
 """A bucket without keys.  Each batch with rows sends it a row, so that it notices a restart with other windows.
 

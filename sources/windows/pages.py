@@ -18,8 +18,6 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.sources.windows.hashing import hashes
 from tidegate.windows.window import MAX_TIME
 
-__all__ = ["EVENT", "NEVER", "PROCESSING", "PageStore", "Pages"]
-
 EVENT, PROCESSING = "__event", "__processing"
 """The columns with the first timers of a row, in ms."""
 NEVER = MAX_TIME

@@ -37,19 +37,6 @@ from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings, listed
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-__all__ = [
-    "CALL",
-    "CALL_COLUMNS",
-    "OUTPUT",
-    "RESULTS",
-    "TIME",
-    "WINDOW_END",
-    "WINDOW_START",
-    "WindowProcessor",
-    "Wish",
-    "row_column",
-]
-
 TIME = "__time"
 TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"

@@ -24,18 +24,6 @@ from tidegate.sources.tasks import WINDOW_WATERMARK
 from tidegate.sources.windows.names import check_source
 from tidegate.spark_private import analyzed_plan, java_of, java_session
 
-__all__ = [
-    "EVENT_TIME",
-    "ahead_ms",
-    "checked",
-    "ends_watermark",
-    "has_watermark",
-    "holds_results_of_state",
-    "lets_columns_through",
-    "telling_watermark",
-    "used_columns",
-]
-
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _WITH_STATE = "WithState"  # a part of Catalyst's names of steps that keep state of the user's own
 _TRANSFORM = "TransformWithState"

@@ -10,8 +10,6 @@ import pyarrow as pa
 from tidegate.errors import FunctionError, did_you_mean
 from tidegate.windows import Window
 
-__all__ = ["Given", "check_output", "checked"]
-
 
 class Given(NamedTuple):
     """One result of a window of a key."""

@@ -22,8 +22,6 @@ from tidegate.sources.windows.keys import Key, key_of
 from tidegate.sources.windows.pages import Pages
 from tidegate.spark_private import state_answers
 
-__all__ = ["Bucket", "BucketState", "KeyEntry", "Layout", "StoredKey"]
-
 _PART = 1_000_000  # bytes
 _FULL = {_PART, 7_000}  # bytes of a part that another may follow; earlier versions had the smaller ones
 _VERSION = b"\x01"  # of every value: then come the number of its parts in two bytes, and its bytes

@@ -7,7 +7,11 @@ import pytest
 
 from tidegate.enumerators.process_identity import has_ended, runs, this_process
 
-NAMED = [sys.executable, "-c", "from tidegate.enumerators.process_identity import *; print(this_process(), flush=True)"]
+NAMED = [
+    sys.executable,
+    "-c",
+    "from tidegate.enumerators.process_identity import this_process; print(this_process(), flush=True)",
+]
 WAITS = [*NAMED[:2], f"{NAMED[2]}; input()"]
 
 pytestmark = pytest.mark.skipif(not this_process(), reason="the system does not say enough of its processes")

@@ -11,8 +11,6 @@ from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import TimeWindow, Window
 
-__all__ = ["Assigned", "MergeCallback", "MergingWindowAssigner", "WindowAssigner", "WindowAssignerContext"]
-
 
 class Assigned(NamedTuple):
     """A window, and the places of its rows within their batch, in order of arrival.

@@ -11,8 +11,6 @@ from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.triggers.never import EndOfStreamTrigger, NeverTrigger
 from tidegate.windows.window import GlobalWindow
 
-__all__ = ["GlobalWindows"]
-
 ALL = GlobalWindow()
 
 

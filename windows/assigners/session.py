@@ -18,13 +18,6 @@ from tidegate.windows.triggers.event_time import EventTimeTrigger
 from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow, duration_ms
 
-__all__ = [
-    "DynamicEventTimeSessionWindows",
-    "DynamicProcessingTimeSessionWindows",
-    "EventTimeSessionWindows",
-    "ProcessingTimeSessionWindows",
-]
-
 
 class _EventTime(MergingWindowAssigner):
     """Sessions in event time."""

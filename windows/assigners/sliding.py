@@ -17,8 +17,6 @@ from tidegate.windows.triggers.event_time import EventTimeTrigger
 from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow, duration_ms, window_start
 
-__all__ = ["SlidingEventTimeWindows", "SlidingProcessingTimeWindows"]
-
 MOST_WINDOWS = 10_000_000
 """The largest number of windows of one row, as in Flink."""
 

@@ -7,8 +7,6 @@ from enum import Enum
 
 from tidegate.windows.window import window_start
 
-__all__ = ["WindowStagger"]
-
 
 class WindowStagger(Enum):
     """The rule that sets the offset of windows.

@@ -19,8 +19,6 @@ from tidegate.windows.triggers.event_time import EventTimeTrigger
 from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow, duration_ms, window_start
 
-__all__ = ["TumblingEventTimeWindows", "TumblingProcessingTimeWindows"]
-
 
 class _Tumbling(WindowAssigner):
     """Windows of one size.  Times are in milliseconds."""

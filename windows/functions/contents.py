@@ -9,8 +9,6 @@ from typing import Any
 from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from tidegate.windows.rows import Rows
 
-__all__ = ["Aggregate", "FoldingFunction", "Process", "Reduce", "WindowFunction"]
-
 
 class WindowFunction(ABC):
     """Makes the results of a window, perhaps by a process function."""

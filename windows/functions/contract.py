@@ -11,8 +11,6 @@ from tidegate.windows.rows import Rows
 from tidegate.windows.state.descriptors import KeyedStateStore
 from tidegate.windows.window import Window
 
-__all__ = ["AggregateFunction", "ProcessWindowContext", "ProcessWindowFunction"]
-
 
 class AggregateFunction(ABC):
     """Aggregates the rows of a window one by one, so that the window keeps only an accumulator.

@@ -16,8 +16,6 @@ from tidegate.errors import OptionError, did_you_mean
 from tidegate.windows.functions.contract import AggregateFunction
 from tidegate.windows.rows import Rows
 
-__all__ = ["SqlAggregate", "SqlAggregates"]
-
 CALL = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.DOTALL)
 LARGEST = 2**62
 """A sum of integers is made in 64 bits as long as it stays below this."""

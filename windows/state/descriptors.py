@@ -6,20 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
-__all__ = [
-    "KeyedStateStore",
-    "ListState",
-    "ListStateDescriptor",
-    "MapState",
-    "MapStateDescriptor",
-    "MergingStateDescriptor",
-    "ReducingState",
-    "ReducingStateDescriptor",
-    "StateDescriptor",
-    "ValueState",
-    "ValueStateDescriptor",
-]
-
 
 class _State:
     """One value in a dictionary of values by name.  State without a value has no entry, so that nothing is stored."""

@@ -12,8 +12,6 @@ from tidegate.windows.state.store import KeyStore
 from tidegate.windows.state.timers import Timers
 from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
 
-__all__ = ["ElementList", "KeyState", "PaneState", "TimedRow"]
-
 _ROWS = "rows"  # a pane whose contents are the chunks of an ElementList
 
 TimedRow: TypeAlias = tuple[int, Any]  # the time of a row in ms, and the row

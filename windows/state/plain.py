@@ -10,8 +10,6 @@ from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["of_bytes", "pickled", "to_bytes"]
-
 _VERSION = b"\x01"
 _PICKLED = b"\x80"
 """The first byte of the version before, which was pickled whole."""

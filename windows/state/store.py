@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["KeyStore", "MemoryKeyStore"]
-
 
 class KeyStore(Protocol):
     """The stored state of one key: on Spark, variables of transformWithState.

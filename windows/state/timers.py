@@ -6,8 +6,6 @@ from bisect import bisect_left, insort
 
 from tidegate.windows.window import Window
 
-__all__ = ["Timers"]
-
 
 class Timers:
     """Timers in order of time, then of window; a timer that is registered twice fires once."""

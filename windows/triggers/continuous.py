@@ -15,8 +15,6 @@ from tidegate.windows.state.descriptors import ReducingStateDescriptor
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import MAX_TIME, GlobalWindow, Window, duration_ms, truncated
 
-__all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
-
 FIRE_TIME = ReducingStateDescriptor("fire-time", min)
 
 

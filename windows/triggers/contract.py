@@ -12,8 +12,6 @@ from tidegate.windows.rows import RowsReader, Times
 from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
 from tidegate.windows.window import Window
 
-__all__ = ["OnMergeContext", "Trigger", "TriggerContext", "TriggerResult"]
-
 
 class TriggerResult(Enum):
     """The decision of a trigger.

@@ -10,8 +10,6 @@ from tidegate.windows.state.descriptors import ReducingStateDescriptor
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window, whole_number
 
-__all__ = ["CountTrigger"]
-
 COUNT = ReducingStateDescriptor("count", add)
 
 

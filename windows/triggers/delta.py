@@ -10,8 +10,6 @@ from tidegate.windows.state.descriptors import ValueStateDescriptor
 from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
-__all__ = ["DeltaTrigger"]
-
 LAST = ValueStateDescriptor("last-element")
 
 

@@ -9,8 +9,6 @@ from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
-__all__ = ["EventTimeTrigger"]
-
 
 class EventTimeTrigger(Trigger):
     """Fires when the watermark reaches the end of the window, and for each row after that."""

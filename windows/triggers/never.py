@@ -9,8 +9,6 @@ from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
-__all__ = ["EndOfStreamTrigger", "NeverTrigger"]
-
 
 class NeverTrigger(Trigger):
     """Never fires."""

@@ -9,8 +9,6 @@ from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
-__all__ = ["ProcessingTimeTrigger"]
-
 
 class ProcessingTimeTrigger(Trigger):
     """Fires when the processing time reaches the end of the window."""

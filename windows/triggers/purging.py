@@ -10,8 +10,6 @@ from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
-__all__ = ["PurgingTrigger"]
-
 
 class PurgingTrigger(Trigger):
     """Decides as another trigger does, and purges the window whenever that trigger fires."""

@@ -11,8 +11,6 @@ from tidegate.windows.state.descriptors import ValueStateDescriptor
 from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window, duration_ms
 
-__all__ = ["ProcessingTimeoutTrigger"]
-
 TIMEOUT = ValueStateDescriptor("timeout")
 
 

@@ -23,8 +23,6 @@ from tidegate.conformance.lab.spark.session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.source import Source
 
-__all__ = ["another_driver", "keys_of_files", "read_on_cluster", "stream_until_killed"]
-
 _DEADLINE_S = 120
 _WANTED = "TIDEGATE_CONFORMANCE_DRIVERS"
 

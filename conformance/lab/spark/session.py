@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 from tidegate.errors import InstallationError
 from tidegate.sources.session.settings import session_conf
 
-__all__ = ["configured", "shared_session"]
-
 _SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",

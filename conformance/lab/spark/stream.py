@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["SparkBatch", "SparkStream", "folder", "gist"]
 
 _DEADLINE_S = 120
 _ENOUGH = 500

@@ -22,8 +22,6 @@ from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, counted
 from tidegate.readers.objects.values import S3Object
 
-__all__ = ["SourceCleaning"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 8
 _CHUNKS_AT_ONCE = 1024

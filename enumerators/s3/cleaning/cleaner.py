@@ -9,8 +9,6 @@ from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["Archive", "ObjectCleaner"]
-
 MOST_COPIED_BYTES = 5 << 30  # S3's limit of one CopyObject request
 PART_BYTES = 1 << 30
 

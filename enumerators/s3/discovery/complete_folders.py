@@ -15,8 +15,6 @@ from typing import NamedTuple, TypeAlias
 from tidegate.enumerators.s3.state.snapshot import FoldersSnapshot
 from tidegate.enumerators.s3.times.markers import MarkedFolder
 
-__all__ = ["CompleteFolders"]
-
 
 class _Stretch(NamedTuple):
     """Folders of one root whose periods follow each other; both ends in ms since the epoch, inclusive."""

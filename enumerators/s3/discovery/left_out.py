@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.readers.objects.values import S3Object
 
-__all__ = ["LEFT_OUT", "LeftOut", "LeftOutObject", "Reason"]
-
 LEFT_OUT = "left-out"
 """The name of the note in the ledger."""
 

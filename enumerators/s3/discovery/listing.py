@@ -17,8 +17,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import s3_object
 
-__all__ = ["ObjectListing"]
-
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
 MOST_PAGES = 2 * MOST_THREADS  # pages that are requested, or wait to be taken
 FEW_FOLDERS = MOST_THREADS  # fewer folders cannot keep all threads busy: their subfolders are also listed

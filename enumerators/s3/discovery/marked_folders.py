@@ -13,8 +13,6 @@ from tidegate.enumerators.s3.state.snapshot import FoldersSnapshot
 from tidegate.enumerators.s3.times.markers import FolderMarkers, MarkedFolder
 from tidegate.readers.objects.values import S3Object
 
-__all__ = ["MarkedFolders"]
-
 _SETTLED_MS = 900_000  # S3 refuses requests whose clock is further from its own (RequestTimeTooSkewed)
 
 

@@ -24,8 +24,6 @@ from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, counted
 from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, ChunkSurvey, ObjectFormat, S3Object
 
-__all__ = ["BackgroundRounds", "ObjectDiscovery"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans

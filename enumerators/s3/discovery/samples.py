@@ -14,8 +14,6 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import s3_object
 
-__all__ = ["Samples", "find_samples"]
-
 # At a first contact, a wrong address or network is more likely than an endpoint that is down for a while.
 FIRST_CONTACT_S = 10.0
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.objects.values import CHUNK_SCHEMA
 
-__all__ = ["CHUNKS_PER_BATCH", "ChunkSorter", "compressed_batches"]
-
 CHUNKS_PER_BATCH = 1 << 15
 """The number of chunks in each batch of sorted ones, but the last."""
 

@@ -22,8 +22,6 @@ from tidegate.errors import CheckpointError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
-__all__ = ["Manifest"]
-
 CHECKSUM_DIGITS = 16
 VERSION = [*S3Object._fields]
 NEVER = np.iinfo(np.int64).min  # lower than any event time

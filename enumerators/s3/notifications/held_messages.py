@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from tidegate.enumerators.s3.notifications.queue import Message, NotificationQueue
 
-__all__ = ["HIDDEN_S", "HeldMessages"]
-
 HIDDEN_S = 120
 """How long a message stays hidden after it was last hidden (SQS: visibility timeout).
 

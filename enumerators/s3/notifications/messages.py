@@ -11,8 +11,6 @@ from urllib.parse import unquote_plus
 
 import orjson
 
-__all__ = ["CreatedObject", "created_objects"]
-
 _CREATED = "ObjectCreated:"
 _LONGEST_KEY_BYTES = 1024  # S3's limit
 

@@ -17,8 +17,6 @@ from tidegate.errors import counted
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["ObjectNotifications"]
-
 _LOG = logging.getLogger("tidegate.planner")
 _MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, also malformed ones
 _RECEIVING = 8

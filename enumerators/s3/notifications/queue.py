@@ -15,8 +15,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["LONGEST_HIDDEN_S", "Message", "NotificationQueue", "QueueState"]
-
 LONGEST_HIDDEN_S = 11 * 3600
 """SQS hides a message for at most 12 hours after its reception."""
 

@@ -23,8 +23,6 @@ from tidegate.enumerators.folders.contract import Folder, Stored
 from tidegate.enumerators.process_identity import has_ended, this_process
 from tidegate.errors import CheckpointError, ConnectorError, TidegateError
 
-__all__ = ["LEASE_S", "Lease"]
-
 _LOG = logging.getLogger("tidegate.planner")
 NAME = "lease.json"
 LEASE_S, _LONGEST_S = 30.0, 3600.0

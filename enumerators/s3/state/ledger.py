@@ -12,8 +12,6 @@ from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.errors import CheckpointError, ConnectorError, ContractError
 from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["Ledger", "QueryFiles"]
-
 FOLDER = "ledger"  # a separate folder, so that all files in it are ours to delete
 
 

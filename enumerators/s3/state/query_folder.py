@@ -12,8 +12,6 @@ from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.errors import CheckpointError
 
-__all__ = ["OFFSETS_REMEMBERED", "ORPHAN_S", "QueryFolder"]
-
 OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 ORPHAN_S = 3600.0
 _OPTIONS = "options"  # the name of their file

@@ -13,8 +13,6 @@ from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.ledger import Ledger
 
-__all__ = ["RereadRequests", "request_reread"]
-
 PREFIX = "reread-"
 
 

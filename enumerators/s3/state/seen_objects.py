@@ -22,8 +22,6 @@ from tidegate.enumerators.s3.state.snapshot import SeenSnapshot
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import S3Object
 
-__all__ = ["SeenObjects", "SeenRun"]
-
 MAGIC = b"tidegate seen 2\n"
 HEADER = struct.Struct("<q")
 PREFIX = "seen-"

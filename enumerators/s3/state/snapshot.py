@@ -15,8 +15,6 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.snapshots import checked, noted
 
-__all__ = ["FoldersSnapshot", "S3Snapshot", "SeenSnapshot"]
-
 
 class SeenSnapshot(TypedDict):
     """A snapshot of ``SeenObjects``.

@@ -19,8 +19,6 @@ from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTime
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 
-__all__ = ["ObjectTimes"]
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectTimes:

@@ -9,8 +9,6 @@ from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import did_you_mean
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["FolderMarkers", "MarkedFolder", "parse_markers"]
-
 _KIND = "marker"
 
 

@@ -14,8 +14,6 @@ from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["LAST_MODIFIED", "ColumnTimes", "LastModifiedTimes", "Origin", "PartitionTimes", "parse_origin"]
-
 _LAST_MODIFIED = "lastModified"
 
 

@@ -15,8 +15,6 @@ from tidegate.errors import did_you_mean
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["PathTimes"]
-
 _Token: TypeAlias = Literal["yyyy", "MM", "dd", "HH", "mm", "ss", "s", "ms"]
 
 _CALENDAR: tuple[_Token, ...] = ("yyyy", "MM", "dd", "HH", "mm", "ss")  # each needs those before it

@@ -22,8 +22,6 @@ from tidegate.readers.formats.typed_records import fitted
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES
 
-__all__ = ["AvroFormat"]
-
 REQUEST_BYTES = 8 << 20
 WHOLE_BYTES = 256 << 10
 MOST_BYTES_OPTION = "maxDecompressedBytes"

@@ -12,8 +12,6 @@ from tidegate.readers.arrow.conform import conform
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
 
-__all__ = ["BINARY_FILE_SCHEMA", "BinaryFileFormat"]
-
 BINARY_FILE_SCHEMA = pa.schema(
     [
         ("path", pa.string()),

@@ -16,8 +16,6 @@ from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
 from tidegate.readers.formats.csv.values import converter_of
 from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
 
-__all__ = ["CsvBatches"]
-
 
 class CsvBatches:
     """Makes batches from the records of a chunk.

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.objects.partitions import partition_texts
 
-__all__ = ["GivenColumns", "column_name", "column_position", "header_names", "odd_width"]
-
 _UNNAMED = re.compile("_c([0-9]{1,9})", re.IGNORECASE)
 
 

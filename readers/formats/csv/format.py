@@ -23,8 +23,6 @@ from tidegate.readers.formats.line_ranges import fetched_ahead
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["CsvFormat"]
-
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 HEADER_BYTES = 64 << 10  # the size of a request for a header

@@ -10,8 +10,6 @@ from typing_extensions import Self
 
 from tidegate.readers.formats.options import RecordOptions
 
-__all__ = ["COMMAS", "CsvDialect", "CsvOptions"]
-
 _TAB = "\\t"  # as it is written in Spark's options
 
 

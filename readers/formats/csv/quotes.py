@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from tidegate.readers.formats.csv.options import CsvDialect
 
-__all__ = ["LONG_RECORD", "ODD_QUOTES", "CsvQuotes", "Positions", "quotes_of"]
-
 Positions = npt.NDArray[np.int64]
 
 ODD_QUOTES = "has quotes that are not of this dialect (quote and escape); format text and Spark's from_csv may read it"

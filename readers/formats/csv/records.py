@@ -24,8 +24,6 @@ from tidegate.readers.formats.csv.quotes import ODD_QUOTES, Positions, quotes_of
 from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
 from tidegate.readers.plain_text import utf8
 
-__all__ = ["CsvBlock", "CsvRecords", "CsvTexts", "multi_line_blocks", "single_line_block"]
-
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))
 _FEED, _RETURN_FEED, _RETURN = b"\n", b"\r\n", b"\r"

@@ -18,8 +18,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.text_values import LONG_FRACTION, date_of, decimal_of, timestamp_of, timestamps
 
-__all__ = ["Converter", "converter_of", "inferred_type"]
-
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
 """Casts texts; returns the values, with null for misfits, and whether each row is a misfit (None: no row is)."""
 

@@ -25,8 +25,6 @@ from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["BATCH", "END", "ERROR", "OUT_OF_MEMORY", "RESULT", "WRITE", "Call", "Look", "main"]
-
 IDLE_S = 60.0  # after this time without a call, the process ends, as idle workers of Spark do
 WATCH_S = 0.05
 OUT_OF_MEMORY = 83

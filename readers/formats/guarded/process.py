@@ -29,8 +29,6 @@ from tidegate.errors import ConnectorError
 from tidegate.readers.formats.guarded.child import BATCH, END, ERROR, OUT_OF_MEMORY, RESULT, WRITE, Call
 from tidegate.readers.objects.values import WriteFile
 
-__all__ = ["DecoderEndedError", "DecoderProcess", "decoder", "turn"]
-
 START_S = 120  # the maximum time of a start
 SILENT_S = 600  # the maximum time without a message; each fetch is one, and ends by its own deadline
 END_S = 5.0  # the maximum time from the end of the connection to the end of the process

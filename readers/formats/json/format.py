@@ -29,8 +29,6 @@ from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["JsonFormat"]
-
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 INT64_DIGITS = 19  # a number with so many digits may be larger than an int64

@@ -28,8 +28,6 @@ from tidegate.readers.formats.json.values import (
 from tidegate.readers.formats.line_ranges import LineBlock, lines_of
 from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
 
-__all__ = ["JsonLines"]
-
 _CAREFUL_BYTES = 64 << 10
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may contain 1e-20, too.

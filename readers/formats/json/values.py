@@ -14,22 +14,6 @@ import pyarrow as pa
 from tidegate.errors import OptionError
 from tidegate.readers.arrow import text_values
 
-__all__ = [
-    "Convert",
-    "MalformedError",
-    "MisfitError",
-    "Real",
-    "Whole",
-    "binary_of",
-    "date_of",
-    "json_object",
-    "json_text",
-    "plain_value",
-    "record_converter",
-    "require_shallow",
-    "timestamp_of",
-]
-
 _LONGEST_INT64 = 20  # characters, sign included
 DEEPEST = 200  # the maximum number of nested levels, so that recursion stays within Python's limit
 _TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"

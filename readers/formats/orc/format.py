@@ -33,8 +33,6 @@ from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
-__all__ = ["OrcFormat"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Opened:

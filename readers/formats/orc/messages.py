@@ -17,8 +17,6 @@ from google.protobuf.message_factory import GetMessageClassesForFiles
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, decompress
 
-__all__ = ["Blocks", "message"]
-
 HEADER_BYTES = 3  # the size of the header before each block
 MOST_BYTES = 1 << 22  # the maximum size of a written block, since a header has 23 bits for the length
 

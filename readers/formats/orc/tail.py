@@ -19,8 +19,6 @@ from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.orc.messages import Blocks, message
 from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
 
-__all__ = ["OrcTail", "OrcType", "StripeFooter", "tail_of"]
-
 BLOCK_BYTES = 256 << 10  # the size of a block if the tail has none
 _INDEX_STREAMS = (6, 7, 8)  # the row index and Bloom filters
 _TIMESTAMP_KINDS = (9, 18)

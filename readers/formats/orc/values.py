@@ -18,8 +18,6 @@ import pyarrow.types as kinds
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import mask_of, offsets_of
 
-__all__ = ["OrcValues", "spark_type", "zone_shift_s"]
-
 _ATTRIBUTE = b"spark.sql.catalyst.type"
 _ORC_EPOCH = datetime(2015, 1, 1)  # noqa: DTZ001 - timestamps count from this time in the writer's zone
 _ONE_MS = 999_999  # in nanoseconds

@@ -16,16 +16,6 @@ from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = [
-    "column_ranges",
-    "leaf_of",
-    "leaf_types",
-    "row_bytes",
-    "row_groups",
-    "schema_as_spark_reads_it",
-    "statistics_times",
-]
-
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # the minimum size of a decoded value; else 8 bytes
 

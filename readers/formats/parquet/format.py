@@ -39,8 +39,6 @@ from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
-__all__ = ["ParquetFormat"]
-
 # A row group of more than HELD_BYTES is fetched while it is decoded.  Each column then has a buffer within the two
 # request sizes, and STREAMED_BYTES is the goal for the buffers of all columns.
 STREAMED_BYTES = 64 << 20

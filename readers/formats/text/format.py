@@ -17,8 +17,6 @@ from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3
 from tidegate.readers.plain_text import unified, utf8
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["TextFormat"]
-
 BLOCK_BYTES = 8 << 20
 VALUE = "value"
 

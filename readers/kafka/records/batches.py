@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from tidegate.alignment.splits import SplitId
 
-__all__ = ["RecordBatch", "corruption_named", "holds_a_batch", "split_batches", "visible_batches"]
 
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
 # max timestamp, producer id, producer epoch, base sequence, record count

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.config import TopicPartition
     from tidegate.readers.kafka.records.batches import RecordBatch
 
-__all__ = ["RecordDecoder", "find_record"]
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Ends: TypeAlias = "npt.NDArray[np.int32]"

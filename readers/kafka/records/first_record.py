@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tidegate.readers.kafka.records.batches import RecordBatch
 
-__all__ = ["first_record"]
 
 EARLIEST_MS = -(2**62)
 _SKIPPED_IN_A_STEP = 4  # records

@@ -19,7 +19,6 @@ from tidegate.readers.event_time.units import LARGEST_MS
 if TYPE_CHECKING:
     from tidegate.readers.decompression import SizeLimit
 
-__all__ = ["LEAST_SIZES", "TOO_LARGE_TIMESTAMP", "OldMessage"]
 
 TOO_LARGE_TIMESTAMP = (
     "a timestamp too large for Spark; its producer may write nanoseconds where Kafka expects milliseconds"

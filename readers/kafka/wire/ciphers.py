@@ -8,8 +8,6 @@ from collections.abc import Collection
 
 from tidegate.errors import OptionError
 
-__all__ = ["choose_ciphers", "openssl_name"]
-
 _AES = re.compile(r"AES_(\d+)_(?:CBC(?=_)_|(?=GCM))")
 
 

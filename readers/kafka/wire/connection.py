@@ -32,7 +32,6 @@ from tidegate.readers.kafka.wire.tokens import TokenError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BrokerConnection", "decode_response"]
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["LARGEST_FRAME", "FrameSocket", "FrameTooLargeError", "remaining_s"]
 
 LARGEST_FRAME = 100_000_000
 SMALLEST_BUFFER = 64 << 10

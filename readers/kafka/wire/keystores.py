@@ -15,8 +15,6 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["KeyMaterial", "StoreError", "as_pem", "read_store"]
-
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
 _KEY_ENTRY, _TRUSTED_ENTRY = 1, 2

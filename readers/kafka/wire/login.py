@@ -37,7 +37,6 @@ from tidegate.readers.kafka.wire.tokens import TokenProvider
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Listener", "NotKafkaError", "decode_response", "listener_at", "log_in", "open_frames"]
 
 SETUP_TIMEOUT_MS = 10_000  # as in Java
 LONGEST_LOOK_S = 5.0

@@ -15,8 +15,6 @@ from tidegate.errors import OptionError
 from tidegate.kafka_private import SaslMechanismGSSAPI, SaslMechanismScram, ScramClient
 from tidegate.readers.kafka.wire.tokens import TokenError
 
-__all__ = ["FEWEST_ITERATIONS", "KerberosMechanism", "ScramMechanism", "TicketError", "WeakLoginError"]
-
 FEWEST_ITERATIONS = 4096
 _MAY_HEAL = {2529639068, 2529639132}  # KRB5_KDC_UNREACH, KRB5_REALM_CANT_RESOLVE, without a sign
 

@@ -14,7 +14,6 @@ from tidegate.readers.kafka.wire.frames import remaining_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["connected"]
 
 SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 

@@ -19,8 +19,6 @@ from tidegate.kafka_private import AbstractTokenProvider
 from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.kafka.wire.frames import remaining_s
 
-__all__ = ["TokenError", "TokenProvider"]
-
 _USED_OF_LIFE = 0.8  # as Java's sasl.login.refresh.window.factor
 _STATUS_THAT_MAY_HEAL = {408, 429}
 _LARGEST_ANSWER = 1 << 20

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tidegate.errors import OptionError
 
-__all__ = ["read_properties"]
-
 # A line of java.util.Properties: the key ends at the first blank, = or : that no backslash precedes.
 _LINE = re.compile(r"(?P<key>(?:\\.|[^\\\s=:])+)[ \t\f]*(?P<sign>[=:]?)[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>.))", re.DOTALL)

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["LoginModule", "parse_jaas"]
-
 _WORD = "[A-Za-z_$][A-Za-z0-9_$.-]*"
 _MODULE = re.compile(
     rf"\s*(?P<name>{_WORD})\s+(?:required|requisite|sufficient|optional)(?=[\s;])", re.IGNORECASE | re.ASCII

@@ -8,8 +8,6 @@ from typing import Any
 from tidegate.errors import OptionError
 from tidegate.sources.kafka.java.jaas import LoginModule, parse_jaas
 
-__all__ = ["MECHANISMS", "PASSWORD_MECHANISMS", "callback_name", "check_login", "either", "take_login_module"]
-
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 PASSWORD_MECHANISMS = ("PLAIN", *SCRAM)
 MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI", "OAUTHBEARER")

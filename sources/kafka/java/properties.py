@@ -16,8 +16,6 @@ from tidegate.sources.kafka.java.login import check_login, either, take_login_mo
 from tidegate.sources.kafka.java.table import INSTEAD, PROPERTIES, is_of, why_without_effect
 from tidegate.sources.kafka.java.values import VERSIONS
 
-__all__ = ["connection_config", "planner_config", "without_effect"]
-
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
 _SHORTEST_PAUSE_S = 0.001  # a busy loop does not help
 _LARGEST_PORT = 65_535

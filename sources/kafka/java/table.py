@@ -11,8 +11,6 @@ from tidegate.readers.decompression import parse_most_bytes
 from tidegate.sources.kafka.java import values
 from tidegate.sources.kafka.java.login import callback_name
 
-__all__ = ["INSTEAD", "NO_GROUP", "PROPERTIES", "Property", "is_of", "why_without_effect"]
-
 
 class Property(NamedTuple):
     """A property of the connection or of reading.
