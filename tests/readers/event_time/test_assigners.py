@@ -19,9 +19,8 @@ from tidegate.readers.event_time.assigners import (
     JsonTimestamp,
     RecordTimestamp,
     assigner_of,
-    detect_unit,
 )
-from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.event_time.units import LARGEST_MS, detect_unit
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)
