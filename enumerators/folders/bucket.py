@@ -72,11 +72,6 @@ class BucketFolder(Folder):
         return [self._name(entry["Prefix"])[:-1] for answer in answers for entry in answer.get("CommonPrefixes", ())]
 
     @override
-    def remove(self) -> None:
-        for answer in self._listed():
-            for entry in answer.get("Contents", ()):
-                self.delete(self._name(entry["Key"]))
-
     @property
     def _client(self) -> Any:
         return self._config.client()

@@ -67,7 +67,3 @@ class Folder(ABC):
     @abstractmethod
     def folders(self) -> list[str]:
         """Return the names of the folders inside this one."""
-
-    @abstractmethod
-    def remove(self) -> None:
-        """Delete the folder with its content, if it exists."""

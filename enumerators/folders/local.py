@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -85,10 +84,6 @@ class LocalFolder(Folder):
         return sorted(entry.name for entry in self._entries() if entry.is_dir(follow_symlinks=False))
 
     @override
-    def remove(self) -> None:
-        with self._mapped_errors("write to"), suppress(FileNotFoundError):
-            shutil.rmtree(self._path)
-
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         with self._mapped_errors("read"), suppress(FileNotFoundError), os.scandir(self._path) as entries:
             yield from (entry for entry in entries if not entry.name.startswith("."))

@@ -8,7 +8,7 @@ from tidegate.errors import OptionError
 from tidegate.jobs.backfill.arguments import parse_options, parse_time
 from tidegate.jobs.backfill.command import OPTION_EXAMPLE
 from tidegate.jobs.ledger.listed import Wanted
-from tidegate.jobs.ledger.query_ledger import forget_query, list_queries, open_query_ledger
+from tidegate.jobs.ledger.query_ledger import open_query_ledger
 from tidegate.jobs.ledger.reread import reread_objects
 from tidegate.jobs.ledger.show import described, show
 from tidegate.jobs.ledger.why import why
@@ -60,18 +60,6 @@ def run_reread(
     end_at = None if end is None else parse_time("--to", end)
     wanted = Wanted(objects or f"{source.listing_rules.prefix}*")
     show(reread_objects(ledger, source, wanted, begin_at, end_at))
-
-
-def run_queries(location: str, *, options: Sequence[str]) -> None:
-    """Print the queries with files in a state location."""
-    source, _ = _source(location, options)
-    show(list_queries(source))
-
-
-def run_forget(location: str, query: str, *, options: Sequence[str]) -> None:
-    """Delete a query's files in a state location, and print the query."""
-    source, _ = _source(location, options)
-    show([forget_query(source, query)])
 
 
 def _source(location: str, options: Sequence[str]) -> tuple[S3Source, bool]:

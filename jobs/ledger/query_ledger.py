@@ -1,4 +1,4 @@
-"""Reads the state location of a query that may be running.  It takes no lease; only ``forget_query`` writes."""
+"""Reads the state location of a query that may be running.  It takes no lease and writes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 from tidegate.alignment.splits import Positions, SplitId
-from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
@@ -17,9 +16,8 @@ from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
-from tidegate.errors import OptionError, did_you_mean
+from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import OWN_FOLDER, STATE_FOLDER
-from tidegate.jobs.figures import clock_time
 from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint, open_checkpoint
 from tidegate.sources.s3.source import S3Source
 
@@ -126,40 +124,6 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
                 f"--checkpoint is {checkpoint}, which has no batch of the query {lease.owner} that uses {location}"
             )
     return QueryLedger(location, lease, whole.of_query(lease.owner), batches)
-
-
-def list_queries(source: S3Source) -> list[Json]:
-    """Return the queries with files in a state location, the last written first, as JSON.
-
-    Raises OptionError if no query has used the location, and ConnectorError if it cannot be read.
-    """
-    whole = Ledger(str(source.state_location), source.connection)
-    lease = _lease(whole)
-    return [
-        {
-            "query": owner,
-            "lease": lease.state if owner == lease.owner else None,
-            "written": None if kept.written_s is None else clock_time(int(kept.written_s * 1000)),
-            "files": kept.files,
-            "bytes": kept.bytes,
-        }
-        for owner, kept in sorted(whole.queries().items(), key=lambda query: -(query[1].written_s or 0))
-    ]
-
-
-def forget_query(source: S3Source, owner: str) -> Json:
-    """Delete a query's files in a state location, and return what it had there, as JSON.
-
-    Raises OptionError if the query has no files there, and ConnectorError while it runs.
-    """
-    queries = {query["query"]: query for query in list_queries(source)}
-    if owner not in queries:
-        raise OptionError(
-            f"no query {owner!r} keeps anything in {source.state_location}{did_you_mean(owner, queries)}; "
-            "`tidegate ledger queries` shows those that do"
-        )
-    Ledger(str(source.state_location), source.connection).forget(owner)
-    return queries[owner]
 
 
 def _lease(whole: Ledger) -> LeaseNote:

@@ -26,9 +26,7 @@ _Checkpoint: TypeAlias = Annotated[
     ),
 ]
 
-ledger = typer.Typer(
-    help="Show what an S3 query has found and read, read objects again, and clean up.", no_args_is_help=True
-)
+ledger = typer.Typer(help="Show what an S3 query has found and read, and read objects again.", no_args_is_help=True)
 
 
 @ledger.command()
@@ -96,24 +94,3 @@ def reread(
         checkpoint=checkpoint,
         options=option or (),
     )
-
-
-@ledger.command()
-def queries(location: _Location, *, option: SourceOptions = None) -> None:
-    """Show all queries with state in the state location."""
-    from tidegate.jobs.ledger.command import run_queries
-
-    run_queries(location, options=option or ())
-
-
-@ledger.command()
-def forget(
-    location: _Location,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, as `tidegate ledger queries` names it.")],
-    *,
-    option: SourceOptions = None,
-) -> None:
-    """Delete the state of a query from the state location. Its checkpoint is then of no use."""
-    from tidegate.jobs.ledger.command import run_forget
-
-    run_forget(location, query, options=option or ())

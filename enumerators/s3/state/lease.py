@@ -138,20 +138,6 @@ class Lease:
         stored = self._folder.read(NAME)
         return None if stored is None else self._parse(stored)
 
-    def is_held_by(self, owner: str) -> bool:
-        """Return whether a run of a query holds the lease.
-
-        If so, a renewal shows it; if not, this is known at the latest after the time of the lease without one.
-        """
-        stored = self._folder.read(NAME)
-        note = None if stored is None else self._parse(stored)
-        if stored is None or note is None or note.owner != owner or not _may_live(note):
-            return False
-        if self._watch(stored, note) is not None:
-            return False
-        now = self.read()
-        return now is not None and now.owner == owner and _may_live(now)
-
     def check(self) -> None:
         """Make sure that the lease is held.  Called before every write that needs it; usually without I/O.
 

@@ -5,22 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from copy import copy
-from typing import NamedTuple
 
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
-from tidegate.errors import CheckpointError, ConnectorError, ContractError
+from tidegate.errors import CheckpointError, ContractError
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 FOLDER = "ledger"  # a separate folder, so that all files in it are ours to delete
-
-
-class QueryFiles(NamedTuple):
-    """The size of a query's files, and when the last one was written, in seconds since the epoch."""
-
-    files: int
-    bytes: int
-    written_s: float | None
 
 
 class Ledger:
@@ -46,27 +37,6 @@ class Ledger:
         part = copy(self)
         part._files = self._files.within(owner)  # noqa: SLF001 - of its own class
         return part
-
-    def queries(self) -> dict[str, QueryFiles]:
-        """Return the files of each query, by its owner; also of abandoned queries."""
-        queries = {}
-        for owner in self._files.folders():
-            files = self._files.within(owner).files().values()
-            written_s = max((file.written_s for file in files), default=None)
-            queries[owner] = QueryFiles(len(files), sum(file.bytes for file in files), written_s)
-        return queries
-
-    def forget(self, owner: str) -> None:
-        """Delete all files of a query: no run can continue from its checkpoint.
-
-        Raises ConnectorError while a run of it holds the lease.  If only time can tell whether one does, this takes the
-        time of a lease.
-        """
-        if self.lease().is_held_by(owner):
-            raise ConnectorError(
-                f"the query {owner!r} is running, and uses the state location {self.address}; stop it first"
-            )
-        self._files.within(owner).remove()
 
     @property
     def address(self) -> str:

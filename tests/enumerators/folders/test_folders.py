@@ -33,7 +33,7 @@ def test_a_file_is_written_whether_or_not_there_is_one(folder):
     assert folder.replace("a", b"3", folder.read("a").version) is not None
 
 
-def test_folders_inside_are_not_among_the_files_and_go_with_the_folder(folder):
+def test_folders_inside_are_not_among_the_files(folder):
     inside = folder.within("ünï +%41")
     inside.write("a", b"1")
     folder.write("b", b"2")
@@ -41,10 +41,6 @@ def test_folders_inside_are_not_among_the_files_and_go_with_the_folder(folder):
     inside.delete("a")
     inside.delete("a")
     assert inside.files() == {}
-    inside.write("a", b"1")
-    folder.remove()
-    folder.remove()
-    assert (folder.files(), folder.folders(), inside.files()) == ({}, [], {})
 
 
 def test_a_folder_on_a_disk_is_for_its_user_alone(tmp_path, config):

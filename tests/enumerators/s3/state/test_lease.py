@@ -69,23 +69,6 @@ def test_a_dead_query_is_waited_for_until_its_own_lease_is_over(folder):
     second.check()
 
 
-def test_who_holds_a_lease_is_known_when_it_is_renewed_or_when_its_time_is_over(folder):
-    clock = Clock()
-    assert not lease(folder, clock).is_held_by("one")
-    first = lease(folder, clock, lease_s=60)
-    first.acquire("one")
-    assert not lease(folder, clock).is_held_by("two")
-    assert clock.now == 0
-    alive, dead = Rival(lambda now: first.renew() if now > 5 else None), Clock()
-    assert lease(folder, alive).is_held_by("one")
-    assert 5 < alive.now < 8
-    assert not lease(folder, dead).is_held_by("one")
-    assert 60 <= dead.now < 63
-    first.release()
-    assert not lease(folder, clock).is_held_by("one")
-    assert clock.now == 0
-
-
 def test_a_restart_takes_its_own_lease_at_once_and_the_earlier_run_learns_it(folder):
     clock = Clock()
     first, again = lease(folder, clock), lease(folder, clock)

@@ -9,10 +9,9 @@ from contextlib import closing
 import pytest
 
 from tests.enumerators.s3.state.endpoints import Endpoint
-from tests.enumerators.s3.state.leases import Rival, lease
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError
+from tidegate.errors import CheckpointError, ContractError, DeadlineError
 
 
 @pytest.fixture
@@ -55,38 +54,6 @@ def test_only_old_files_that_nobody_names_are_swept(location, config):
     assert ledger.sweep({"kept"}, older_than_s=0) == []
     lease.check()
     lease.release()
-
-
-def test_what_each_query_keeps_is_known_and_forgotten_alone(ledger):
-    assert ledger.queries() == {}
-    for owner, sizes in {"0a1b": (1, 20), "2c3d": (300,)}.items():
-        for size in sizes:
-            ledger.of_query(owner).write(f"{size:08}-ab", b"x" * size)
-    ledger.write("schema", b"")
-    assert {owner: (kept.files, kept.bytes) for owner, kept in ledger.queries().items()} == {
-        "0a1b": (2, 21),
-        "2c3d": (1, 300),
-    }
-    assert ledger.queries()["2c3d"].written_s == ledger.of_query("2c3d")._files.files()["00000300-ab"].written_s
-    ledger.forget("0a1b")
-    ledger.forget("0a1b")
-    assert (list(ledger.queries()), ledger.names()) == (["2c3d"], ["schema"])
-    assert ledger.of_query("2c3d").names() == ["00000300-ab"]
-
-
-def test_a_query_that_is_running_is_not_forgotten_but_others_and_stopped_ones_are(ledger):
-    for owner in ("running", "other"):
-        ledger.of_query(owner).write("a", b"")
-    mine = ledger.lease()
-    mine.acquire("running")
-    ledger.lease = lambda: lease(ledger._root, Rival(lambda _: mine.renew()))
-    with pytest.raises(ConnectorError, match=f"the query 'running' is running, .*{re.escape(ledger.address)}; stop it"):
-        ledger.forget("running")
-    ledger.forget("other")
-    assert list(ledger.queries()) == ["running"]
-    mine.release()
-    ledger.forget("running")
-    assert ledger.queries() == {}
 
 
 def test_a_note_is_replaced_and_what_never_changes_is_not(ledger):
