@@ -71,7 +71,6 @@ class BucketFolder(Folder):
         answers = self._listed(Delimiter="/")
         return [self._name(entry["Prefix"])[:-1] for answer in answers for entry in answer.get("CommonPrefixes", ())]
 
-    @override
     @property
     def _client(self) -> Any:
         return self._config.client()

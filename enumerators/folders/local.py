@@ -83,7 +83,6 @@ class LocalFolder(Folder):
     def folders(self) -> list[str]:
         return sorted(entry.name for entry in self._entries() if entry.is_dir(follow_symlinks=False))
 
-    @override
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         with self._mapped_errors("read"), suppress(FileNotFoundError), os.scandir(self._path) as entries:
             yield from (entry for entry in entries if not entry.name.startswith("."))

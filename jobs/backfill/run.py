@@ -128,4 +128,4 @@ def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterat
         .option("checkpointLocation", str(output.checkpoint))
         .trigger(availableNow=True)
     )
-    yield from follow(spark, query.start)
+    yield from follow(query.start)
