@@ -16,7 +16,6 @@ from tidegate.errors import ConnectorError, RefusedError, TransientError, Unavai
 from tidegate.kafka_private import CoordinatorType, DescribeQuorumRequest, FindCoordinatorRequest, MetadataRequest
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.nearby import NearbyReplicas
-from tidegate.readers.kafka.reconnects import FailedConnections
 from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
 from tidegate.readers.retry import Deadline
 
@@ -53,7 +52,6 @@ class KafkaCluster:
         self._away: set[str] = set()  # addresses that failed when they were last tried
         self._leaders: dict[TopicPartition, str | None] = {}
         self._absences = _Absences(config.deadline_s)
-        self._failures = FailedConnections(config)
         self._leaders_since = time.monotonic()
         self.nearby = NearbyReplicas(config.metadata_max_age_s)
         self._refusal: str | None = None
@@ -83,17 +81,14 @@ class KafkaCluster:
         if connection is None or connection.is_closed:
             if self._refusal is not None:
                 raise RefusedError(self._refusal)
-            self._failures.check(address)
             try:
-                connection = BrokerConnection(address, self._failures.within(address), timeout_s)
+                connection = BrokerConnection(address, self._config.properties, timeout_s)
             except RefusedError as error:
                 self._refusal = str(error)
                 raise
-            except TransientError as error:
-                self._failures.add(address, error)
+            except TransientError:
                 self._failed(address)
                 raise
-            self._failures.forget(address)
             self._connections[address] = connection
             self._away.discard(address)
         return connection

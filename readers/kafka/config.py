@@ -63,8 +63,6 @@ class KafkaConnectionConfig:
     fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.
     client_rack: the client's location; followers in the same location serve it (KIP-392).  Empty: leaders serve it.
     metadata_max_age_s: the number of seconds after which the leaders of partitions are requested again.
-    reconnect_pauses_s: seconds before an unreachable broker is tried again, and the maximum for later attempts; the
-        pause doubles with each failure.
     deadline_s: seconds for one operation, retries included, while brokers are away.
     retry_pauses_s: seconds before the first retry, and the maximum before later ones; the pause doubles each time.
     """
@@ -79,6 +77,5 @@ class KafkaConnectionConfig:
     fetch_max_wait_ms: int = 500
     client_rack: str = ""
     metadata_max_age_s: float = 300
-    reconnect_pauses_s: tuple[float, float] = (0, 0)
     deadline_s: float = 60
     retry_pauses_s: tuple[float, float] = (FIRST_PAUSE_S, LONGEST_PAUSE_S)

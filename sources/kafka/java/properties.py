@@ -145,10 +145,8 @@ def _join_versions(connecting: MutableMapping[str, Any]) -> None:
 
 def _pair_backoffs(reading: MutableMapping[str, Any]) -> None:
     """Make the longest of the growing pauses at least as long as the first one."""
-    for name, (first_s, longest_s) in {"reconnect": (0.0, 0.0), "retry": (FIRST_PAUSE_S, LONGEST_PAUSE_S)}.items():
-        given_s = reading.pop(f"{name}_backoff_s", first_s)
-        least_s = given_s if name == "reconnect" else max(_SHORTEST_PAUSE_S, given_s)
-        reading[f"{name}_pauses_s"] = (least_s, max(least_s, reading.pop(f"{name}_backoff_max_s", longest_s)))
+    first_s = max(_SHORTEST_PAUSE_S, reading.pop("retry_backoff_s", FIRST_PAUSE_S))
+    reading["retry_pauses_s"] = (first_s, max(first_s, reading.pop("retry_backoff_max_s", LONGEST_PAUSE_S)))
 
 
 def _converted(name: str, value: Any, convert: Callable[[str], Any]) -> Any:

@@ -207,13 +207,11 @@ def test_pauses_and_times_are_set_by_the_names_of_java():
     config = config_of(
         client__rack="east",
         metadata__max__age__ms="5000",
-        reconnect__backoff__ms="100",
-        reconnect__backoff__max__ms="10000",
         retry__backoff__ms="0",
         retry__backoff__max__ms="1000",
     )
     assert (config.client_rack, config.metadata_max_age_s) == ("east", 5)
-    assert (config.reconnect_pauses_s, config.retry_pauses_s) == ((0.1, 10), (0.001, 1))
-    assert config_of(reconnect__backoff__ms="50").reconnect_pauses_s == (0.05, 0.05)
+    assert config.retry_pauses_s == (0.001, 1)
+    assert config_of(retry__backoff__ms="5000").retry_pauses_s == (5, 5)
     assert config_of() == config_of(group__id="g")
     assert without_effect({"group.id": "g", "client.rack": "east"}) == [f"kafka.group.id ({NO_GROUP})"]
