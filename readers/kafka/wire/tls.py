@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.ciphers import choose_ciphers
 from tidegate.readers.kafka.wire.keystores import KeyMaterial, StoreError, as_pem, read_store
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     for name in ("truststore", "keystore"):
         _check_readable(f"ssl.{name}.location", properties.get(f"ssl_{name}_location"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    versions = properties.get("ssl_versions", ("TLSv1.2", "TLSv1.3"))
+    versions = properties.get("ssl_enabled_protocols", ("TLSv1.2", "TLSv1.3"))
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
-    choose_ciphers(context, properties.get("ssl_cipher_suites", ()))
     context.check_hostname = properties.get("ssl_endpoint_identification_algorithm", "https") == "https"
     # As in Java, a trusted certificate need not be that of a root CA.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -14,7 +14,6 @@ from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tidegate.sources.kafka.java.login import check_login, either, take_login_module
 from tidegate.sources.kafka.java.table import INSTEAD, PROPERTIES, is_of, why_without_effect
-from tidegate.sources.kafka.java.values import VERSIONS
 
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
 _SHORTEST_PAUSE_S = 0.001  # a busy loop does not help
@@ -66,7 +65,6 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     take_login_module(connecting)
     check_login(connecting)
     _check_certificates(connecting)
-    _join_versions(connecting)
     _pair_backoffs(reading)
     config = KafkaConnectionConfig(servers, connecting, **reading)
     if config.fetch_max_bytes + _FRAME_BEYOND_RECORDS > LARGEST_FRAME:
@@ -128,19 +126,6 @@ def _check_certificates(connecting: Mapping[str, Any]) -> None:
         if option is not None and not any(map(is_set, needed)):
             missing = either([f"'kafka.{name}'" for name in needed])
             raise OptionError(f"the option 'kafka.{option}' is given, but {missing} is missing: {why}")
-
-
-def _join_versions(connecting: MutableMapping[str, Any]) -> None:
-    """Combine the newest version of TLS and the versions that are enabled."""
-    newest, enabled = connecting.pop("ssl_protocol", None), connecting.pop("ssl_enabled_protocols", None)
-    if newest is None and enabled is None:
-        return
-    versions = tuple(version for version in enabled or VERSIONS if version <= (newest or VERSIONS[-1]))
-    if not versions:
-        raise OptionError(
-            f"the option 'kafka.ssl.protocol' is {newest}, but 'kafka.ssl.enabled.protocols' has newer versions only"
-        )
-    connecting["ssl_versions"] = versions
 
 
 def _pair_backoffs(reading: MutableMapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from tidegate.errors import did_you_mean
 from tidegate.sources.kafka.java.login import callback_name, either
 
-VERSIONS = ("TLSv1.2", "TLSv1.3")
+_VERSIONS = ("TLSv1.2", "TLSv1.3")
 _OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
 _STORES = ("JKS", "PKCS12", "PEM")
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1  # of Java, and of Kafka's protocol
@@ -64,26 +64,14 @@ def buffer(text: str) -> int:
     return -1 if text.strip() == "-1" else natural(text)
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Read names with commas between them."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def newest_version(text: str) -> str:
-    """Java's ``ssl.protocol`` is the newest version; TLS stands for any."""
-    if text == "TLS":
-        return VERSIONS[-1]
-    return one_of(*VERSIONS, "TLS")(text)
-
-
 def tls_versions(text: str) -> tuple[str, ...]:
     """Leave out old versions, which OpenSSL no longer speaks, if there is a newer one."""
-    listed = names(text)
-    if wrong := next((name for name in listed if name not in (*VERSIONS, *_OLDER_VERSIONS)), None):
-        raise ValueError(f"expected {either(VERSIONS)}, or both with a comma{did_you_mean(wrong, VERSIONS)}")
-    versions = tuple(version for version in VERSIONS if version in listed)
+    listed = [name.strip() for name in text.split(",") if name.strip()]
+    if wrong := next((name for name in listed if name not in (*_VERSIONS, *_OLDER_VERSIONS)), None):
+        raise ValueError(f"expected {either(_VERSIONS)}, or both with a comma{did_you_mean(wrong, _VERSIONS)}")
+    versions = tuple(version for version in _VERSIONS if version in listed)
     if not versions:
-        raise ValueError(f"expected {either(VERSIONS)}: older versions are not safe")
+        raise ValueError(f"expected {either(_VERSIONS)}: older versions are not safe")
     return versions
 
 

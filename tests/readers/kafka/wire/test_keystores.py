@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from tests.support.certificates import Authority
 from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, keytool, trust_stores
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.ciphers import choose_ciphers, openssl_name
 from tidegate.readers.kafka.wire.keystores import StoreError, as_pem, read_store
 from tidegate.readers.kafka.wire.tls import tls_context
 
@@ -271,20 +270,3 @@ def test_what_is_wrong_with_a_store_is_reported_with_its_option(stores: Stores, 
     missing = tmp_path / "missing.jks"
     with pytest.raises(OptionError, match=f"'kafka.ssl.keystore.location' is '{missing}': No such file or directory"):
         tls_context(settings(keystore_location=missing))
-
-
-def test_versions_and_cipher_suites_are_those_of_the_options() -> None:
-    context = tls_context({"security_protocol": "SSL", "ssl_versions": ("TLSv1.2",)})
-    assert context is not None
-    assert context.maximum_version == ssl.TLSVersion.TLSv1_2
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    choose_ciphers(context, ["TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"])
-    assert context.maximum_version == ssl.TLSVersion.TLSv1_2
-    older = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}
-    assert older == {"ECDHE-RSA-AES128-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"}
-    assert openssl_name("TLS_RSA_WITH_AES_256_GCM_SHA384") == "AES256-GCM-SHA384"
-    newest = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    choose_ciphers(newest, ["TLS_AES_256_GCM_SHA384"])
-    assert newest.minimum_version == ssl.TLSVersion.TLSv1_3
-    with pytest.raises(OptionError, match="is 'TLS_RSA_WITH_NOTHING', and none of them can be used"):
-        choose_ciphers(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ["TLS_RSA_WITH_NOTHING"])

@@ -37,6 +37,9 @@ def test_names_are_checked_unless_said_otherwise() -> None:
     assert checked.check_hostname
     assert checked.verify_mode == ssl.CERT_REQUIRED
     assert checked.minimum_version == ssl.TLSVersion.TLSv1_2
+    older = tls_context({"security_protocol": "SSL", "ssl_enabled_protocols": ("TLSv1.2",)})
+    assert older is not None
+    assert older.maximum_version == ssl.TLSVersion.TLSv1_2
     unchecked = tls_context({"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""})
     assert unchecked is not None
     assert not unchecked.check_hostname
