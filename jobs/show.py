@@ -7,11 +7,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
-from tidegate.conformance.report.files import writable
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.demo.page import COLUMNS, page, row
 from tidegate.jobs.demo.run import Demo, run_demo
+from tidegate.jobs.files import writable
 
 
 def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:

@@ -80,7 +80,7 @@ def violations(root):
 
 
 def may_use(package, used):
-    if used in {package, "errors", "frame", "kafka_private", "version"}:
+    if used in {package, "errors", "kafka_private", "version"}:
         return True
     if used == "spark_private":
         return package not in NEVER_SPARK

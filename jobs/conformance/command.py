@@ -15,9 +15,8 @@ from rich.text import Text
 
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.harness import HarnessFactory
-from tidegate.conformance.report.files import report_file, write_reports
-from tidegate.conformance.report.summary import area_lines, notes
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_named
+from tidegate.conformance.summary import area_lines, notes
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.backfill.arguments import parse_options
@@ -33,9 +32,7 @@ _STYLES: Mapping[Status, str] = {
 _STATUS_WIDTH = max(len(status.value) for status in Status)
 
 
-def check_conformance(
-    name: str, *, tiers: Sequence[str], rules: Sequence[str], exempt: Sequence[str], reports: Sequence[str]
-) -> bool:
+def check_conformance(name: str, *, tiers: Sequence[str], rules: Sequence[str], exempt: Sequence[str]) -> bool:
     """Check a connector, show the verdict of each rule, and return whether it conforms.
 
     name: the name of its harness, as MODULE:NAME.
@@ -47,7 +44,6 @@ def check_conformance(
     """
     wanted = _wanted(tiers, rules)
     exemptions = parse_options("--exempt", exempt, _EXEMPTION)
-    files = [report_file("--report", text) for text in reports]
     harness = _harness(name)
     # Rules provoke planner warnings, which a logger without a handler would write between the verdicts.
     logging.getLogger("tidegate").addHandler(logging.NullHandler())
@@ -62,9 +58,6 @@ def check_conformance(
             _show(Report(name, in_order(live.verdicts)))
         raise
     _show(report)
-    for file in files:
-        write_reports(file, [report])
-        _output().print(file.absolute())
     return report.conforms
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-
-from tidegate.frame import frame
+from string import Template
 
 _LINE = '<polyline class="split {}" stroke-width="2" points="0,6 30,6"/>'
 _MARKS = {
@@ -37,11 +36,11 @@ def layout(
     figures, below, footer, head: HTML; all else is text.
     """
     cards = "\n".join(figures)
-    return frame(
-        title=title,
-        headline=headline,
-        introduction=introduction,
-        style=files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
+    return Template(_text("page.html")).substitute(
+        title=escape(title),
+        headline=escape(headline),
+        introduction=escape(introduction),
+        style=_text("page.css"),
         body=f'<section class="runs">\n{cards}\n</section>\n{below}\n',
         footer=footer,
         head=head,
@@ -91,3 +90,7 @@ def table_row(cells: Sequence[str], classes: Mapping[int, str]) -> str:
         for i, cell in enumerate(cells)
     )
     return f"<tr>{''.join(html)}</tr>"
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.conformance.report.files import writable
 from tidegate.errors import OptionError
 from tidegate.jobs.account.of_progress import KEPT
+from tidegate.jobs.files import writable
 from tidegate.jobs.pages.query import query_page
 from tidegate.sources.progress.query import QueryProgress, check_query
 

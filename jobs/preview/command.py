@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidegate.conformance.report.files import writable
 from tidegate.jobs.backfill.arguments import parse_properties, parse_span
+from tidegate.jobs.files import writable
 from tidegate.jobs.preview.page import page
 from tidegate.jobs.preview.preview import preview
 from tidegate.jobs.preview.terminal import terminal

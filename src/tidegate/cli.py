@@ -229,10 +229,6 @@ def conformance(
             metavar="ID=REASON", help="A rule known to fail, and why; if it holds, that is a failure. May be repeated."
         ),
     ] = None,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="Write a report to FILE.html or FILE.json; may be repeated."),
-    ] = None,
 ) -> None:
     """Check a connector by the rules of the conformance kit.
 
@@ -241,9 +237,7 @@ def conformance(
     from tidegate.jobs.conformance.command import check_conformance
 
     with _told_if_stopped():
-        conforms = check_conformance(
-            harness, tiers=tier or [], rules=rule or [], exempt=exempt or [], reports=report or []
-        )
+        conforms = check_conformance(harness, tiers=tier or [], rules=rule or [], exempt=exempt or [])
     if not conforms:
         raise typer.Exit(1)
 

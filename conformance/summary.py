@@ -8,17 +8,11 @@ from tidegate.conformance.rules import AREAS
 from tidegate.conformance.verdicts import Report, Status, Verdict
 
 
-def ends(verdicts: list[Verdict]) -> str:
-    """Return the number of verdicts of each kind, as a phrase."""
-    counts = Counter(verdict.status for verdict in verdicts)
-    return ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
-
-
 def area_lines(report: Report) -> list[str]:
     """Return a line for each area."""
     width = max(map(len, AREAS))
     wide = max(map(len, AREAS.values()))
-    return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {ends(verdicts)}" for area, verdicts in report.by_area.items()]
+    return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {_ends(verdicts)}" for area, verdicts in report.by_area.items()]
 
 
 def notes(report: Report) -> list[str]:
@@ -35,3 +29,9 @@ def notes(report: Report) -> list[str]:
             here.setdefault(verdict.text, []).append(verdict.rule.id)
     lines += [f"skipped here: {', '.join(rules)}: {why}" for why, rules in here.items()]
     return lines + [f"without {ability.name}: {why}" for ability, why in report.opted_out.items()]
+
+
+def _ends(verdicts: list[Verdict]) -> str:
+    """Return the number of verdicts of each kind, as a phrase."""
+    counts = Counter(verdict.status for verdict in verdicts)
+    return ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])

@@ -1,1 +1,0 @@
-"""Reports, for people and for machines."""
