@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from tidegate.enumerators.notes.application import application_notes, others_with
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.others import Notes
-from tidegate.enumerators.notes.shared import SharedNotes
 
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract
 
 
 _LOG = logging.getLogger("tidegate.planner")
+_SHARED_REPEAT_S = 1.0
 
 
 def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
@@ -35,15 +35,14 @@ def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
     )
 
 
-def _notes(source: SourceContract, application_id: str, group: str, lease_s: float) -> Notes:
+def _notes(source: SourceContract, application_id: str, group: str, lease_s: float) -> NoteFolder:
     if (location := source.alignment_folder) is not None:
-        return SharedNotes(location, group)
-    folder = NoteFolder.of_application(application_id).within("groups", group)
-    if others := folder.used_by_others(lease_s):
+        return NoteFolder(location, _SHARED_REPEAT_S).within(group)
+    if others := others_with(application_id, "groups", group, within_s=lease_s):
         _LOG.warning(
             "the application %s has an alignmentGroup %r, too, and does not keep together with this one; "
             "set the same alignmentLocation in both, or another name",
             others[0],
             group,
         )
-    return folder
+    return application_notes(application_id).within("groups", group)

@@ -34,7 +34,7 @@ from tidegate.alignment.plan import Limits
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
-from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.assigner import TaskSizes
@@ -349,12 +349,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = self._source.target_batch_duration
         if target is None:
             return None
-        notes, name = NoteFolder.of_application(self._driver.application_id).within(BATCHES), self._note().planner_id
+        notes, name = application_notes(self._driver.application_id).within(BATCHES), self._note().planner_id
         return BatchPace(target.total_seconds(), lambda: notes.read(name))
 
     def _note(self) -> ProgressNote:
         if self._progress_note is None:
-            application = NoteFolder.of_application(self._driver.application_id)
+            application = application_notes(self._driver.application_id)
             self._progress_note = ProgressNote(application, self._source.connector, self._source.reads)
         return self._progress_note
 

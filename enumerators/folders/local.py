@@ -16,9 +16,13 @@ from typing_extensions import override
 from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
 from tidegate.errors import ConnectorError
 
+_ATTEMPTS = 3
+
 
 class LocalFolder(Folder):
     """A folder on a disk, accessible to this user only; created by the first write."""
+
+    is_durable = True  # a file is on the disk once it is written
 
     def __init__(self, path: Path, noun: str) -> None:
         self._path, self.noun = path, noun
@@ -26,7 +30,7 @@ class LocalFolder(Folder):
 
     @override
     def within(self, name: str) -> Folder:
-        return LocalFolder(self._path / name, self.noun)
+        return type(self)(self._path / name, self.noun)
 
     @override
     def read(self, name: str) -> Stored | None:
@@ -90,16 +94,23 @@ class LocalFolder(Folder):
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[Path]:
         """Yield a durable file with the data, under a hidden name."""
-        _make_private(self._path)
-        handle, partial = tempfile.mkstemp(prefix=".", dir=self._path)
+        handle, partial = self._new_file()
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                if self.is_durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             yield Path(partial)
         finally:
             Path(partial).unlink(missing_ok=True)
+
+    def _new_file(self) -> tuple[int, str]:
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError):  # the empty folder was removed in between
+                make_private(self._path)
+                return tempfile.mkstemp(prefix=".", dir=self._path)
+        raise FileNotFoundError(self._path)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -112,6 +123,8 @@ class LocalFolder(Folder):
             os.close(handle)
 
     def _make_durable(self) -> None:
+        if not self.is_durable:
+            return
         handle = os.open(self._path, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -136,10 +149,10 @@ class LocalFolder(Folder):
         return str(problem)
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Create a folder, and its missing parents, accessible to this user only."""
     if not folder.exists():
-        _make_private(folder.parent)
+        make_private(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 

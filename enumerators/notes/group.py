@@ -18,7 +18,8 @@ from dataclasses import asdict, replace
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.others import Notes, OtherMembers
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.others import OtherMembers
 from tidegate.errors import ConnectorError
 
 _LOG = logging.getLogger("tidegate.planner")
@@ -38,7 +39,7 @@ class GroupFolder:
 
     def __init__(
         self,
-        notes: Notes,
+        notes: NoteFolder,
         max_drift_ms: int,
         priority: int = 0,
         expected: int | None = None,

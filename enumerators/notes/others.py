@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.group import Member
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.folder import NoteFolder
 
 _LOG = logging.getLogger("tidegate.planner")
-
-
-class Notes(Protocol):
-    """The notes of all members of a group, by member id; each member writes only its own.
-
-    repeat_s: how many seconds an unchanged note is not written again, and how long the notes that were read stay valid.
-    """
-
-    repeat_s: float
-
-    def write(self, name: str, note: Json) -> None:
-        """Write a note, or replace the note of that name; raises ConnectorError if that is not possible."""
-
-    def notes(self) -> Iterable[tuple[str, Json | None]]:
-        """Return all notes by name; None: it is damaged."""
-
-    def remove(self, name: str) -> None:
-        """Remove a note if it exists."""
 
 
 _Time: TypeAlias = Annotated[int, Field(ge=-(2**62), le=2**62)]
@@ -80,7 +63,7 @@ class _Heard(NamedTuple):
 class OtherMembers:
     """The other members, by their notes.  Times of other machines are never compared."""
 
-    def __init__(self, notes: Notes, lease_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, notes: NoteFolder, lease_s: float, clock: Callable[[], float]) -> None:
         self._notes, self._lease_s, self._clock = notes, lease_s, clock
         self._heard_of: dict[str, _Heard] = {}
         self._damaged: set[str] = set()  # notes that cannot be read

@@ -11,7 +11,8 @@ from urllib.parse import unquote
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.contract import Folder
-from tidegate.enumerators.notes.folder import NoteFolder, applications, parsed
+from tidegate.enumerators.notes.application import applications
+from tidegate.enumerators.notes.folder import NoteFolder, parsed
 from tidegate.enumerators.notes.progress import HOUR, PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
@@ -58,12 +59,12 @@ def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
     A killed planner leaves its note behind: notes of processes that are gone are left out.
     """
     sources = []
-    for application in applications():
-        notes = [(name, note) for name, note in application.within(PROGRESS).notes() if note is not None]
+    for application, folder in applications().items():
+        notes = [(name, note) for name, note in folder.within(PROGRESS).notes() if note is not None]
         for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
-                    sources.append(_live_source(application, planner, note, with_hour=with_hour))
+                    sources.append(_live_source(application, folder, planner, note, with_hour=with_hour))
     return sources
 
 
@@ -111,14 +112,14 @@ def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:
         yield f"{split} deleted in {span(left)}", left < _SOON
 
 
-def _live_source(application: NoteFolder, planner: str, note: Json, *, with_hour: bool) -> LiveSource:
-    batch = application.within(BATCHES).read(planner) or {}
+def _live_source(application: str, folder: NoteFolder, planner: str, note: Json, *, with_hour: bool) -> LiveSource:
+    batch = folder.within(BATCHES).read(planner) or {}
     heard_at, last = utc_time(note["updated"]), note["progress"]
-    samples = (application.within(HOUR).read(planner) or {}).get("samples", ()) if with_hour else ()
+    samples = (folder.within(HOUR).read(planner) or {}).get("samples", ()) if with_hour else ()
     return LiveSource(
         batch.get("query"),
         note["reads"],
-        unquote(application.path.name),
+        application,
         heard_at,
         SourceProgress.from_json(last),
         batch.get("dropped"),

@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 
+from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
@@ -23,7 +24,7 @@ _listening: WeakSet[SparkSession] = WeakSet()
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
     """Add the listener to a session once; each session has its own queries."""
     if spark not in _listening:
-        add_listener(spark, _BatchListener(NoteFolder.of_application(application_id).within(BATCHES)))
+        add_listener(spark, _BatchListener(application_notes(application_id).within(BATCHES)))
         _listening.add(spark)
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.support.logs import Logs, coordinator, read
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
@@ -37,7 +37,7 @@ class Member:
         self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
         self.expected, self.priority, self.drift = expected, priority, drift
         self.late_splits = late_splits
-        self.notes = notes or (lambda: NoteFolder.of_application(self.application).within("groups", "join"))
+        self.notes = notes or (lambda: application_notes(self.application).within("groups", "join"))
         self.seen = []
         self.planned = self.before = None  # an offset that Spark has not stored yet; of a batch that it has not read
         self.start()

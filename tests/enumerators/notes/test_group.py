@@ -7,7 +7,7 @@ import pytest
 from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member, members, rounds, strategy
 from tests.support.logs import Clock, Logs, coordinator, read
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -184,7 +184,7 @@ class Contender:
 
     def __init__(self, logs):
         real = Clocks()
-        folder = NoteFolder.of_application("app").within("groups", "join")
+        folder = application_notes("app").within("groups", "join")
         self.group = GroupFolder(folder, DRIFT, lease_s=30.0, clocks=real)
         self.run = SourceCoordinator(
             "memory", lambda _: logs, CoordinatorSettings(strategy()), 2, group=self.group, clocks=real

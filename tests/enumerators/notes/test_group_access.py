@@ -12,7 +12,7 @@ from tests.enumerators.notes.group_members import Member
 from tests.support.logs import Clock, Logs
 from tests.support.waiting import await_that
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.folder import NoteFolder, applications
+from tidegate.enumerators.notes.application import application_notes, applications
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.errors import ConnectorError
 
@@ -33,7 +33,7 @@ def test_others_can_neither_enter_the_folder_nor_read_a_note(tmp_path):
 
 
 def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp_path):
-    folder = NoteFolder.of_application("app")
+    folder = application_notes("app")
     folder.write("x", {"low": 1})
     (root,) = tmp_path.iterdir()
     yesterday = time.time() - 25 * 3600
@@ -41,7 +41,7 @@ def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp
         os.utime(path, (yesterday, yesterday))
     root.rename(tmp_path / "elsewhere")
     root.symlink_to(tmp_path / "elsewhere")
-    assert (folder.read("x"), list(folder.notes()), applications()) == (None, [], [])
+    assert (folder.read("x"), list(folder.notes()), applications()) == (None, [], {})
     folder.remove("x")
     assert (tmp_path / "elsewhere" / "app" / "x.json").exists()
 
@@ -53,21 +53,21 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path):
 
 
 def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
-    folder = NoteFolder.of_application("app-1").within("groups", "join")
+    folder = application_notes("app-1").within("groups", "join")
     folder.write("x", {"low": 1})
-    assert [live.path.name for live in applications()] == ["app-1"]
+    assert list(applications()) == ["app-1"]
     yesterday = time.time() - 25 * 3600
     for path in tmp_path.rglob("*"):
         os.utime(path, (yesterday, yesterday))
-    assert applications() == []
+    assert applications() == {}
 
 
 HOLDER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.folder import NoteFolder
-group = GroupFolder(NoteFolder.of_application("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
+from tidegate.enumerators.notes.application import application_notes
+group = GroupFolder(application_notes("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
 group.join({"id": "holder"})
 group.tell(100)
 print("told", flush=True)
@@ -78,7 +78,7 @@ sys.stdin.read()
 @pytest.mark.slow
 def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
     lease_s, now = 10.0, 0.0
-    folder = NoteFolder.of_application("app").within("groups", "join")
+    folder = application_notes("app").within("groups", "join")
     clocks = Clocks(monotonic=lambda: now)
     group = GroupFolder(folder, 10, lease_s=lease_s, renewed_by_thread=False, clocks=clocks)
     group.join({"id": "me"})

@@ -10,15 +10,17 @@ from tests.enumerators.notes.group_members import LEASE_S, Member
 from tests.support.logs import Clock, Logs
 from tidegate.alignment.group import GroupBound
 from tidegate.enumerators.folders.opening import open_folder
+from tidegate.enumerators.notes.application import application_notes, others_with
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.shared import SharedNotes
+
+REPEAT_S = 1.0
 
 
 @pytest.fixture
 def notes(location, config):
     """Make the notes of a member; each member has its own, as on different machines."""
-    return lambda **settings: SharedNotes(open_folder(location, config), "join", **settings)
+    return lambda **settings: NoteFolder(open_folder(location, config), REPEAT_S, **settings).within("join")
 
 
 class Machine(Clock):
@@ -29,7 +31,7 @@ class Machine(Clock):
         self.now = now
 
 
-def tick(*machines, seconds=SharedNotes.repeat_s):
+def tick(*machines, seconds=REPEAT_S):
     for machine in machines:
         machine.sleep(seconds)
 
@@ -156,14 +158,17 @@ def test_other_files_are_no_notes(notes, location, config):
 
 
 @pytest.mark.usefixtures("own_temporary_folder")
-def test_an_application_that_uses_the_name_of_a_group_is_known_to_others_while_it_lives():
-    mine, other = (NoteFolder.of_application(name).within("groups", "a/b") for name in ("app 1", "app/2"))
-    assert mine.used_by_others(10) == []
+def test_an_application_that_uses_the_name_of_a_group_is_known_to_others_while_it_lives(tmp_path):
+    mine, other = (application_notes(name).within("groups", "a/b") for name in ("app 1", "app/2"))
+
+    def found(group="a/b"):
+        return others_with("app 1", "groups", group, within_s=10)
+
+    assert found() == []
     mine.write("m", {})
-    assert mine.used_by_others(10) == []
+    assert found() == []
     other.write("m", {})
-    assert mine.used_by_others(10) == ["app/2"]
-    assert NoteFolder.of_application("app 1").within("groups", "c").used_by_others(10) == []
-    for path in (other.path, other.path / "m.json"):
+    assert (found(), found("c")) == (["app/2"], [])
+    for path in next(tmp_path.iterdir()).rglob("app%2F2/**/*"):
         os.utime(path, (1, 1))
-    assert mine.used_by_others(10) == []
+    assert found() == []

@@ -9,6 +9,7 @@ from tests.support.logs import Clock, Logs, all_records, coordinator, read
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators.contract import RowWatermarkGenerator
 from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -93,7 +94,7 @@ def test_sources_of_a_group_keep_together_by_their_watermarks(tmp_path):
     clock = Clock()
 
     def member(logs):
-        group = GroupFolder(NoteFolder(tmp_path), 3, renewed_by_thread=False, clocks=clock.clocks)
+        group = GroupFolder(NoteFolder(LocalFolder(tmp_path, "group")), 3, renewed_by_thread=False, clocks=clock.clocks)
         watermarks = strategy(3, group="g")
         return coordinator(logs, clock, watermarks=watermarks, drift_by_watermark=True, group=group)
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.logs import Clock, Logs, coordinator, read
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -26,7 +27,9 @@ class Source:
         self.restart()
 
     def restart(self):
-        group = GroupFolder(NoteFolder(self.path), DRIFT, renewed_by_thread=False, clocks=self.clock.clocks)
+        group = GroupFolder(
+            NoteFolder(LocalFolder(self.path, "group")), DRIFT, renewed_by_thread=False, clocks=self.clock.clocks
+        )
         self.run = coordinator(self.logs, self.clock, watermarks=WATERMARKS, drift_by_watermark=True, group=group)
 
     def batch(self):

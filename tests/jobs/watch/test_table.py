@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.jobs.watch.notes import leave_batch, leave_note
 from tests.support.progresses import HOUR, NOON
 from tidegate.enumerators import process_identity
-from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.application import application_notes
 from tidegate.jobs.watch.sources import live_sources
 from tidegate.jobs.watch.table import live_table
 
@@ -143,7 +143,7 @@ def test_nothing_to_read_is_not_behind_and_what_is_unknown_is_a_dash():
 def test_a_note_of_another_version_hides_no_other_source():
     leave_note()
     leave_note("payments at kafka:9092")
-    folder = NoteFolder.of_application("app-1").within("progress")
+    folder = application_notes("app-1").within("progress")
     name, note = next(iter(folder.notes()))
     folder.write(name, {**note, "progress": {"watermark": NOON}})
     folder.write("older", {"pid": os.getpid()})
