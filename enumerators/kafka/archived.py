@@ -278,12 +278,14 @@ class _Archived(KafkaEnumerator):
 class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
     """Knows the positions of timestamps: those of objects and of their row groups, and Kafka's own index."""
 
-    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
+    def lookup_each(self, times_ms: Mapping[SplitId, int], positions: Positions) -> Mapping[SplitId, Head | None]:
         """Find the first entry at or after a time, in the archive from the positions on, and then in Kafka."""
-        time_ms = max(event_time_ms, 0)
-        found = {split: self._first_at(TopicPartition.of(split), time_ms, at) for split, at in positions.items()}
-        left = {split: at for split, at in positions.items() if found[split] is None}
-        return {**found, **(super().lookup(event_time_ms, left) if left else {})}
+        found = {
+            split: self._first_at(TopicPartition.of(split), max(at_ms, 0), positions[split])
+            for split, at_ms in times_ms.items()
+        }
+        left = {split: at_ms for split, at_ms in times_ms.items() if found[split] is None}
+        return {**found, **(super().lookup_each(left, positions) if left else {})}
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Compare Kafka's greatest timestamp with those that the names of archived objects tell."""

@@ -310,14 +310,17 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
     """Knows the positions of event times without reading: Kafka indexes record timestamps."""
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Find the first entry of a log at or after a time; it may be a transaction marker."""
+        """Find the first entry of each log at or after a time."""
+        return self.lookup_each(dict.fromkeys(positions, event_time_ms), positions)
+
+    def lookup_each(self, times_ms: Mapping[SplitId, int], positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Find the first entry of each log at or after a time of its own; it may be a transaction marker."""
+        del positions
         # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
-        time_ms = min(max(event_time_ms, 0), _LAST_MS)
-        partitions = _partitions(positions)
-        answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(partitions, time_ms)))
+        times = {TopicPartition.of(split): min(max(at_ms, 0), _LAST_MS) for split, at_ms in times_ms.items()}
+        answers = self._asked(lambda: self._client.list_offsets(times))
         return {
-            s: Head(*listed) if (listed := answers[p])[0] >= 0 else None
-            for s, p in zip(positions, partitions, strict=True)
+            s: Head(*listed) if (listed := answers[p])[0] >= 0 else None for s, p in zip(times_ms, times, strict=True)
         }
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:

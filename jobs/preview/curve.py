@@ -6,7 +6,7 @@ and nothing of the rows that are older than one before them.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from tidegate.alignment.splits import Head
@@ -50,47 +50,43 @@ class Curve:
     """
 
     def __init__(self, start: int, end: int, first_ms: int, latest_ms: int) -> None:
+        self.start, self.end = start, end
         self.latest_ms = latest_ms
-        self.gaps = [Gap(start, first_ms, end, max(latest_ms, first_ms) + 1)]
-        self.looks = 0
+        self._looks = 0
         self._least_rows = max(2, (end - start) // _LEAST_SHARE)
-        self.question = self._next()
+        self._known: list[Gap] = []
+        self._waiting: list[tuple[int, Gap]] = []  # the least known one first
+        self._add(Gap(start, first_ms, end, max(latest_ms, first_ms) + 1))
 
-    def wants(self, time_ms: int) -> bool:
-        """Return whether the answer to a time would tell something."""
-        gap = self.gaps[self._place(time_ms)]
-        return self.question is not None and gap.start_ms < time_ms < gap.before_ms and self._is_worth(gap)
+    @property
+    def gaps(self) -> list[Gap]:
+        """All gaps, in the order of positions."""
+        return sorted([*self._known, *(gap for _, gap in self._waiting)])
 
-    def learn(self, time_ms: int, head: Head | None) -> None:
-        """Take the index's answer to a time that the curve wants; ``question`` is the next time to look for."""
-        self.looks += 1
-        place = self._place(time_ms)
-        gap = self.gaps[place]
+    @property
+    def question(self) -> int | None:
+        """The time to look for next; None: no look is worth it."""
+        if not self._waiting or self._looks == _LOOKS:
+            return None
+        _, gap = self._waiting[0]
+        return (gap.start_ms + gap.before_ms) // 2
+
+    def learn(self, head: Head | None) -> None:
+        """Take the index's answer to the question."""
+        _, gap = heappop(self._waiting)
+        time_ms = (gap.start_ms + gap.before_ms) // 2
+        self._looks += 1
         if head is None or head.position >= gap.end:
-            found = [gap._replace(before_ms=time_ms)]
+            self._add(gap._replace(before_ms=time_ms))
         elif head.position <= gap.start or head.event_time_ms > self.latest_ms:
-            found = [gap._replace(blind=True)]
+            self._add(gap._replace(blind=True))
         else:
             later_ms = max(gap.before_ms, head.event_time_ms + 1)
-            found = [
-                gap._replace(end=head.position, before_ms=time_ms),
-                Gap(head.position, head.event_time_ms, gap.end, later_ms),
-            ]
-        self.gaps[place : place + 1] = found
-        self.question = self._next()
+            self._add(gap._replace(end=head.position, before_ms=time_ms))
+            self._add(Gap(head.position, head.event_time_ms, gap.end, later_ms))
 
-    def _place(self, time_ms: int) -> int:
-        return max(0, bisect_left(self.gaps, time_ms, key=lambda gap: gap.start_ms) - 1)
-
-    def _is_worth(self, gap: Gap) -> bool:
-        return gap.rows >= self._least_rows and not gap.is_unsure
-
-    def _next(self) -> int | None:
-        """Return a time in the gap that is the least known: a round one, so that similar splits ask together."""
-        worth = [gap for gap in self.gaps if self._is_worth(gap)] if self.looks < _LOOKS else []
-        if not worth:
-            return None
-        gap = max(worth, key=lambda gap: gap.rows * (gap.before_ms - gap.start_ms))
-        span_ms = gap.before_ms - gap.start_ms
-        places = (span_ms // 4).bit_length() - 1
-        return (gap.start_ms + span_ms // 2) >> places << places
+    def _add(self, gap: Gap) -> None:
+        if gap.rows >= self._least_rows and not gap.is_unsure:
+            heappush(self._waiting, (-gap.rows * (gap.before_ms - gap.start_ms), gap))
+        else:
+            self._known.append(gap)

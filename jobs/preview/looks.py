@@ -13,20 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.alignment.index import SupportsTimeIndex, TimeIndex
+from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
-from tidegate.enumerators.contract import SupportsCost, SupportsDetails
+from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.errors import OptionError
 from tidegate.jobs.preview.curve import Curve
 from tidegate.jobs.preview.history import MOST_TIMES, History
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.source import Source
 
-_MOST_LOOKS = 2_000
-_REQUESTS_PER_SECOND = 200
+REQUESTS_PER_SECOND = 200
 _SAMPLES = 8  # of each partition
+_MOST_SAMPLES = 400  # of all, where the index sees; each may be a request
 _UNSURE_SAMPLES = 64
 _ROWS = 200  # of a sample
 
@@ -56,19 +57,6 @@ class _Sample(NamedTuple):
     times_ms: NDArray[np.int64]
 
 
-class _Pace:
-    """Spreads requests over time."""
-
-    def __init__(self) -> None:
-        self._next_s = time.monotonic()
-
-    def wait(self) -> None:
-        now_s = time.monotonic()
-        if now_s < self._next_s:
-            time.sleep(self._next_s - now_s)  # the pace itself, which spares the brokers
-        self._next_s = max(now_s, self._next_s) + 1 / _REQUESTS_PER_SECOND
-
-
 def look(source: Source) -> Seen:
     """Return what the time index and samples tell of a source from its start to its present end.
 
@@ -82,9 +70,8 @@ def look(source: Source) -> Seen:
         )
     quiet = {"bad_event_time": "ignore", "bad_records_path": None, "commit_group_id": None}
     source = source.model_copy(update=quiet).as_batch()
-    pace = _Pace()
-    with closing(source.enumerator(None)) as enumerator:
-        assert isinstance(enumerator, SupportsTimeIndex)  # noqa: S101 - event times are timestamps
+    with RequestRate(REQUESTS_PER_SECOND).in_force(), closing(source.enumerator(None)) as enumerator:
+        assert isinstance(enumerator, KafkaTimestampEnumerator)  # noqa: S101 - event times are timestamps
         splits = sorted(enumerator.discover())
         starts, stops = enumerator.starts(splits, first=True), enumerator.stops(splits)
         extents = enumerator.extents(splits)
@@ -98,50 +85,37 @@ def look(source: Source) -> Seen:
         for split, extent in known.items():
             first_ms = head.event_time_ms if (head := heads[split]) else 0
             curves[split] = Curve(extent.begin, extent.end, first_ms, max(first_ms, latest[split] or first_ms))
-        _ask(curves, index, pace)
-        wanted = {split: _wanted(curve) for split, curve in curves.items()}
+        while questions := {s: time_ms for s, curve in curves.items() if (time_ms := curve.question) is not None}:
+            for split, head in enumerator.lookup_each(questions, starts).items():
+                curves[split].learn(head)
+        number = max(2, min(_SAMPLES, _MOST_SAMPLES // max(1, len(curves))))
+        wanted = {split: _wanted(curve, number) for split, curve in curves.items()}
         samples: dict[SplitId, list[_Sample]] = defaultdict(list)
         reader = source.reader(enumerator.snapshot())
         for ranges in _tasks(wanted, ends):
-            pace.wait()
-            details = tuple(map(enumerator.details, ranges)) if isinstance(enumerator, SupportsDetails) else ()
-            for rows in reader.read(ReadTask(ranges, details)):
+            for rows in reader.read(ReadTask(ranges, tuple(map(enumerator.details, ranges)))):
                 split = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()).split_id
                 times_us = rows.column("timestamp").cast("int64").to_numpy()
                 samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000))
-        whole = {s: SplitRange(s, e.begin, e.end) for s, e in known.items()}
-        cost = enumerator.cost(whole) if isinstance(enumerator, SupportsCost) else None
+        cost = enumerator.cost({s: SplitRange(s, e.begin, e.end) for s, e in known.items()})
     histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
     return Seen(
         histories,
         [split for split in splits if split not in known],
-        [split for split, curve in curves.items() if len(wanted[split]) > _SAMPLES],
-        cost.bytes / cost.rows if cost is not None and cost.rows else 0.0,
+        [split for split, curve in curves.items() if len(wanted[split]) > number],
+        cost.bytes / max(1, cost.rows),
         time.time_ns() // 1_000_000,
     )
 
 
-def _ask(curves: Mapping[SplitId, Curve], index: TimeIndex, pace: _Pace) -> None:
-    """Look for event times, each time in all the splits that learn from it."""
-    for _ in range(_MOST_LOOKS):
-        questions = [(curve.looks, s) for s, curve in curves.items() if curve.question is not None]
-        if not questions:
-            return
-        time_ms = curves[min(questions)[1]].question or 0
-        asked = {s: curve.gaps[0].start for s, curve in curves.items() if curve.wants(time_ms)}
-        pace.wait()
-        for split, head in index.lookup(time_ms, asked).items():
-            curves[split].learn(time_ms, head)
-
-
-def _wanted(curve: Curve) -> list[int]:
+def _wanted(curve: Curve, least: int) -> list[int]:
     """Return the positions of samples: a few everywhere, and many where the index is blind."""
-    start, end = curve.gaps[0].start, curve.gaps[-1].end
-    wanted = list(np.linspace(start, max(start, end - _ROWS), _SAMPLES).astype(int))
+    start, end = curve.start, curve.end
+    wanted = list(np.linspace(start, max(start, end - _ROWS), least).astype(int))
     for gap in curve.gaps:
         if gap.is_unsure and gap.rows * 100 >= end - start and gap.rows > _ROWS:
-            number = 4 + _UNSURE_SAMPLES * gap.rows // (end - start)
-            wanted += list(np.linspace(gap.start + 1, gap.end - _ROWS // 2, number).astype(int))
+            more = 4 + _UNSURE_SAMPLES * gap.rows // (end - start)
+            wanted += list(np.linspace(gap.start + 1, gap.end - _ROWS // 2, more).astype(int))
     return wanted
 
 
@@ -157,10 +131,10 @@ def _tasks(wanted: Mapping[SplitId, Sequence[int]], ends: Mapping[SplitId, int])
 
 def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     """Return the rows as the curve says, and as samples say where the index is blind."""
-    start, end = curve.gaps[0].start, curve.gaps[-1].end
+    start, end, gaps = curve.start, curve.end, curve.gaps
     known: list[tuple[float, float]] = []
     lags = [np.zeros(0, np.int64)]
-    for gap in curve.gaps:
+    for gap in gaps:
         inside = [sample for sample in samples if gap.start <= sample.offsets[0] < gap.end]
         # Behind a record of the future, rows lag behind others of the same sample.
         newest = [np.maximum.accumulate(sample.times_ms) for sample in inside]
@@ -180,7 +154,7 @@ def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     offsets = sum(int(sample.offsets[-1] - sample.offsets[0] + 1) for sample in samples)
     density = sum(len(sample.offsets) for sample in samples) / offsets if offsets else 1.0
     history = History(start, end, times_ms, int(every.max(initial=0)), density)
-    for gap in curve.gaps:  # these are known exactly, and some are far from their neighbours
+    for gap in gaps:  # these are known exactly, and some are far from their neighbours
         times_ms[history.place(gap.start)] = gap.start_ms
     if times_ms.max() < curve.latest_ms:
         times_ms[-1] = curve.latest_ms

@@ -6,6 +6,8 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
+from tidegate.readers.kafka.wire.request_rate import wait_for_turn
+
 if TYPE_CHECKING:
     import socket
 
@@ -34,7 +36,8 @@ class FrameSocket:
         self._buffer = memoryview(bytearray(SMALLEST_BUFFER))
 
     def send(self, frame: bytes, deadline: float) -> None:
-        """Send a frame that begins with its length.  Raises OSError."""
+        """Send a frame that begins with its length, when it is its turn.  Raises OSError."""
+        wait_for_turn()
         self._socket.settimeout(remaining_s(deadline))
         self._socket.sendall(frame)
 

@@ -3,15 +3,19 @@
 import json
 import re
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from tests.support.clocks import StillClock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
-from tidegate.jobs.preview import aligned
+from tidegate.jobs.preview import aligned, looks
+from tidegate.readers.kafka.wire.frames import FrameSocket
+from tidegate.readers.kafka.wire.request_rate import RequestRate
 
 DAY = 24 * HOUR
 
@@ -51,6 +55,23 @@ def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka
     assert 16 <= said["batches"] <= 18
     assert said["tidegate"]["leastDelay"] < 5 * MINUTE
     assert (said["tidegate"]["complete"], said["tidegate"]["rows"]) == (True, 33_000)
+
+
+def test_no_second_has_more_requests_than_are_promised(kafka, monkeypatch):
+    """Requests of all kinds are counted, by a clock that only the pauses between them move."""
+    topic, clock, sent_s = new_topic(kafka, *skewed_history(3_300)), StillClock(), []
+    sends = FrameSocket.send
+
+    def send(frames, frame, deadline):
+        sends(frames, frame, deadline)
+        sent_s.append(clock.now())
+
+    monkeypatch.setattr(FrameSocket, "send", send)
+    monkeypatch.setattr(looks, "REQUESTS_PER_SECOND", 20)
+    monkeypatch.setattr(looks, "RequestRate", partial(RequestRate, clock=clock.now, sleep=clock.pause))
+    preview(kafka_source(kafka, topic))
+    assert len(sent_s) > 200
+    assert most_in_a_second(sent_s) == 20
 
 
 def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, tidegate, tmp_path):
