@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 from typing_extensions import Self
 
-from tidegate.errors import OptionError
 from tidegate.windows.callables import check_delta
 from tidegate.windows.rows import RowsReader
 from tidegate.windows.window import Window, duration_ms, whole_number
@@ -150,9 +149,7 @@ class TimeEvictor(_OneSided):
 
         Raises OptionError if ``window_size`` is negative.
         """
-        size_ms = duration_ms("window_size", window_size)
-        if size_ms < 0:
-            raise OptionError(f"window_size={window_size} of {cls.__name__} must not be negative.")
+        size_ms = duration_ms("window_size", window_size, 0, f"of {cls.__name__}")
         return cls(size_ms, do_evict_after=do_evict_after)
 
     def kept(self, elements: Sequence[TimestampedValue]) -> Sequence[TimestampedValue]:

@@ -32,7 +32,7 @@ class WindowOperator:
     ) -> None:
         self.assigner, self.function, self.evictor = assigner, function, evictor
         self.trigger = assigner.get_default_trigger() if trigger is None else trigger
-        self.allowed_lateness = duration_ms("allowed_lateness", allowed_lateness)
+        self.allowed_lateness = duration_ms("allowed_lateness", allowed_lateness, 0)
         self.in_event_time = assigner.is_event_time()
         self._kept_for = self.allowed_lateness if self.in_event_time else 0
         self.folding = function if isinstance(function, FoldingFunction) and evictor is None else None
@@ -78,8 +78,6 @@ class WindowOperator:
 
     def _check(self) -> None:
         assigner, trigger = type(self.assigner).__name__, type(self.trigger).__name__
-        if self.allowed_lateness < 0:
-            raise OptionError(f"allowed_lateness={timedelta(milliseconds=self.allowed_lateness)} must not be negative.")
         if self.assigner.merges and not self.trigger.can_merge():
             raise OptionError(f"{trigger} cannot be used with {assigner}, whose windows merge: it has no on_merge.")
         if self.assigner.merges and self.folding is not None and not self.folding.can_merge():

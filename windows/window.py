@@ -51,16 +51,21 @@ class GlobalWindow(NamedTuple):
 Window: TypeAlias = TimeWindow | GlobalWindow
 
 
-def duration_ms(name: str, duration: timedelta) -> int:
+def duration_ms(name: str, duration: timedelta, least: int | None = None, part: str = "") -> int:
     """Return a duration in whole milliseconds.
 
-    Raises OptionError if the duration is no timedelta, or is finer than a millisecond.
+    least: the least number of them, 0 or 1; None: a duration may be negative.
+    part: the part to which the duration belongs, for the error, as in "of TimeEvictor".
+    Raises OptionError if the duration is no timedelta, is finer than a millisecond, or is less than ``least``.
     """
     if not isinstance(duration, timedelta):
         raise OptionError(f"{name} is {duration!r}, but must be a datetime.timedelta, such as timedelta(minutes=5)")
     whole, rest = divmod(duration, timedelta(milliseconds=1))
     if rest:
         raise OptionError(f"{name}={duration} must be a whole number of milliseconds.")
+    if least is not None and whole < least:
+        told = f"{name}={duration} {part}".rstrip()
+        raise OptionError(f"{told} must {'be positive' if least else 'not be negative'}.")
     return whole
 
 

@@ -139,8 +139,7 @@ class WindowedStream:
 
     def allowed_lateness(self, lateness: timedelta) -> WindowedStream:
         """Keep windows for this time after the watermark has passed their end; each late row gives a new result."""
-        if duration_ms("allowed_lateness", lateness) < 0:
-            raise OptionError(f"allowed_lateness={lateness} must not be negative.")
+        duration_ms("allowed_lateness", lateness, 0)
         return replace(self, _lateness=lateness)
 
     def side_output_late(self, name: str) -> WindowedStream:

@@ -9,41 +9,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
-from tidegate.errors import OptionError
-from tidegate.windows.assigners.contract import Assigned, MergingWindowAssigner, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, MergingWindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
 from tidegate.windows.callables import check_takes
 from tidegate.windows.rows import Times
-from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.triggers.event_time import EventTimeTrigger
-from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow, duration_ms
 
 
-class _EventTime(MergingWindowAssigner):
-    """Sessions in event time."""
-
-    def get_default_trigger(self) -> Trigger:
-        """Return the event-time trigger."""
-        return EventTimeTrigger.create()
-
-    def is_event_time(self) -> bool:
-        """Return True: windows end in event time."""
-        return True
-
-
-class _ProcessingTime(MergingWindowAssigner):
-    """Sessions in processing time."""
-
-    def get_default_trigger(self) -> Trigger:
-        """Return the processing-time trigger."""
-        return ProcessingTimeTrigger.create()
-
-    def is_event_time(self) -> bool:
-        """Return False: windows end in processing time."""
-        return False
-
-
-class _FixedGap(WindowAssigner):
+class _FixedGap(OfTime, MergingWindowAssigner):
     """Sessions with one gap, in milliseconds."""
 
     def __init__(self, gap: int) -> None:
@@ -55,13 +28,14 @@ class _FixedGap(WindowAssigner):
 
         Raises OptionError if the gap is not positive.
         """
-        gap_ms = duration_ms("gap", gap)
-        if gap_ms <= 0:
-            raise OptionError(f"gap={gap} of {cls.__name__} must be positive.")
-        return cls(gap_ms)
+        return cls(duration_ms("gap", gap, 1, f"of {cls.__name__}"))
+
+    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
+        """Return the window from a time to the end of the gap."""
+        return [TimeWindow(time, time + self.gap)]
 
 
-class _DynamicGap(WindowAssigner):
+class _DynamicGap(OfTime, MergingWindowAssigner):
     """Sessions whose gap depends on the row."""
 
     def __init__(self, gap: Callable[[Mapping[str, Any]], timedelta]) -> None:
@@ -77,25 +51,15 @@ class _DynamicGap(WindowAssigner):
         check_takes(gap, 1, f"gap of {cls.__name__} must be a function that takes a row and returns a timedelta,")
         return cls(gap)
 
-    def window(self, element: Mapping[str, Any], time: int) -> TimeWindow:
-        """Return the window of one row."""
-        gap = self.gap(element)
-        gap_ms = duration_ms("gap", gap)
-        if gap_ms <= 0:
-            raise OptionError(f"gap={gap} of {type(self).__name__} must be positive.")
-        return TimeWindow(time, time + gap_ms)
+    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
+        """Return the window from a time to the end of the row's gap."""
+        return [TimeWindow(time, time + duration_ms("gap", self.gap(element), 1, f"of {type(self).__name__}"))]
 
 
-class EventTimeSessionWindows(_EventTime, _FixedGap):
+class EventTimeSessionWindows(InEventTime, _FixedGap):
     """Sessions in event time with one gap: ``EventTimeSessionWindows.with_gap(timedelta(minutes=10))``."""
 
     reads_rows = False
-
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the window from the row's event time to the end of the gap."""
-        return [TimeWindow(timestamp, timestamp + self.gap)]
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
         """Return the sessions of all rows, already merged."""
@@ -108,38 +72,15 @@ class EventTimeSessionWindows(_EventTime, _FixedGap):
         ]
 
 
-class DynamicEventTimeSessionWindows(_EventTime, _DynamicGap):
+class DynamicEventTimeSessionWindows(InEventTime, _DynamicGap):
     """Sessions in event time whose gap depends on the row."""
 
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the window from the row's event time to the end of its gap."""
-        return [self.window(element, timestamp)]
 
-
-class ProcessingTimeSessionWindows(_ProcessingTime, _FixedGap):
+class ProcessingTimeSessionWindows(InProcessingTime, _FixedGap):
     """Sessions in processing time with one gap."""
 
     reads_rows = False
 
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the window from now to the end of the gap."""
-        now = context.get_current_processing_time()
-        return [TimeWindow(now, now + self.gap)]
 
-    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
-        """Return the one session of all rows."""
-        return [Assigned(self.assign_windows({}, 0, context)[0], None)]
-
-
-class DynamicProcessingTimeSessionWindows(_ProcessingTime, _DynamicGap):
+class DynamicProcessingTimeSessionWindows(InProcessingTime, _DynamicGap):
     """Sessions in processing time whose gap depends on the row."""
-
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the window from now to the end of the row's gap."""
-        return [self.window(element, context.get_current_processing_time())]

@@ -10,18 +10,16 @@ import numpy as np
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, WindowAssignerContext
+from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
 from tidegate.windows.rows import Times
-from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.triggers.event_time import EventTimeTrigger
-from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow, duration_ms, window_start
 
 MOST_WINDOWS = 10_000_000
 """The largest number of windows of one row, as in Flink."""
 
 
-class _Sliding(WindowAssigner):
+class _Sliding(OfTime):
     """Windows of one size; one begins every slide.  Times are in milliseconds."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
@@ -34,36 +32,25 @@ class _Sliding(WindowAssigner):
         offset: shifts their starts, which otherwise are multiples of the slide since 1970 UTC.
         Raises OptionError if size or slide is not positive, or if the offset is not smaller than the slide.
         """
-        size_ms, slide_ms, offset_ms = (
-            duration_ms("size", size),
-            duration_ms("slide", slide),
-            duration_ms("offset", offset),
-        )
-        for name, duration, in_ms in (("size", size, size_ms), ("slide", slide, slide_ms)):
-            if in_ms <= 0:
-                raise OptionError(f"{name}={duration} of {cls.__name__} must be positive.")
+        part = f"of {cls.__name__}"
+        size_ms, slide_ms = duration_ms("size", size, 1, part), duration_ms("slide", slide, 1, part)
+        offset_ms = duration_ms("offset", offset)
         if abs(offset_ms) >= slide_ms:
             raise OptionError(f"offset={offset} of {cls.__name__} must be smaller than slide={slide}.")
         if size_ms // slide_ms > MOST_WINDOWS:
             raise OptionError(f"slide={slide} of {cls.__name__} gives a row more than {MOST_WINDOWS} windows.")
         return cls(size_ms, slide_ms, offset_ms)
 
-    def windows(self, time: int) -> list[TimeWindow]:
+    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
         """Return the windows that hold a time, the last first."""
         last = window_start(time, self.offset, self.slide)
         return [TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)]
 
 
-class SlidingEventTimeWindows(_Sliding):
+class SlidingEventTimeWindows(InEventTime, _Sliding):
     """Sliding windows in event time: ``SlidingEventTimeWindows.of(timedelta(hours=1), timedelta(minutes=5))``."""
 
     reads_rows = False
-
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the windows of the row's event time, the last first."""
-        return self.windows(timestamp)
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
         """Return the windows of all rows, the last first; None: most windows would be empty."""
@@ -80,34 +67,8 @@ class SlidingEventTimeWindows(_Sliding):
                 assigned.append(Assigned(TimeWindow(start, start + self.size), np.sort(order[begin:end])))
         return assigned
 
-    def get_default_trigger(self) -> Trigger:
-        """Return the event-time trigger."""
-        return EventTimeTrigger.create()
 
-    def is_event_time(self) -> bool:
-        """Return True: windows end in event time."""
-        return True
-
-
-class SlidingProcessingTimeWindows(_Sliding):
+class SlidingProcessingTimeWindows(InProcessingTime, _Sliding):
     """Sliding windows in processing time."""
 
     reads_rows = False
-
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the windows of the processing time, the last first."""
-        return self.windows(context.get_current_processing_time())
-
-    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
-        """Return the windows of the processing time, which all rows share."""
-        return [Assigned(window, None) for window in self.windows(context.get_current_processing_time())]
-
-    def get_default_trigger(self) -> Trigger:
-        """Return the processing-time trigger."""
-        return ProcessingTimeTrigger.create()
-
-    def is_event_time(self) -> bool:
-        """Return False: windows end in processing time."""
-        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -11,16 +10,14 @@ import numpy as np
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, WindowAssignerContext
 from tidegate.windows.assigners.stagger import WindowStagger
+from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
 from tidegate.windows.rows import Times
-from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.triggers.event_time import EventTimeTrigger
-from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow, duration_ms, window_start
 
 
-class _Tumbling(WindowAssigner):
+class _Tumbling(OfTime):
     """Windows of one size.  Times are in milliseconds."""
 
     def __init__(self, size: int, offset: int, stagger: WindowStagger) -> None:
@@ -39,9 +36,7 @@ class _Tumbling(WindowAssigner):
         Raises OptionError if the size is not positive, if the offset is not smaller than the size, or if
         ``window_stagger`` is none.
         """
-        size_ms, offset_ms = duration_ms("size", size), duration_ms("offset", offset)
-        if size_ms <= 0:
-            raise OptionError(f"size={size} of {cls.__name__} must be positive.")
+        size_ms, offset_ms = duration_ms("size", size, 1, f"of {cls.__name__}"), duration_ms("offset", offset)
         if abs(offset_ms) >= size_ms:
             raise OptionError(f"offset={offset} of {cls.__name__} must be smaller than size={size}.")
         if not isinstance(window_stagger, WindowStagger):
@@ -51,34 +46,24 @@ class _Tumbling(WindowAssigner):
             )
         return cls(size_ms, offset_ms, window_stagger)
 
-    def shift(self, context: WindowAssignerContext) -> int:
-        """Return the shift of a key's windows in ms."""
-        return (self.offset + context.stagger_offset(self.stagger, self.size)) % self.size
-
-    def window(self, time: int, context: WindowAssignerContext) -> TimeWindow:
+    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
         """Return the window that holds a time."""
-        start = window_start(time, self.shift(context), self.size)
+        return [self._window(time, context)]
+
+    def _window(self, time: int, context: WindowAssignerContext) -> TimeWindow:
+        shift = (self.offset + context.stagger_offset(self.stagger, self.size)) % self.size
+        start = window_start(time, shift, self.size)
         return TimeWindow(start, start + self.size)
 
-    @abstractmethod
-    def is_event_time(self) -> bool:
-        """Return whether windows end in event time."""
 
-
-class TumblingEventTimeWindows(_Tumbling):
+class TumblingEventTimeWindows(InEventTime, _Tumbling):
     """Tumbling windows in event time: ``TumblingEventTimeWindows.of(timedelta(minutes=5))``."""
 
     reads_rows = False
 
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the window of the row's event time."""
-        return [self.window(timestamp, context)]
-
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
         """Return the windows of all rows."""
-        first, last = (self.window(int(time), context) for time in (timestamps.min(), timestamps.max()))
+        first, last = (self._window(int(time), context) for time in (timestamps.min(), timestamps.max()))
         if first == last:
             return [Assigned(first, None)]
         numbers = (timestamps - first.start) // self.size
@@ -91,34 +76,8 @@ class TumblingEventTimeWindows(_Tumbling):
             for start, places in zip(starts, np.split(order, bounds), strict=True)
         ]
 
-    def get_default_trigger(self) -> Trigger:
-        """Return the event-time trigger."""
-        return EventTimeTrigger.create()
 
-    def is_event_time(self) -> bool:
-        """Return True: windows end in event time."""
-        return True
-
-
-class TumblingProcessingTimeWindows(_Tumbling):
+class TumblingProcessingTimeWindows(InProcessingTime, _Tumbling):
     """Tumbling windows in processing time."""
 
     reads_rows = False
-
-    def assign_windows(
-        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the window of the processing time."""
-        return [self.window(context.get_current_processing_time(), context)]
-
-    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
-        """Return the one window of all rows."""
-        return [Assigned(self.window(context.get_current_processing_time(), context), None)]
-
-    def get_default_trigger(self) -> Trigger:
-        """Return the processing-time trigger."""
-        return ProcessingTimeTrigger.create()
-
-    def is_event_time(self) -> bool:
-        """Return False: windows end in processing time."""
-        return False

@@ -9,7 +9,6 @@ from typing import Any
 
 from typing_extensions import Self
 
-from tidegate.errors import OptionError
 from tidegate.windows.rows import Times
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
@@ -32,10 +31,7 @@ class _Continuous(Trigger):
 
         Raises OptionError if the interval is not positive.
         """
-        interval_ms = duration_ms("interval", interval)
-        if interval_ms <= 0:
-            raise OptionError(f"interval={interval} of {cls.__name__} must be positive.")
-        return cls(interval_ms)
+        return cls(duration_ms("interval", interval, 1, f"of {cls.__name__}"))
 
     def can_merge(self) -> bool:
         """Merge windows."""

@@ -46,12 +46,9 @@ class ProcessingTimeoutTrigger(Trigger):
         """
         if not isinstance(nested, Trigger):
             raise OptionError(f"{cls.__name__} takes a trigger, such as CountTrigger.of(3), not {nested!r}.")
-        timeout_ms = duration_ms("timeout", timeout)
-        if timeout_ms < 0:
-            raise OptionError(f"timeout={timeout} of {cls.__name__} must not be negative.")
         return cls(
             nested,
-            timeout_ms,
+            duration_ms("timeout", timeout, 0, f"of {cls.__name__}"),
             reset_timer_on_new_record=reset_timer_on_new_record,
             should_clear_on_timeout=should_clear_on_timeout,
         )
