@@ -15,7 +15,7 @@ from tidegate.windows.functions.contract import AggregateFunction, ProcessWindow
 from tidegate.windows.functions.sql import SqlAggregates
 from tidegate.windows.rows import RowsReader
 
-TRAITS = {"event_time", "frees_rows", "merges", "processing_time", "reads_rows", "stateless"}
+TRAITS = {"event_time", "first_row_decides", "frees_rows", "merges", "processing_time", "reads_rows", "stateless"}
 """Attributes that follow from the class of a part or from its other attributes."""
 
 PARTS = (RowsReader, AggregateFunction, ProcessWindowFunction)

@@ -76,10 +76,13 @@ class KeyWindows:
 
     def add_all(self, window: Window, rows: Rows, times: Times) -> bool:
         """Add rows to one window at once if the trigger takes them so; otherwise change nothing."""
+        trigger = self.operator.trigger
+        if not trigger.first_row_decides:
+            return False
         self.current = window
         pane = self._pane(window)
         context = self._context(window, pane)
-        if not self.operator.trigger.on_elements(times, window, context):
+        if trigger.on_element({}, int(times[0]), window, context) is not TriggerResult.CONTINUE:
             return False
         if self.folding is not None:
             pane.contents = self.folding.add_all(pane.contents, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,16 @@ class RowsReader:
     """A part of windows that may read rows: a trigger, an assigner or an evictor."""
 
     reads_rows: bool = True
-    """Whether the part reads columns of rows.  A subclass does unless it sets this to False."""
+    """Whether the part reads columns of rows."""
+
+    uninherited: ClassVar[Mapping[str, bool]] = {"reads_rows": True}
+    """What holds of a subclass unless it says otherwise itself: its methods may need more than those of its base."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "reads_rows" not in vars(cls):
-            cls.reads_rows = True
+        for name, value in cls.uninherited.items():
+            if name not in vars(cls):
+                setattr(cls, name, value)
 
 
 class Rows:

@@ -8,6 +8,7 @@ import pytest
 from tidegate.errors import OptionError
 from tidegate.windows import (
     Aggregate,
+    ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
     DeltaEvictor,
@@ -39,6 +40,7 @@ class OfOnesOwn(EventTimeTrigger):
         (False, (EventTimeSessionWindows.with_gap(SECOND),)),
         (True, (DynamicEventTimeSessionWindows.with_dynamic_gap(lambda row: SECOND),)),
         (False, (TUMBLING, PurgingTrigger.of(CountTrigger.of(2)))),
+        (False, (TUMBLING, PurgingTrigger.of(ContinuousEventTimeTrigger.of(SECOND)))),
         (True, (TUMBLING, PurgingTrigger.of(DELTA))),
         (True, (TUMBLING, ProcessingTimeoutTrigger.of(DELTA, SECOND))),
         (False, (TUMBLING, ProcessingTimeoutTrigger.of(CountTrigger.of(2), SECOND))),

@@ -174,9 +174,9 @@ def test_state_of_a_window_outlives_a_purge_and_goes_with_the_window():
 class Lingering(EventTimeTrigger):
     """Has a timer after the window's cleanup."""
 
-    def on_elements(self, timestamps, window, ctx):
+    def on_element(self, element, timestamp, window, ctx):
         ctx.register_event_time_timer(window.max_timestamp() + 5)
-        return super().on_elements(timestamps, window, ctx)
+        return super().on_element(element, timestamp, window, ctx)
 
 
 def test_a_window_goes_once_though_its_trigger_has_a_timer_after_its_cleanup():
@@ -212,8 +212,18 @@ class Forgetful(EventTimeTrigger):
         ctx.get_partitioned_state(ValueStateDescriptor("seen")).update(timestamp)
         return super().on_element(element, timestamp, window, ctx)
 
-    def on_elements(self, timestamps, window, ctx):
-        return False
+
+class Seeing(EventTimeTrigger):
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.get_partitioned_state(ListStateDescriptor("seen")).add(element["n"])
+        ctx.register_event_time_timer(sum(ctx.get_partitioned_state(ListStateDescriptor("seen")).get()))
+        return super().on_element(element, timestamp, window, ctx)
+
+
+def test_a_trigger_with_an_on_element_of_its_own_is_asked_about_each_row():
+    run = KeyRun(WindowOperator(TUMBLING, COUNT, Seeing()), "a", MemoryKeyStore())
+    run.process_elements([{"n": 1}, {"n": 2}, {"n": 4}], [0, 0, 0])
+    assert [time for time, _, _ in run.event_timers()] == [1, 3, 7, 9]
 
 
 def test_state_that_a_trigger_forgets_to_clear_goes_with_its_window():

@@ -45,9 +45,11 @@ class FoldingFunction(WindowFunction):
     def add(self, held: Any, row: Mapping[str, Any]) -> Any:
         """Return the value after one more row; held is None before the first."""
 
-    @abstractmethod
     def add_all(self, held: Any, rows: Rows) -> Any:
         """Return the value after more rows, as if each were added."""
+        for row in rows:
+            held = self.add(held, row)
+        return held
 
     @abstractmethod
     def merge(self, held: Any, other: Any) -> Any:
@@ -116,12 +118,6 @@ class Reduce(FoldingFunction):
     def add(self, held: Any, row: Mapping[str, Any]) -> Any:
         """Return the reduced row."""
         return row if held is None else self.function(held, row)
-
-    def add_all(self, held: Any, rows: Rows) -> Any:
-        """Return the reduced row."""
-        for row in rows:
-            held = self.add(held, row)
-        return held
 
     def merge(self, held: Any, other: Any) -> Any:
         """Return the reduced row of two windows."""

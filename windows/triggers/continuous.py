@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from typing_extensions import Self
 
-from tidegate.windows.rows import Times
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult
 from tidegate.windows.window import MAX_TIME, GlobalWindow, Window, duration_ms, truncated
 
 FIRE_TIME = ReducingStateDescriptor("fire-time", min)
 
 
-class _Continuous(Trigger):
+class _Continuous(QuietTrigger):
     """Fires at multiples of an interval, in milliseconds, and at the end of the window."""
-
-    reads_rows = False
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -48,14 +44,13 @@ class _Continuous(Trigger):
         """Stop waiting."""
         waiting = ctx.get_partitioned_state(FIRE_TIME)
         if waiting.get() is not None:
-            self._delete_timer(waiting.get(), ctx)
+            delete = ctx.delete_event_time_timer if self.event_time else ctx.delete_processing_time_timer
+            delete(waiting.get())
             waiting.clear()
 
-    @abstractmethod
-    def _register_timer(self, time: int, ctx: TriggerContext | OnMergeContext) -> None: ...
-
-    @abstractmethod
-    def _delete_timer(self, time: int, ctx: TriggerContext) -> None: ...
+    def _register_timer(self, time: int, ctx: TriggerContext) -> None:
+        register = ctx.register_event_time_timer if self.event_time else ctx.register_processing_time_timer
+        register(time)
 
     def _begin(self, time: int, window: Window, ctx: TriggerContext) -> None:
         """Wait for the next multiple after a time, unless the window waits already."""
@@ -86,8 +81,10 @@ class _Continuous(Trigger):
 class ContinuousEventTimeTrigger(_Continuous):
     """Fires whenever the watermark passes a multiple of the interval, at the window's end, and for late rows."""
 
+    first_row_decides = True
     event_time = True
     processing_time = False
+    reads_rows = False
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
@@ -99,26 +96,9 @@ class ContinuousEventTimeTrigger(_Continuous):
         self._begin(timestamp, window, ctx)
         return TriggerResult.CONTINUE
 
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take rows of a window whose end is still to come."""
-        if window.max_timestamp() <= ctx.get_current_watermark():
-            return False
-        self.on_element({}, int(timestamps[0]), window, ctx)
-        return True
-
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the awaited multiple, and at the end of the window."""
         return self._at_timer(time, window, ctx)
-
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
-        return TriggerResult.CONTINUE
-
-    def _register_timer(self, time: int, ctx: TriggerContext | OnMergeContext) -> None:
-        ctx.register_event_time_timer(time)
-
-    def _delete_timer(self, time: int, ctx: TriggerContext) -> None:
-        ctx.delete_event_time_timer(time)
 
     def _next_after(self, time: int, window: Window, ctx: TriggerContext) -> int:
         # In Flink the global window fires at all multiples up to the end of time, which never ends.
@@ -129,8 +109,10 @@ class ContinuousEventTimeTrigger(_Continuous):
 class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires whenever the clock passes a multiple of the interval."""
 
+    first_row_decides = True
     event_time = False
     processing_time = True
+    reads_rows = False
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
@@ -139,21 +121,6 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         self._begin(ctx.get_current_processing_time(), window, ctx)
         return TriggerResult.CONTINUE
 
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take all rows."""
-        self.on_element({}, int(timestamps[0]), window, ctx)
-        return True
-
-    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
-        return TriggerResult.CONTINUE
-
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the multiple that it waits for, and at the end of the window."""
         return self._at_timer(time, window, ctx)
-
-    def _register_timer(self, time: int, ctx: TriggerContext | OnMergeContext) -> None:
-        ctx.register_processing_time_timer(time)
-
-    def _delete_timer(self, time: int, ctx: TriggerContext) -> None:
-        ctx.delete_processing_time_timer(time)

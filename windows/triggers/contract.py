@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tidegate.errors import OptionError
-from tidegate.windows.rows import RowsReader, Times
+from tidegate.windows.rows import RowsReader
 from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
 from tidegate.windows.window import Window
 
@@ -74,8 +74,17 @@ class Trigger(RowsReader, ABC):
     One object serves all keys and windows, so a trigger keeps its state in the context (``get_partitioned_state``).
     """
 
+    uninherited: ClassVar[Mapping[str, bool]] = {"reads_rows": True, "stateless": False, "first_row_decides": False}
+
+    first_row_decides: bool = False
+    """Whether only the first of the rows that a batch adds to a window matters, and only by its event time.
+
+    ``on_element`` is then called without columns.  Either it goes on, and is not called for the other rows; or it
+    fires or purges and has changed nothing, and is called for each row.
+    """
+
     stateless: bool = False
-    """Whether the decisions depend only on the window and the clocks, not on rows or their order."""
+    """Whether not even the event time matters: decisions depend only on the window and the clocks."""
 
     frees_rows: bool = False
     """Whether the trigger removes rows of a global window some day, so that its state does not grow for ever."""
@@ -98,14 +107,6 @@ class Trigger(RowsReader, ABC):
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Decide when a processing-time timer fires; also called at the timer of the window's cleanup."""
 
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take all rows that a batch adds to the window at once, if none of them makes it fire or purge.
-
-        timestamps: an array of event times in ms, at least one, in order of arrival.
-        Returns whether the rows were taken.  If not, nothing has changed, and ``on_element`` is called for each row.
-        """
-        return False
-
     def can_merge(self) -> bool:
         """Return whether the trigger works with windows that merge."""
         return False
@@ -117,3 +118,18 @@ class Trigger(RowsReader, ABC):
     @abstractmethod
     def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Remove the state and the timers of a window that is removed."""
+
+
+class QuietTrigger(Trigger):
+    """Goes on at timers, and leaves nothing behind.  Subclasses override what they do otherwise."""
+
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Go on."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Go on."""
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Do nothing."""

@@ -7,13 +7,13 @@ from operator import add
 from typing import Any
 
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window, whole_number
 
 COUNT = ReducingStateDescriptor("count", add)
 
 
-class CountTrigger(Trigger):
+class CountTrigger(QuietTrigger):
     """Fires when ``max_count`` rows arrived since it fired last."""
 
     event_time = False
@@ -41,14 +41,6 @@ class CountTrigger(Trigger):
             return TriggerResult.CONTINUE
         count.clear()
         return TriggerResult.FIRE
-
-    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on: the end of the window does not make it fire."""
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on: the end of the window does not make it fire."""
-        return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         """Merge windows."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from tidegate.windows.callables import check_delta
 from tidegate.windows.state.descriptors import ValueStateDescriptor
-from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import QuietTrigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
 LAST = ValueStateDescriptor("last-element")
 
 
-class DeltaTrigger(Trigger):
+class DeltaTrigger(QuietTrigger):
     """Fires when a row is far from the row at which it fired last."""
 
     event_time = False
@@ -48,14 +48,6 @@ class DeltaTrigger(Trigger):
             return TriggerResult.CONTINUE
         last.update(element)
         return TriggerResult.FIRE
-
-    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on: the end of the window does not make it fire."""
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on: the end of the window does not make it fire."""
-        return TriggerResult.CONTINUE
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Forget the row."""

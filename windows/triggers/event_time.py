@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.windows.rows import Times
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
 
-class EventTimeTrigger(Trigger):
+class EventTimeTrigger(QuietTrigger):
     """Fires when the watermark reaches the end of the window, and for each row after that."""
 
-    stateless = True
+    stateless = first_row_decides = True
     event_time = True
     processing_time = False
     reads_rows = False
@@ -32,20 +31,9 @@ class EventTimeTrigger(Trigger):
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take rows of a window whose end is still to come."""
-        if window.max_timestamp() <= ctx.get_current_watermark():
-            return False
-        ctx.register_event_time_timer(window.max_timestamp())
-        return True
-
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the end of the window."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Never fire."""
-        return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         """Merge windows."""

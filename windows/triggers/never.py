@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.windows.rows import Times
-from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import QuietTrigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
 
-class NeverTrigger(Trigger):
+class NeverTrigger(QuietTrigger):
     """Never fires."""
 
-    stateless = True
+    stateless = first_row_decides = True
     event_time = False
     processing_time = False
     reads_rows = False
@@ -29,26 +28,11 @@ class NeverTrigger(Trigger):
         """Go on."""
         return TriggerResult.CONTINUE
 
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take all rows."""
-        return True
 
-    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Do nothing: there is no state."""
-
-
-class EndOfStreamTrigger(Trigger):
+class EndOfStreamTrigger(QuietTrigger):
     """Fires once the watermark is plus infinity, 2**63 - 1."""
 
-    stateless = True
+    stateless = first_row_decides = True
     frees_rows = True
     event_time = True
     processing_time = False
@@ -66,18 +50,6 @@ class EndOfStreamTrigger(Trigger):
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take all rows."""
-        ctx.register_event_time_timer(window.max_timestamp())
-        return True
-
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the end."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Do nothing: there is no state."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.windows.rows import Times
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
 
-class ProcessingTimeTrigger(Trigger):
+class ProcessingTimeTrigger(QuietTrigger):
     """Fires when the processing time reaches the end of the window."""
 
-    stateless = True
+    stateless = first_row_decides = True
     event_time = False
     processing_time = True
     reads_rows = False
@@ -28,15 +27,6 @@ class ProcessingTimeTrigger(Trigger):
     ) -> TriggerResult:
         """Wait for the end of the window."""
         ctx.register_processing_time_timer(window.max_timestamp())
-        return TriggerResult.CONTINUE
-
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take all rows."""
-        ctx.register_processing_time_timer(window.max_timestamp())
-        return True
-
-    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Never fire."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:

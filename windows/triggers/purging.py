@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.errors import OptionError
-from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
 
@@ -18,7 +17,8 @@ class PurgingTrigger(Trigger):
 
     def __init__(self, nested: Trigger) -> None:
         self.nested = nested
-        self.stateless, self.reads_rows = nested.stateless, nested.reads_rows
+        self.stateless, self.first_row_decides = nested.stateless, nested.first_row_decides
+        self.reads_rows = nested.reads_rows
         self.event_time, self.processing_time = nested.event_time, nested.processing_time
 
     @classmethod
@@ -36,10 +36,6 @@ class PurgingTrigger(Trigger):
     ) -> TriggerResult:
         """Decide as the other trigger does."""
         return _purging(self.nested.on_element(element, timestamp, window, ctx))
-
-    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
-        """Take all rows if the other trigger does."""
-        return self.nested.on_elements(timestamps, window, ctx)
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Decide as the other trigger does."""
