@@ -27,9 +27,11 @@ def cause(error: BaseException) -> errors.TidegateError | None:
 
 def is_lost_java(error: BaseException) -> bool:
     """Return whether PySpark raised ``error`` because Spark's Java process is gone."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JNetworkError
 
-    return isinstance(error, Py4JNetworkError | ConnectionError)
+    # If Java dies during a call, the error of the call has nothing from Java.
+    was_cut = type(error) is Py4JError and "Trace:" not in str(error)
+    return was_cut or isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-_LOOK_EVERY_S = 1
+_LOOK_EVERY_S = 0.5
 
 
 def follow(start: Callable[[], StreamingQuery]) -> Iterator[QueryProgress]:
@@ -21,15 +22,17 @@ def follow(start: Callable[[], StreamingQuery]) -> Iterator[QueryProgress]:
     Raises the error of the query.  If the caller stops iterating first, the query is stopped.
     """
     query = start()
-    shown = -1
+    is_active, shown = True, -1
     try:
-        has_ended: bool | None = False
-        while not has_ended:
-            has_ended = query.awaitTermination(_LOOK_EVERY_S)
+        while is_active:
+            is_active = query.isActive  # before its progress, so that none is missed
             for progress in query.recentProgress:
                 if progress.batchId > shown:
                     shown = progress.batchId
                     yield QueryProgress.parse(progress.json)
+            if is_active:
+                time.sleep(_LOOK_EVERY_S)
+        query.awaitTermination()
     finally:
         with lost_java_forgiven():
             query.stop()

@@ -7,16 +7,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
-from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.demo.page import COLUMNS, page, row
 from tidegate.jobs.demo.run import Demo, run_demo
 from tidegate.jobs.files import writable
+from tidegate.sources.source import Source
 
 
-def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:
+def show_backfill(source: Source, out: Path, master: str) -> None:
     """Run the back-fill with its progress, and print its summary."""
-    summary = backfill(arguments, out, Console(stderr=True), master=master)
+    summary = backfill(source, out, Console(stderr=True), master=master)
     table = Table.grid(padding=(0, 2))
     for name, value in summary.lines():
         table.add_row(name, value)

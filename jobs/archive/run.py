@@ -15,7 +15,7 @@ from rich.console import Console
 from tidegate.errors import ConnectorError, OptionError, TidegateError, counted, did_you_mean
 from tidegate.jobs.archive.compaction import delete_merged, merges_of
 from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Merge, Piece, copy, plan_archive
-from tidegate.jobs.backfill.arguments import parse_time
+from tidegate.jobs.arguments import parse_time
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.archive.place import ArchivePlace

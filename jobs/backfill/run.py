@@ -14,9 +14,9 @@ from tidegate.alignment.splits import SplitId
 from tidegate.errors import counted
 from tidegate.jobs.account.account import Account
 from tidegate.jobs.account.of_progress import RunTally
-from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.display import RunDisplay
 from tidegate.jobs.backfill.output import Output
+from tidegate.jobs.backfill.source import binding, look
 from tidegate.jobs.figures import count
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
@@ -68,19 +68,19 @@ class Summary:
         ]
 
 
-def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master: str = "local[*]") -> Summary:
-    """Write the source of the arguments to ``out``, or continue where an earlier run ended.
+def backfill(source: Source, out: Path, errors: Console, *, master: str = "local[*]") -> Summary:
+    """Write a source to ``out``, or continue where an earlier run ended.
 
     Every row is written once, even if earlier runs were killed.
 
-    Raises a TidegateError for wrong arguments, for a source that cannot be read, for another source than before, and
-    for a folder with other content.  Raises KeyboardInterrupt at SIGINT and SIGTERM.
+    Raises a TidegateError for a source that cannot be read, for another source than before, and for a folder with other
+    content.  Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
-    source, output = arguments.source(), Output(out)
+    output, bound = Output(out), binding(source)
     with ends_on_signals(), output.alone():
-        arguments.look(output.state(arguments.binding()))
+        look(source, output.state(bound))
         errors.print("Starting Spark", highlight=False)
-        output.claim(arguments.binding())
+        output.claim(bound)
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
             splits, bad_records = set[SplitId](), 0

@@ -19,7 +19,7 @@ from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_na
 from tidegate.conformance.summary import area_lines, notes
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.jobs.backfill.arguments import parse_options
+from tidegate.jobs.arguments import parse_options
 
 _EXEMPTION = "RULE=REASON, such as READ-3='ranges are whole files'"
 

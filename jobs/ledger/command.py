@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.errors import OptionError
-from tidegate.jobs.backfill.arguments import parse_options, parse_time
-from tidegate.jobs.backfill.command import OPTION_EXAMPLE
+from tidegate.jobs.arguments import parse_options, parse_time
 from tidegate.jobs.ledger.listed import Wanted
 from tidegate.jobs.ledger.query_ledger import open_query_ledger
 from tidegate.jobs.ledger.reread import reread_objects
@@ -64,5 +63,5 @@ def run_reread(
 
 def _source(location: str, options: Sequence[str]) -> tuple[S3Source, bool]:
     """Return the source with the state location, and whether its path is given."""
-    set_options = {name.lower(): value for name, value in parse_options("--option", options, OPTION_EXAMPLE).items()}
+    set_options = {name.lower(): value for name, value in parse_options("--option", options).items()}
     return S3Source.from_options({"path": _NO_PATH, **set_options, "statelocation": location}), "path" in set_options

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidegate.jobs.backfill.arguments import parse_properties, parse_span
+from tidegate.jobs.arguments import parse_properties, parse_span
 from tidegate.jobs.files import writable
 from tidegate.jobs.preview.page import page
 from tidegate.jobs.preview.preview import preview

@@ -142,16 +142,16 @@ def backfill(  # noqa: PLR0913 - parameters are options
 
     A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
-    from tidegate.jobs.backfill.command import backfill_arguments
+    from tidegate.jobs.backfill.source import backfill_source
     from tidegate.jobs.show import show_backfill
 
-    arguments = backfill_arguments(
+    source = backfill_source(
         out,
         max_drift=max_drift,
         max_out_of_orderness=max_out_of_orderness,
         begin=begin,
         end=end,
-        options=option,
+        options=option or (),
         path=path,
         of_kafka={
             "--bootstrap-servers": bootstrap_servers,
@@ -161,7 +161,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         },
     )
     with _told_if_stopped(_GOES_ON):
-        show_backfill(arguments, out, master)
+        show_backfill(source, out, master)
 
 
 @app.command()
@@ -190,7 +190,7 @@ def archive(
     A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
     from tidegate.jobs.archive.run import run_archive
-    from tidegate.jobs.backfill.arguments import parse_properties
+    from tidegate.jobs.arguments import parse_properties
 
     properties = parse_properties("--kafka", kafka or ())
     with _told_if_stopped(_GOES_ON):

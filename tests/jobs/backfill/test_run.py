@@ -2,7 +2,7 @@
 
 import os
 import signal
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,13 +10,14 @@ import pytest
 from pyarrow import dataset
 from rich.console import Console
 
+from tests.jobs.backfill.sources import asked
 from tests.jobs.checkpoints import log_batch
 from tests.support.command import await_while_running, children, finish, started
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
-from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import backfill, write_batches
+from tidegate.jobs.backfill.source import binding
 
 COUNTS = (2_000, 2_000, 800)
 HISTORY = (even_times(NOON, NOON + 6 * HOUR, 2_000),) * 2 + (even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 800),)
@@ -34,12 +35,6 @@ def written(out):
     return list(zip(*columns, times, strict=True))
 
 
-def reading(kafka, topic, **fields):
-    return KafkaArguments(
-        bootstrap_servers=kafka.bootstrap_servers, topics=(topic,), max_drift=timedelta(hours=1), **fields
-    )
-
-
 def records(rows):
     return sorted((partition, offset) for _, partition, offset, _ in rows)
 
@@ -49,11 +44,11 @@ def write(kafka, spark, tmp_path):
     """Run the back-fill of a topic in this process's Spark; return the rows of all runs."""
     output = Output(tmp_path / "out")
 
-    def run(topic, **fields):
-        arguments = reading(kafka, topic, **fields)
+    def run(topic):
+        source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic])
         with output.alone():
-            output.claim(arguments.binding())
-            for _ in write_batches(spark, arguments.source(), output):
+            output.claim(binding(source))
+            for _ in write_batches(spark, source, output):
                 pass
         return written(output.path)
 
@@ -73,12 +68,12 @@ def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafk
 
 def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
     topic, output = new_topic(kafka, [NOON] * 5), Output(tmp_path / "out")
-    arguments = reading(kafka, topic)
+    source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic])
     with output.alone():
-        output.claim(arguments.binding())
+        output.claim(binding(source))
     log_batch(output.checkpoint, 0, {f"{topic}-0": 5}, state={"cluster": "another"})
     with pytest.raises(OptionError) as raised:
-        backfill(arguments, output.path, Console(quiet=True))
+        backfill(source, output.path, Console(quiet=True))
     assert str(raised.value) == (
         f"--bootstrap-servers is {kafka.bootstrap_servers}, which is another Kafka cluster than the one that "
         "the output was begun with; give that one, or another --out"

@@ -2,18 +2,19 @@
 
 import io
 import itertools
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 import pytest
 from pyarrow import dataset
 from rich.console import Console
 
+from tests.jobs.backfill.sources import asked
 from tests.support.streams import HOUR, MINUTE, NOON
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.display import RunDisplay
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import write_batches
-from tidegate.jobs.backfill.s3 import S3Arguments
+from tidegate.jobs.backfill.source import binding
 
 HOURS = 24
 
@@ -36,25 +37,21 @@ def written(out):
 
 
 @pytest.fixture
-def arguments(bucket, tmp_path):
+def source(bucket, tmp_path):
     def make(**options):
         reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region}
         keys = {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
-        return S3Arguments(
-            path=bucket.path,
-            kept=str(Output(tmp_path / "out").kept),
-            max_drift=timedelta(hours=6),
-            options={"eventTime": "column:at", **reached, **keys, **options},
-        )
+        given = {"eventTime": "column:at", **reached, **keys, **options}
+        return asked(tmp_path / "out", bucket.path, max_drift="6 hours", options=given)
 
     return make
 
 
 def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
-    spark, bucket, arguments, tmp_path, monkeypatch
+    spark, bucket, source, tmp_path, monkeypatch
 ):
     fill(bucket, range(HOURS))
-    output, asked, shown = Output(tmp_path / "out"), arguments(), io.StringIO()
+    output, shown = Output(tmp_path / "out"), io.StringIO()
     folder = Output.batch
 
     def full(output, number, columns):
@@ -64,11 +61,11 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
 
     def run():
         with RunDisplay(Console(file=shown), clock=itertools.count(0, 10).__next__) as display:
-            for batch in write_batches(spark, asked.source(), output):
+            for batch in write_batches(spark, source(), output):
                 display.update(batch)
 
     with output.alone():
-        output.claim(asked.binding())
+        output.claim(binding(source()))
         monkeypatch.setattr(Output, "batch", full)
         with pytest.raises(Exception, match="the disk is full"):
             run()
@@ -86,9 +83,9 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     assert [line.split(" · ")[0] for line in lines] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]
 
 
-def test_another_path_is_refused_for_an_output_that_was_begun(arguments, tmp_path):
-    output, asked = Output(tmp_path / "out"), arguments()
+def test_another_path_is_refused_for_an_output_that_was_begun(source, tmp_path):
+    output = Output(tmp_path / "out")
     with output.alone():
-        output.claim(asked.binding())
-        with pytest.raises(OptionError, match=r"^--option fileFormat is json, but it was not set when .* was begun"):
-            output.state(arguments(fileFormat="json").binding())
+        output.claim(binding(source()))
+        with pytest.raises(OptionError, match=r"^--option fileFormat is json, but it was parquet when .* was begun"):
+            output.state(binding(source(fileFormat="json")))
