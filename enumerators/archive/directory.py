@@ -18,6 +18,7 @@ class Directory:
     """The objects of one partition.
 
     topic_ids: the known ids of the topics whose records are archived.
+    leader_epoch: no archived record is of a later leader epoch; None: unknown.
 
     Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
     is read from the object that begins first; of those with one beginning, from the longest.
@@ -37,6 +38,7 @@ class Directory:
                 self._runs.append([obj.first, obj.next])
         self._starts = [part.start for part in self.parts]
         self.topic_ids = {part.obj.topic_id for part in self.parts} - {""}
+        self.leader_epoch = self.parts[-1].obj.leader_epoch if self.parts else None
         self._latest_ms = list(accumulate((part.obj.max_ms for part in self.parts), max))
 
     @property

@@ -1,7 +1,7 @@
 """Decides whether an archive holds records of the topic that Kafka has now.
 
-An archive has the id of its topic, and no leader epochs.  So it passes for another one once Kafka has written the lost
-offsets again.
+The objects of other writers tell neither the id of their topic nor a leader epoch.  So such an archive passes for that
+of another topic, and for whole once Kafka has written the lost offsets again.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ class _Archived(KafkaEnumerator):
         self._records = ArchivedRecords(layout, schema)
         self._directories: dict[TopicPartition, Directory] = {}
         self._listed_s: dict[TopicPartition, float] = {}
+        self._epochs: dict[SplitId, int | None] = {}  # under which the log is known to hold what is archived
         self._begins: dict[TopicPartition, int] = {}
         self._missing: set[tuple[SplitId, int, int]] = set()
         self._told: set[TopicPartition] = set()
@@ -81,6 +82,7 @@ class _Archived(KafkaEnumerator):
         if partitions:
             listed = directories_of(self._layout, partitions)
             self._directories.update({partition: listed[partition] for partition in partitions})
+            self._epochs.update({partition.split_id: listed[partition].leader_epoch for partition in partitions})
         self._listed_s.update(dict.fromkeys(partitions, time.monotonic()))
 
     def _directory(self, partition: TopicPartition) -> Directory:
@@ -136,10 +138,13 @@ class _Archived(KafkaEnumerator):
             _LOG.warning("%s", sentence)
 
     def _check_ends(self) -> None:
-        shorter = {s: high for s, high in self._logs.high.items() if self._directory(TopicPartition.of(s)).end > high}
+        ends = self.ends_under(self._epochs)
+        kept = {split: min(high, ends.get(split, high)) for split, high in self._logs.high.items()}
+        shorter = {split: at for split, at in kept.items() if self._directory(TopicPartition.of(split)).end > at}
         self._ask_for_topics_of(shorter)  # nothing is archived of a topic that was recreated
-        for split, high in shorter.items():
-            self._check_kept(split, high)
+        for split, at in shorter.items():
+            self._check_kept(split, at)
+        self._epochs.update({split: self._logs.leader_epochs[TopicPartition.of(split)] for split in ends})
 
     def _check_kept(self, split: SplitId, kept: int) -> None:
         check_end(self._directory(TopicPartition.of(split)), self._named, split, kept)

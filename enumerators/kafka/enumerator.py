@@ -192,6 +192,13 @@ class KafkaEnumerator(SplitEnumerator):
         )
         return {partition.split_id: divergence for partition, divergence in divergences.items()}
 
+    def ends_under(self, epochs: Mapping[SplitId, int | None]) -> dict[SplitId, int]:
+        """Return up to which offset logs are those of earlier leader epochs, where there was another leader since."""
+        asked = {TopicPartition.of(split): epoch for split, epoch in epochs.items() if epoch is not None}
+        earlier = {p: epoch for p, epoch in asked.items() if epoch < self._logs.leader_epochs.get(p, epoch)}
+        ends = self._asked(lambda: self._client.epoch_ends(earlier)) if earlier else {}
+        return {partition.split_id: end for partition, (_, end) in ends.items() if end >= 0}
+
     def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
         """Find topics that were recreated since the last look: their logs end before their positions."""
         if shorter:

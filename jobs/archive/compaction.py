@@ -29,7 +29,14 @@ def merges_of(place: ArchivePlace, directory: Directory) -> list[Merge]:
             following = neighbours.pop()
             neighbours[-1] += following
     merged = [[parts[0]._replace(start=parts[0].obj.first), *parts[1:]] for parts in neighbours if len(parts) > 1]
-    return [Merge(place, tuple(parts), parts[0].obj._replace(next=parts[-1].end)) for parts in merged]
+    return [
+        Merge(
+            place,
+            tuple(parts),
+            parts[0].obj._replace(next=parts[-1].end, leader_epoch=parts[-1].obj.leader_epoch),
+        )
+        for parts in merged
+    ]
 
 
 def _are_merged(group: list[ArchivedPart], following: list[ArchivedPart]) -> bool:

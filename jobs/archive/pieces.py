@@ -24,6 +24,7 @@ from tidegate.readers.archive.read import read_records
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.sources.kafka.source import KafkaSource
 
@@ -107,10 +108,11 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
         splits = enumerator.discover()
         extents, stops = enumerator.extents(splits), enumerator.stops(splits)
         directories = {split: list_partition(place, *TopicPartition.of(split), option="--out") for split in splits}
+        ends = enumerator.ends_under({split: directory.leader_epoch for split, directory in directories.items()})
         for split, extent in extents.items():
             topic_id = topic_id_text(enumerator.details(SplitRange(split, extent.begin, extent.begin)).topic_id)
             check_topic(directories[split], named, split, topic_id)
-            check_end(directories[split], named, split, extent.end)
+            check_end(directories[split], named, split, min(extent.end, ends.get(split, extent.end)))
         missing = [
             SplitRange(split, start, end)
             for split, extent in extents.items()
@@ -126,7 +128,7 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
         for whole in missing:
             for part in pieces_of(whole, enumerator.cost({whole.split_id: whole}).bytes):
                 details = enumerator.details(part)
-                obj = _empty(TopicPartition.of(part.split_id), part, topic_id_text(details.topic_id))
+                obj = _empty(TopicPartition.of(part.split_id), part, details)
                 pieces.append(Piece(source, place, ReadTask((part,), (details,)), obj))
     return ArchivePlan(pieces, _lost(directories, extents), min(margins, default=None), directories)
 
@@ -152,8 +154,9 @@ def _least(end: int, stop: int | None) -> int:
     return end if stop is None else min(end, stop)
 
 
-def _empty(partition: TopicPartition, part: SplitRange, topic_id: str) -> ArchivedObject:
-    return ArchivedObject(f"{partition.topic}/{partition.partition}", 0, part.start, part.end, -1, -1, topic_id)
+def _empty(partition: TopicPartition, part: SplitRange, details: KafkaDetails) -> ArchivedObject:
+    folder, topic_id = f"{partition.topic}/{partition.partition}", topic_id_text(details.topic_id)
+    return ArchivedObject(folder, 0, part.start, part.end, -1, -1, topic_id, leader_epoch=details.leader_epoch)
 
 
 def _lost(directories: Mapping[SplitId, Directory], extents: Mapping[SplitId, Extent]) -> list[Lost]:

@@ -2,10 +2,11 @@
 
 The records of a partition from one offset to another are one object in the folder ``TOPIC/PARTITION`` of the archive:
 
-    orders/0/00000000000000001000.00000000000000002000.1764547200000.1764550799999.3wPRAVyyQuWBJIrTXdHuzg.parquet
+    orders/0/00000000000000001000.00000000000000002000.1764547200000.1764550799999.3wPRAVyyQuWBJIrTXdHuzg.4.parquet
 
-That is its first offset, its next offset, the least and the greatest timestamp of its records in ms, and the id of the
-topic.  Without records, both timestamps are -1.  Without an id, since the brokers are old, its place is empty.
+That is its first offset, its next offset, the least and the greatest timestamp of its records in ms, the id of the
+topic, and the leader epoch under which it was planned.  Without records, both timestamps are -1.  Old brokers tell no
+id, whose place is empty then, or no leader epoch, which is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FOOTER_KEY = "tidegate.archive"
 UNKNOWN_MS = 2**63 - 1
 """The greatest timestamp of records whose timestamps are not known before they are read."""
 
-_NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)\.parquet", re.ASCII)
+_NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)(?:\.(\d+))?\.parquet", re.ASCII)
 
 
 class ArchivedObject(NamedTuple):
@@ -31,6 +32,7 @@ class ArchivedObject(NamedTuple):
     topic_id: as Kafka's tools show it; empty: unknown.
     file: its path in the archive, in other layouts than tidegate's own.
     aside: files with more columns of its records: what they hold, their paths and their sizes.
+    leader_epoch: no record is of a later leader epoch; None: unknown.
 
     In other layouts, the times may be -1 and UNKNOWN_MS.
     """
@@ -44,11 +46,13 @@ class ArchivedObject(NamedTuple):
     topic_id: str
     file: str | None = None
     aside: tuple[tuple[str, str, int], ...] = ()
+    leader_epoch: int | None = None
 
     @property
     def name(self) -> str:
         """The name in the folder of the partition, in tidegate's own layout."""
-        return f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}.parquet"
+        epoch = "" if self.leader_epoch is None else f".{self.leader_epoch}"
+        return f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}{epoch}.parquet"
 
     @property
     def path(self) -> str:
@@ -77,4 +81,6 @@ def parse_name(folder: str, name: str, size: int) -> ArchivedObject | None:
     if match is None:
         return None
     first, following, min_ms, max_ms = map(int, match.groups()[:4])
-    return ArchivedObject(folder, size, first, following, min_ms, max_ms, match[5]) if first < following else None
+    epoch = None if match[6] is None else int(match[6])
+    obj = ArchivedObject(folder, size, first, following, min_ms, max_ms, match[5], leader_epoch=epoch)
+    return obj if first < following else None

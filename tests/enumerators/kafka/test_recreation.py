@@ -298,7 +298,8 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
     planned = await_end(lenient, INITIAL_OFFSET)
     assert planned["positions"] == {f"{topic}-0": 50}
     _, last = run(topic, server=cluster).drain()
-    with_archive = run(topic, server=cluster, fail_on_data_loss=False, **archived(cluster, topic, tmp_path))
+    of_archive = archived(cluster, topic, tmp_path)
+    with_archive = run(topic, server=cluster, fail_on_data_loss=False, **of_archive)
     _, last_with_archive = with_archive.drain()
     cluster.kill(2)
     cluster.restart(3)
@@ -312,6 +313,10 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
         run(topic, server=cluster).drain(last)
     with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):
         with_archive.drain(last_with_archive)
+    with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):
+        run(topic, server=cluster, **of_archive).drain()
+    with pytest.raises(DataLossError, match=r"--out is .* up to offset 49, but Kafka has lost .* from 20 on"):
+        archived(cluster, topic, tmp_path)
     records, _ = lenient.drain(planned)
     assert records == [(topic, 0, 20 + n, NEW + n * 1000) for n in range(written)]
     cluster.restart(2)
