@@ -7,11 +7,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 import typer
 
-from tidegate.cli_ledger import SourceOptions, ledger
+from tidegate.cli_ledger import ledger
+from tidegate.cli_options import (
+    AsJson,
+    Checkpoint,
+    KafkaFile,
+    KafkaProperties,
+    Master,
+    Servers,
+    SourceOptions,
+    Topics,
+    a_port,
+    an_argument,
+    an_option,
+)
 from tidegate.errors import OptionError, TidegateError
 from tidegate.version import __version__
 
@@ -20,41 +33,7 @@ __all__ = ["app", "main"]
 _KILLED_BY = 128  # a shell adds it to the signal in the exit code
 _GOES_ON = "the same command continues from here"
 
-_KafkaProperties: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="A property of the Kafka client; may be repeated. Other users of this machine can see it, so keep "
-        "secrets in a file.",
-        rich_help_panel="Kafka",
-    ),
-]
-_KafkaFile: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        show_default="none",
-        help="A properties file of the Kafka client. Properties of --kafka take precedence.",
-        rich_help_panel="Kafka",
-    ),
-]
-_Servers: TypeAlias = Annotated[str, typer.Option(metavar="HOST:PORT", help="Servers, separated by commas.")]
-_Topics: TypeAlias = Annotated[list[str], typer.Option(metavar="NAME", help="A topic; may be repeated.")]
-_Checkpoint: TypeAlias = Annotated[
-    str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix.")
-]
-_Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds since 1970.")]
-
-
-def _port(meaning: str) -> Any:
-    return typer.Option(metavar="PORT", min=1, max=65_535, show_default="any free one", help=meaning)
-
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(ledger, name="ledger")
 
 
@@ -96,42 +75,24 @@ def tidegate(
 @app.command()
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
-    max_drift: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="How much event time one micro-batch covers, such as '1 hour'."),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the Parquet files. A run that was killed is resumed.")
-    ],
+    max_drift: Annotated[str, an_option("DURATION", "How much event time one micro-batch covers, such as '1 hour'.")],
+    out: Annotated[Path, an_option("DIR", "The folder for the Parquet files. A run that was killed is resumed.")],
     max_out_of_orderness: Annotated[
-        str, typer.Option(metavar="DURATION", help="How far rows of one partition are out of order.")
+        str, an_option("DURATION", "How far rows of one partition are out of order.")
     ] = "0 seconds",
-    begin: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", show_default="earliest", help="Begin at this event time."),
-    ] = None,
+    begin: Annotated[str | None, an_option("TIME", "Begin at this event time.", "--from", shown="earliest")] = None,
     end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", show_default="the present end", help="End before this event time."),
+        str | None, an_option("TIME", "End before this event time.", "--to", shown="the present end")
     ] = None,
     option: SourceOptions = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[*]",
-    path: Annotated[
-        str | None,
-        typer.Option(metavar="s3://BUCKET/PREFIX", show_default="none", help="Objects to read.", rich_help_panel="S3"),
-    ] = None,
+    master: Master = "local[*]",
+    path: Annotated[str | None, an_option("s3://BUCKET/PREFIX", "Objects to read.", shown="none", panel="S3")] = None,
     bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", show_default="none", help="Servers, separated by commas.", rich_help_panel="Kafka"
-        ),
+        str | None, an_option("HOST:PORT", "Servers, separated by commas.", shown="none", panel="Kafka")
     ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A topic; may be repeated.", rich_help_panel="Kafka"),
-    ] = None,
-    kafka: _KafkaProperties = None,
-    kafka_properties: _KafkaFile = None,
+    topic: Annotated[list[str] | None, an_option("NAME", "A topic; may be repeated.", panel="Kafka")] = None,
+    kafka: KafkaProperties = None,
+    kafka_properties: KafkaFile = None,
 ) -> None:
     """Write the history of topics, or of objects of S3, to Parquet, aligned in event time.
 
@@ -167,21 +128,19 @@ def backfill(  # noqa: PLR0913 - parameters are options
 @app.command()
 def archive(
     *,
-    bootstrap_servers: _Servers,
-    topic: _Topics,
-    out: Annotated[str, typer.Option(metavar="LOCATION", help="The archive: a folder, or s3://bucket/prefix.")],
+    bootstrap_servers: Servers,
+    topic: Topics,
+    out: Annotated[str, an_option("LOCATION", "The archive: a folder, or s3://bucket/prefix.")],
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="latest|TIME",
-            show_default="never",
-            help="End at the records that are there when it begins, or before this event time.",
+        an_option(
+            "latest|TIME", "End at the records that are there when it begins, or before this event time.", shown="never"
         ),
     ] = None,
     compact: Annotated[bool, typer.Option("--compact", help="Also merge small objects into large ones.")] = False,
-    kafka: _KafkaProperties = None,
-    kafka_properties: _KafkaFile = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[*]",
+    kafka: KafkaProperties = None,
+    kafka_properties: KafkaFile = None,
+    master: Master = "local[*]",
 ) -> None:
     """Copy the records of topics to an archive of Parquet objects, before Kafka deletes them.
 
@@ -208,26 +167,18 @@ def archive(
 
 @app.command()
 def conformance(
-    harness: Annotated[
-        str, typer.Argument(metavar="MODULE:HARNESS", help="The harness, such as mypkg.testing:Harness.")
-    ],
+    harness: Annotated[str, an_argument("MODULE:HARNESS", "The harness, such as mypkg.testing:Harness.")],
     *,
     tier: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TIER",
-            show_default="all",
-            help="Check the rules of this tier: contract, stateful, spark or faults; may be repeated.",
+        an_option(
+            "TIER", "Check the rules of this tier: contract, stateful, spark or faults; may be repeated.", shown="all"
         ),
     ] = None,
-    rule: Annotated[
-        list[str] | None, typer.Option(metavar="ID", show_default="all", help="Check this rule; may be repeated.")
-    ] = None,
+    rule: Annotated[list[str] | None, an_option("ID", "Check this rule; may be repeated.", shown="all")] = None,
     exempt: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ID=REASON", help="A rule known to fail, and why; if it holds, that is a failure. May be repeated."
-        ),
+        an_option("ID=REASON", "A rule known to fail, and why; if it holds, that is a failure. May be repeated."),
     ] = None,
 ) -> None:
     """Check a connector by the rules of the conformance kit.
@@ -245,8 +196,8 @@ def conformance(
 @app.command()
 def demo(
     *,
-    rows: Annotated[int, typer.Option(metavar="N", help="The number of rows in the skewed topic.")] = 3_300_000,
-    html: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("tidegate-demo.html"),
+    rows: Annotated[int, an_option("N", "The number of rows in the skewed topic.")] = 3_300_000,
+    html: Annotated[Path, an_option("FILE", "The page to write.")] = Path("tidegate-demo.html"),
     archive: Annotated[bool, typer.Option("--archive", help="Count once more, mostly from an archive.")] = False,
 ) -> None:
     """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
@@ -258,21 +209,17 @@ def demo(
 
 @app.command()
 def kafka(
-    topic: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:PARTITIONS]", help="A topic to create; may be repeated.")
-    ] = None,
-    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="The number of brokers.")] = 1,
+    topic: Annotated[list[str] | None, an_option("NAME[:PARTITIONS]", "A topic to create; may be repeated.")] = None,
+    brokers: Annotated[int, an_option("N", "The number of brokers.", least=1)] = 1,
     port: Annotated[
-        int | None, _port("The port of 127.0.0.1 to listen at. Further brokers listen at the next ports.")
+        int | None, a_port("The port of 127.0.0.1 to listen at. Further brokers listen at the next ports.")
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", show_default="none", help="Keeps the data for the next start.")
-    ] = None,
+    folder: Annotated[Path | None, an_option("DIR", "Keeps the data for the next start.", shown="none")] = None,
     add_topic: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[:PARTITIONS]",
-            help="Start nothing, but add a topic to the Kafka that runs at --port, or else at 9092; may be repeated.",
+        an_option(
+            "NAME[:PARTITIONS]",
+            "Start nothing, but add a topic to the Kafka that runs at --port, or else at 9092; may be repeated.",
         ),
     ] = None,
 ) -> None:
@@ -289,14 +236,9 @@ def kafka(
 
 @app.command()
 def s3(
-    bucket: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A bucket to create; may be repeated.")
-    ] = None,
-    port: Annotated[int | None, _port("The port of 127.0.0.1 to listen at.")] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", show_default="none", help="Keeps the buckets, each as a folder."),
-    ] = None,
+    bucket: Annotated[list[str] | None, an_option("NAME", "A bucket to create; may be repeated.")] = None,
+    port: Annotated[int | None, a_port("The port of 127.0.0.1 to listen at.")] = None,
+    folder: Annotated[Path | None, an_option("DIR", "Keeps the buckets, each as a folder.", shown="none")] = None,
 ) -> None:
     """Run an S3 endpoint for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_s3
@@ -307,10 +249,10 @@ def s3(
 @app.command()
 def spark(
     *,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, help="The number of workers.")] = 2,
-    cores: Annotated[int, typer.Option(metavar="N", min=1, help="The cores of each worker.")] = 1,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="The memory of each worker for its executors.")] = "1g",
-    port: Annotated[int | None, _port("The port of 127.0.0.1 at which the master listens.")] = None,
+    workers: Annotated[int, an_option("N", "The number of workers.", least=1)] = 2,
+    cores: Annotated[int, an_option("N", "The cores of each worker.", least=1)] = 1,
+    memory: Annotated[str, an_option("SIZE", "The memory of each worker for its executors.")] = "1g",
+    port: Annotated[int | None, a_port("The port of 127.0.0.1 at which the master listens.")] = None,
 ) -> None:
     """Run a standalone cluster of Spark for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_spark
@@ -320,28 +262,22 @@ def spark(
 
 @app.command()
 def migrate(
-    checkpoint: _Checkpoint,
+    checkpoint: Checkpoint,
     *,
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="NEW_CHECKPOINT",
-            show_default="print startingOffsets",
-            help="Write a checkpoint from which the other source continues.",
+        an_option(
+            "NEW_CHECKPOINT", "Write a checkpoint from which the other source continues.", shown="print startingOffsets"
         ),
     ] = None,
     source: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="PLACE",
-            show_default="all Kafka sources",
-            help="The place of a source in the query, from 0; may be repeated.",
-        ),
+        an_option("PLACE", "The place of a source in the query, from 0; may be repeated.", shown="all Kafka sources"),
     ] = None,
     back: Annotated[
         bool, typer.Option("--back", help="From tidegate_kafka to Spark's built-in source.", show_default=False)
     ] = False,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Move a query of Spark's built-in Kafka source to tidegate, or back.
 
@@ -355,32 +291,25 @@ def migrate(
 @app.command()
 def preview(  # noqa: PLR0913 - parameters are options
     *,
-    bootstrap_servers: _Servers,
-    topic: _Topics,
+    bootstrap_servers: Servers,
+    topic: Topics,
     max_drift: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="at least ten batches, of a million rows at most",
-            help="How much event time one micro-batch of tidegate covers, such as '1 hour'.",
+        an_option(
+            "DURATION",
+            "How much event time one micro-batch of tidegate covers, such as '1 hour'.",
+            shown="at least ten batches, of a million rows at most",
         ),
     ] = None,
-    watermark_delay: Annotated[
-        str, typer.Option(metavar="DURATION", help="The delay of the query's watermark.")
-    ] = "10 minutes",
-    window: Annotated[
-        str, typer.Option(metavar="DURATION", help="The length of the query's tumbling windows.")
-    ] = "5 minutes",
+    watermark_delay: Annotated[str, an_option("DURATION", "The delay of the query's watermark.")] = "10 minutes",
+    window: Annotated[str, an_option("DURATION", "The length of the query's tumbling windows.")] = "5 minutes",
     rows_per_batch: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, show_default="all in one batch", help="The query's maxOffsetsPerTrigger."),
+        int | None, an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", show_default="none", help="A page to write, too.")
-    ] = None,
-    kafka: _KafkaProperties = None,
-    kafka_properties: _KafkaFile = None,
-    as_json: _Json = False,
+    html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown="none")] = None,
+    kafka: KafkaProperties = None,
+    kafka_properties: KafkaFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a topic in event time, how many rows Spark's own source would drop from it as late, and options to paste.
 
@@ -404,9 +333,9 @@ def preview(  # noqa: PLR0913 - parameters are options
 
 @app.command()
 def account(
-    checkpoint: _Checkpoint,
+    checkpoint: Checkpoint,
     *,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell from a checkpoint what became of every row that a query has read: closed, open, late or set aside."""
     from tidegate.jobs.account.of_checkpoint import run_account
@@ -419,18 +348,13 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Serve a page that refreshes itself, until Ctrl-C.")] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", min=1, max=65_535, show_default="8377", help="The port of 127.0.0.1 for the page."
-        ),
-    ] = None,
+    port: Annotated[int | None, a_port("The port of 127.0.0.1 for the page.", shown="8377")] = None,
     alignment_location: Annotated[
         str | None,
-        typer.Option(
-            metavar="LOCATION",
-            show_default="your queries on this machine",
-            help="Show the members of the groups that meet here, on all machines: a folder, or s3://bucket/prefix.",
+        an_option(
+            "LOCATION",
+            "Show the members of the groups that meet here, on all machines: a folder, or s3://bucket/prefix.",
+            shown="your queries on this machine",
         ),
     ] = None,
 ) -> None:

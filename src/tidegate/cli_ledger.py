@@ -6,24 +6,15 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["SourceOptions", "ledger"]
+from tidegate.cli_options import SourceOptions, an_argument, an_option
 
-SourceOptions: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE",
-        help="An option of the source, such as eventTime=column:at; may be repeated. Other users of this machine can "
-        "see it, so keep secrets where boto3 finds them.",
-    ),
-]
+__all__ = ["ledger"]
+
 _Location: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PATH", help="The stateLocation of the query: a folder, or s3://bucket/prefix.")
+    str, an_argument("PATH", "The stateLocation of the query: a folder, or s3://bucket/prefix.")
 ]
 _Checkpoint: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR", show_default="none", help="The checkpointLocation of the query, which shows what was read."
-    ),
+    str | None, an_option("DIR", "The checkpointLocation of the query, which shows what was read.", shown="none")
 ]
 
 ledger = typer.Typer(help="Show what an S3 query has found and read, and read objects again.", no_args_is_help=True)
@@ -40,9 +31,7 @@ def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceO
 @ledger.command()
 def why(
     location: _Location,
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="The object's key, or a glob in which * also stands for /.")
-    ],
+    key: Annotated[str, an_argument("KEY", "The object's key, or a glob in which * also stands for /.")],
     *,
     checkpoint: _Checkpoint = None,
     option: SourceOptions = None,
@@ -59,22 +48,14 @@ def why(
 @ledger.command()
 def reread(
     location: _Location,
-    objects: Annotated[
-        str | None, typer.Argument(metavar="GLOB", show_default="all", help="The objects to read again.")
-    ] = None,
+    objects: Annotated[str | None, an_argument("GLOB", "The objects to read again.", shown="all")] = None,
     *,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="DIR", help="The checkpointLocation of the query, which shows what was read.")
-    ],
+    checkpoint: Annotated[str, an_option("DIR", "The checkpointLocation of the query, which shows what was read.")],
     begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", show_default="earliest", help="Only chunks with event times at or after it."
-        ),
+        str | None, an_option("TIME", "Only chunks with event times at or after it.", "--from", shown="earliest")
     ] = None,
     end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", show_default="latest", help="Only chunks with event times before it."),
+        str | None, an_option("TIME", "Only chunks with event times before it.", "--to", shown="latest")
     ] = None,
     option: SourceOptions = None,
 ) -> None:
