@@ -54,9 +54,7 @@ from tidegate.sources.environments import pickled
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import (
     END_OF_TIME_MS,
-    PREVIOUS_WATERMARK,
     SOURCE_WATERMARK,
-    WATERMARK_COLUMNS,
     WINDOW_WATERMARK,
     TaskPartition,
     as_task,
@@ -64,7 +62,6 @@ from tidegate.sources.tasks import (
     read_task,
     setting_aside,
     shown_watermark_ms,
-    watermark_columns,
 )
 from tidegate.spark_private import from_arrow_schema
 
@@ -100,16 +97,16 @@ def schema_of(source: SourceContract) -> StructType:
     If some rows hold only the watermark, any column may be null.
     """
     schema = source.arrow_schema
-    for name in watermark_columns(source):
-        schema = schema.append(pa.field(name, pa.timestamp("us", "UTC")))
+    if source.include_source_watermark:
+        schema = schema.append(pa.field(SOURCE_WATERMARK, pa.timestamp("us", "UTC")))
     if source.watermark_rows:
         schema = nullable(schema)
     return from_arrow_schema(schema)
 
 
 def _of_source(schema: StructType) -> StructType:
-    """Return the columns of the source itself, without those of watermarks."""
-    return StructType([field for field in schema.fields if field.name not in WATERMARK_COLUMNS])
+    """Return the columns of the source itself, without that of its watermark."""
+    return StructType([field for field in schema.fields if field.name != SOURCE_WATERMARK])
 
 
 def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSource]:
@@ -306,8 +303,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
             tasks = self._coordinator().tasks_between(before, after)
         before_ms, after_ms = shown_watermark_ms(before), shown_watermark_ms(after)
-        watermarks_ms = {SOURCE_WATERMARK: after_ms, PREVIOUS_WATERMARK: before_ms}
-        watermark_row_ms = watermarks_ms
+        watermarks_ms = watermark_row_ms = {SOURCE_WATERMARK: after_ms}
         if self._windows is not None:
             ahead_ms = self._windows.ahead_ms
             watermark_row_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(after_ms, ahead_ms)}

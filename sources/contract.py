@@ -71,8 +71,6 @@ class SourceContract(BaseModel, ABC):
         the query.
     include_source_watermark: add the column ``source_watermark``, the source's watermark at the end of the batch, for
         ``tidegate.with_source_watermark``.
-    include_previous_watermark: add the column ``previous_source_watermark``, the source's watermark at the start of the
-        batch.  A row is late if its time is not after it.  Needs ``include_source_watermark``.
     watermark_rows: when the watermark moves, add a row with only the watermark.  So Spark's watermark and timers also
         move while no data comes.
     target_batch_duration: size batches so that each takes about this time, within all other limits.  The first batch
@@ -100,7 +98,6 @@ class SourceContract(BaseModel, ABC):
     max_future_skew: Annotated[Duration, Field(ge=timedelta(0))] = timedelta(days=1)
     future_event_time: FutureEventTime = "ignore"
     include_source_watermark: bool = False
-    include_previous_watermark: bool = False
     watermark_rows: bool = False
     target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
     max_trigger_delay: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
@@ -137,8 +134,6 @@ class SourceContract(BaseModel, ABC):
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
         if self.watermark_rows and not self.include_source_watermark:
             raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
-        if self.include_previous_watermark and not self.include_source_watermark:
-            raise ValueError("includePreviousWatermark is set, which needs includeSourceWatermark")
         if self.include_source_watermark and not self.has_watermarks:
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         _ = self.alignment_folder
@@ -213,7 +208,7 @@ class SourceContract(BaseModel, ABC):
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """The columns that the reader yields; none may have the name of a column of watermarks.
+        """The columns that the reader yields; none may be called ``source_watermark``.
 
         Called when the source is loaded without a schema; it may then read some data.
         """
@@ -221,8 +216,8 @@ class SourceContract(BaseModel, ABC):
     def with_schema(self, schema: StructType) -> Self:
         """Return the source with the columns of ``schema``, so that it need not infer them again.
 
-        schema: the ``arrow_schema`` when the source was loaded, or the schema that the user gave to Spark, without the
-            columns of watermarks.  The default is for sources whose columns are always the same.
+        schema: the ``arrow_schema`` when the source was loaded, or the schema that the user gave to Spark, without
+            ``source_watermark``.  The default is for sources whose columns are always the same.
 
         Raises OptionError for columns that the source does not have.
         """

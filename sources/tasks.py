@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 
 
 SOURCE_WATERMARK = "source_watermark"
-PREVIOUS_WATERMARK = "previous_source_watermark"
 WINDOW_WATERMARK = "__watermark"
 """A column for ``tidegate.windowed``.
 
 In rows of data it is the watermark at the start of the batch, and shows which rows are late.  In the watermark row it
 is the watermark at the end, and moves Spark's watermark.  A second column would cost time in every row.
 """
-WATERMARK_COLUMNS = (SOURCE_WATERMARK, PREVIOUS_WATERMARK)
-"""The columns of watermarks that users may ask for."""
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 WATERMARK_ROW_US = 1
@@ -42,15 +39,6 @@ Watermarks are whole milliseconds, and Spark rounds down to milliseconds.
 """
 _BEGIN_OF_TIME_MS = -62_135_596_800_000
 """Spark's first timestamp, in the year 1."""
-
-
-def watermark_columns(source: SourceContract) -> list[str]:
-    """Return the columns of watermarks that a source adds to its own."""
-    asked = {
-        SOURCE_WATERMARK: source.include_source_watermark,
-        PREVIOUS_WATERMARK: source.include_previous_watermark,
-    }
-    return [name for name, is_asked in asked.items() if is_asked]
 
 
 class TaskPartition(InputPartition):
@@ -79,7 +67,7 @@ def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.R
     """Yield the rows of a task, with the columns of watermarks.  Called on an executor."""
     freeze_imports()
     with in_one_sentence():
-        names = watermark_columns(source)
+        names = [SOURCE_WATERMARK] if source.include_source_watermark else []
         if WINDOW_WATERMARK in partition.watermarks_ms:
             names.append(WINDOW_WATERMARK)
         may_be_null = source.watermark_rows or WINDOW_WATERMARK in partition.watermarks_ms
@@ -122,8 +110,7 @@ def _with_watermarks(
     batch: pa.RecordBatch, names: Sequence[str], watermarks_ms: Mapping[str, int | None], mark_us: int = 0
 ) -> pa.RecordBatch:
     for name in names:
-        added_us = 0 if name == PREVIOUS_WATERMARK else mark_us
-        batch = batch.append_column(name, _constant_timestamp(watermarks_ms.get(name), added_us, batch.num_rows))
+        batch = batch.append_column(name, _constant_timestamp(watermarks_ms.get(name), mark_us, batch.num_rows))
     return batch
 
 

@@ -9,7 +9,7 @@ from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topi
 from tidegate.alignment.plan import Limits
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.settings import CoordinatorSettings
-from tidegate.sources.tasks import PREVIOUS_WATERMARK, SOURCE_WATERMARK, TaskPartition
+from tidegate.sources.tasks import SOURCE_WATERMARK, TaskPartition
 
 WORKER = """
 import pickle, sys
@@ -29,13 +29,12 @@ def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka)
         include_headers=True,
         include_event_time=True,
         include_source_watermark=True,
-        include_previous_watermark=True,
         watermark_rows=True,
     )
     settings = CoordinatorSettings(source.watermarks, Limits(aligned=False))
     with closing(SourceCoordinator("kafka", source.enumerator, settings, cores=1)) as run:
         tasks, state = run.everything()
-    moved = {SOURCE_WATERMARK: NOON, PREVIOUS_WATERMARK: None}
+    moved = {SOURCE_WATERMARK: NOON}
     partitions = [TaskPartition(task, state, moved, watermark_row_ms=moved) for task in tasks]
     worker = subprocess.run(
         [sys.executable, "-c", WORKER], input=pickle.dumps((source, partitions)), capture_output=True, check=True

@@ -36,7 +36,7 @@ SUBJECTS = {
     "event time": (
         *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
         *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
-        *("includeSourceWatermark", "includePreviousWatermark", "watermarkRows"),
+        *("includeSourceWatermark", "watermarkRows"),
     ),
     "archive": (
         *(
