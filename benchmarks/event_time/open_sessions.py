@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from itertools import count
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import tidegate
-from benchmarks.event_time.windows import AGGREGATES, BEGIN_MS, cpu_s
-from benchmarks.measuring.peers import TIDEGATE, print_table, session
+from benchmarks.event_time.windows import AGGREGATES, BEGIN_MS
+from benchmarks.measuring.peers import TIDEGATE, session
+from benchmarks.measuring.rounds import Measured, measure, print_table
 from tidegate.servers import KafkaServer, write_history
 from tidegate.windows import EventTimeSessionWindows
 
@@ -40,14 +39,6 @@ SETTINGS = {  # of both ways; ``windowed`` would set the same in the middle of t
     f"{STATE_STORE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{STATE_STORE}rocksdb.changelogCheckpointing.enabled": "true",
 }
-
-
-class BatchFigures(NamedTuple):
-    """One run: the median milliseconds of a batch, the CPU seconds for each batch, and the most MiB of a worker."""
-
-    batch_ms: float
-    batch_cpu_s: float
-    worker_mib: float
 
 
 def spark_s_own(rows: DataFrame) -> DataFrame:
@@ -109,33 +100,14 @@ class Topics:
         return frame.withColumn("id", f.expr("concat('key-', offset)"))
 
 
-def measured(way: str, topics: Topics, open_sessions: int, batches: int) -> BatchFigures:
+def measured(way: str, topics: Topics, open_sessions: int, batches: int) -> Measured[list[float]]:
     """Open sessions, and measure batches of 1,000 rows."""
     with tempfile.TemporaryDirectory() as checkpoint:
         topic, more = topics.create(), batches * ROWS
         topics.append(topic, 0, open_sessions, open_sessions)
         run(WAYS[way](topics.load(topic, max(ROWS, min(open_sessions // 4, MOST_ROWS)))), checkpoint)
         topics.append(topic, open_sessions, open_sessions + more, open_sessions)
-        before = cpu_s()
-        took = run(WAYS[way](topics.load(topic, ROWS)), checkpoint)
-        return BatchFigures(statistics.median(took[NOT_COUNTED:]), (cpu_s() - before) / len(took), worker_mib())
-
-
-def worker_mib() -> float:
-    """Return the most memory that any Python worker of this session has had so far, in MiB; Spark keeps workers."""
-    return max(map(most_kib, Path("/proc").glob("[0-9]*/status")), default=0) / 1024
-
-
-def most_kib(status: Path) -> int:
-    """Return the most memory that a process has had, in KiB; 0 if it is no Python worker of ours."""
-    try:
-        is_ours = os.getsid(int(status.parent.name)) == os.getsid(0)
-        program, *words = status.with_name("cmdline").read_bytes().split(b"\0")
-        if not is_ours or program.endswith(b"java") or not any(b"daemon" in word for word in words):
-            return 0
-        return int(status.read_text().partition("VmHWM:")[2].split()[0])
-    except (OSError, ValueError, IndexError):  # it has ended meanwhile
-        return 0
+        return measure(partial(run, WAYS[way](topics.load(topic, ROWS)), checkpoint))
 
 
 def main() -> None:
@@ -151,16 +123,16 @@ def main() -> None:
         spark = session(settings={**settings, **SETTINGS})
         topics = Topics(spark, kafka)
         for open_sessions in arguments.open:
-            found: dict[str, list[BatchFigures]] = {way: [] for way in WAYS}
+            taken: dict[str, list[Measured[list[float]]]] = {way: [] for way in WAYS}
             for _ in range(arguments.rounds):
-                for way, figures in found.items():
-                    figures.append(measured(way, topics, open_sessions, arguments.batches))
-            for way, figures in found.items():
-                ms, cpu, _ = (statistics.median(values) for values in zip(*figures, strict=True))
-                most = max(one.worker_mib for one in figures)
-                lines.append((f"{open_sessions:,}", way, f"{ms:,.0f}", f"{cpu:.2f}", f"{most:,.0f}"))
+                for way, runs in taken.items():
+                    runs.append(measured(way, topics, open_sessions, arguments.batches))
+            for way, runs in taken.items():
+                ms = statistics.median(statistics.median(one.result[NOT_COUNTED:]) for one in runs)
+                cpu_s = statistics.median(one.whole_cpu_s / len(one.result) for one in runs)
+                lines.append((f"{open_sessions:,}", way, f"{ms:,.0f}", f"{cpu_s:.2f}"))
         spark.stop()
-    print_table(("open sessions", "way", "ms a batch", "CPU s a batch", "most MiB of a worker"), lines)
+    print_table(("open sessions", "way", "ms a batch", "CPU s a batch"), lines)
 
 
 if __name__ == "__main__":

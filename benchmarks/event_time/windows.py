@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +29,8 @@ from pyspark.sql import functions as f
 
 import tidegate
 from benchmarks.event_time import flink
-from benchmarks.measuring.peers import TIDEGATE, print_table, session
+from benchmarks.measuring.peers import TIDEGATE, session
+from benchmarks.measuring.rounds import Measured, by_turns, print_table
 from tidegate.servers import KafkaServer, write_history
 from tidegate.windows import TumblingEventTimeWindows
 
@@ -41,11 +41,10 @@ AGGREGATES = {"count": "count(*)", "total": "sum(offset)"}
 
 @dataclass(frozen=True)
 class Figures:
-    """One run: seconds and rows of its full batches but the first, its CPU seconds, and the most bytes of state."""
+    """One run: seconds and rows of its full batches but the first, and the most bytes of state."""
 
     seconds: float
     rows: int
-    cpu_s: float
     state_bytes: int
 
 
@@ -69,49 +68,25 @@ def operator(rows: DataFrame) -> DataFrame:
 
 WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {"spark": spark_s_own, "native": native, "operator": operator}
 FLINK, TOPIC, CORES = "flink", "windows", 2
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
 def run(query: DataFrame, batch: int) -> Figures:
     """Run a query over the whole topic."""
     with tempfile.TemporaryDirectory() as checkpoint:
-        writer = query.writeStream.format("noop").option("checkpointLocation", str(Path(checkpoint)))
-        before = cpu_s()
+        writer = query.writeStream.format("noop").option("checkpointLocation", checkpoint)
         running = writer.trigger(availableNow=True).start()
         running.awaitTermination()
-        spent = cpu_s() - before
         progress = [json.loads(batch_progress.json) for batch_progress in running.recentProgress]
     full = [one for one in progress if one["numInputRows"] >= batch * 8 // 10][1:]
     return Figures(
         sum(one["durationMs"]["triggerExecution"] for one in full) / 1000,
         sum(one["numInputRows"] for one in full),
-        spent,
         max(
             sum(o["customMetrics"].get("rocksdbSstFileSize", 0) or o["memoryUsedBytes"] for o in one["stateOperators"])
             for one in progress
         ),
     )
-
-
-def run_flink(job: flink.Flink, keys: int, rows: int) -> Figures:
-    """Run Flink's job over the whole topic."""
-    before = cpu_s()
-    return Figures(job.seconds(keys), rows, cpu_s() - before, 0)
-
-
-def cpu_s() -> float:
-    """Return the CPU seconds of all processes of this session, but not of the broker."""
-    return sum(map(ticks, Path("/proc").glob("[0-9]*/stat"))) / os.sysconf("SC_CLK_TCK")
-
-
-def ticks(stat: Path) -> int:
-    """Return the CPU time of a process and of its ended children; 0 if it is not one of ours."""
-    try:
-        is_ours = os.getsid(int(stat.parent.name)) == os.getsid(0)
-        if not is_ours or b"kafka.Kafka" in stat.with_name("cmdline").read_bytes():
-            return 0
-        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:15]))
-    except (OSError, ValueError):  # it has ended meanwhile
-        return 0
 
 
 def measure(
@@ -122,29 +97,27 @@ def measure(
     keys: int,
 ) -> None:
     """Print a line for each way."""
-    measured: dict[str, list[Figures]] = {name: [] for name in arguments.ways}
-    provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
-    for number in range(arguments.rounds + 1):
-        for name in arguments.ways if number % 2 else reversed(arguments.ways):
-            spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
-            if name == FLINK:
-                figures = run_flink(job, keys, arguments.rows)
-            else:
-                figures = run(WAYS[name](load(keys)), arguments.batch)
-            if number:
-                measured[name].append(figures)
+    provider = spark.conf.get(PROVIDER)
+
+    def run_way(name: str) -> Figures:
+        if name == FLINK:
+            return Figures(job.seconds(keys), arguments.rows, 0)
+        spark.conf.set(PROVIDER, provider)
+        return run(WAYS[name](load(keys)), arguments.batch)
+
+    taken = by_turns({name: partial(run_way, name) for name in arguments.ways}, arguments.rounds)
     print_table(
         ("keys", "way", "rows/s", f"against {arguments.ways[0]}", "CPU s", "state MiB"),
-        [row(keys, name, measured[name], measured[arguments.ways[0]]) for name in arguments.ways],
+        [row(keys, name, taken[name], taken[arguments.ways[0]]) for name in arguments.ways],
     )
 
 
-def row(keys: int, name: str, runs: Sequence[Figures], first: Sequence[Figures]) -> tuple[str, ...]:
+def row(keys: int, name: str, runs: Sequence[Measured[Figures]], first: Sequence[Measured[Figures]]) -> tuple[str, ...]:
     """Return a line of the table."""
-    speed, peer = (statistics.median(one.rows / one.seconds for one in figures) for figures in (runs, first))
-    cpu = statistics.median(one.cpu_s for one in runs)
-    state = max(one.state_bytes for one in runs) / 2**20
-    return f"{keys:,}", name, f"{speed:,.0f}", f"{speed / peer:.2f}x", f"{cpu:.1f}", f"{state:.1f}"
+    speed, peer = (statistics.median(one.result.rows / one.result.seconds for one in taken) for taken in (runs, first))
+    cpu_s = statistics.median(one.whole_cpu_s for one in runs)
+    state = max(one.result.state_bytes for one in runs) / 2**20
+    return f"{keys:,}", name, f"{speed:,.0f}", f"{speed / peer:.2f}x", f"{cpu_s:.1f}", f"{state:.1f}"
 
 
 def main() -> None:

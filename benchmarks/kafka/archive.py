@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,8 +29,8 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from benchmarks.kafka.throughput import batch_read, fill
-from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, alternate, built_in_jars, session, spread
-from benchmarks.measuring.processes import Seconds, counting_cpu, medians
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
+from benchmarks.measuring.rounds import by_turns, cpu, ratio, seconds, spread
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.enumerators.archive.listing import directories_of
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
@@ -63,13 +62,11 @@ def archive_of(spark: SparkSession, servers: str, topic: str, out: Path) -> None
 
 def compare(work: str, peer: Callable[[], None], ours: Callable[[], None], rounds: int) -> None:
     """Print the seconds of both by turns, and their ratio."""
-    spent: list[list[Seconds]] = [[], []]
-    runs = {"peer": counting_cpu(peer, spent[0]), "ours": counting_cpu(ours, spent[1])}
-    taken = alternate(runs, rounds)
-    ratio = statistics.median(taken["peer"]) / statistics.median(taken["ours"])
+    taken = by_turns({"peer": peer, "ours": ours}, rounds)
+    both = seconds(taken["peer"]), seconds(taken["ours"])
     print(
-        f"{work}: {spread(taken['peer'])}, {spread(taken['ours'])}: {ratio:.2f}x\n"
-        f"    CPU seconds a run: {medians(spent[0])}; {medians(spent[1])}",
+        f"{work}: {spread(both[0])}, {spread(both[1])}: {ratio(*both)}\n"
+        f"    CPU seconds a run: {cpu(taken['peer'])}; {cpu(taken['ours'])}",
         flush=True,
     )
 

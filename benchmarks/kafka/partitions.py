@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.peers import print_table
+from benchmarks.measuring.rounds import print_table, spread
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
@@ -137,19 +136,14 @@ def measured(partitions: int, open_enumerator: Callable[[Any], SplitEnumerator])
     row = [
         f"{partitions:,}",
         f"{wall_ms[0] / 1000:.2f} s",
-        spread(plans_cpu),
-        spread(plans),
+        spread(plans_cpu, "ms", 0),
+        spread(plans, "ms", 0),
         f"{poll_ms:.2f} ms",
         f"{sizes[-1]:.1f} KiB",
         f"{sizes[0]:.1f} KiB",
         memory,
     ]
     return row, poll_ms
-
-
-def spread(figures: Sequence[float]) -> str:
-    """Return the median with the least and the greatest, as text."""
-    return f"{statistics.median(figures):,.0f} ms ({min(figures):,.0f} to {max(figures):,.0f})"
 
 
 def main() -> None:

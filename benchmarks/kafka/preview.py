@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import tidegate
-from benchmarks.measuring.peers import BUILT_IN, built_in_jars, print_table, session
+from benchmarks.measuring.peers import BUILT_IN, built_in_jars, session
+from benchmarks.measuring.rounds import print_table
 from tidegate import KafkaSource
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.demo.windowed_count import count_by_window

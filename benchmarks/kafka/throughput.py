@@ -16,20 +16,20 @@ Without a mode the topic is read by batch queries.
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
 
 import numpy as np
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import tidegate
-from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, alternate, built_in_jars, session, spread
-from benchmarks.measuring.processes import Seconds, counting_cpu, medians
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
+from benchmarks.measuring.rounds import Measured, by_turns, cpu, ratio, spread
 from tidegate.servers import KafkaServer, write_history
 
 CODECS = ("none", "lz4", "zstd")
@@ -39,6 +39,7 @@ LIVE_ROWS_A_SECOND = 1_000
 LIVE_S = 20.0
 
 Options = Mapping[str, str]
+Mode: TypeAlias = Callable[[SparkSession, str, Options], Callable[[], "list[float] | None"]]
 
 
 def fill(servers: str, topic: str, arguments: argparse.Namespace, codec: str) -> None:
@@ -145,31 +146,27 @@ def trickle(servers: str, topic: str, partitions: int) -> Iterator[None]:
             producer.terminate()
 
 
-def by_turns(runs: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict[str, list[float]]:
-    """Return the results of the runs in all rounds, after a round that does not count."""
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 1):
-        for name in runs if number % 2 else reversed(runs):
-            result = runs[name]()
-            if number:
-                taken[name] += result
-    return taken
-
-
 def measured(
-    spark: SparkSession, servers: str, topic: str, arguments: argparse.Namespace, spent: Mapping[str, list[Seconds]]
-) -> dict[str, list[float]]:
-    """Return the seconds that the mode measures, for both sources, and note the CPU seconds of each run."""
+    spark: SparkSession, servers: str, topic: str, arguments: argparse.Namespace
+) -> dict[str, list[Measured[list[float] | None]]]:
+    """Return the runs of the mode, for both sources."""
     options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
     if arguments.headers:
         options["includeHeaders"] = "true"
-    modes = {live_stream: arguments.live, steady_stream: arguments.steady, available_now: arguments.stream}
+    modes: dict[Mode, bool] = {
+        live_stream: arguments.live,
+        steady_stream: arguments.steady,
+        available_now: arguments.stream,
+    }
     reading = next((mode for mode, is_wanted in modes.items() if is_wanted), batch_read)
-    runs = {source: counting_cpu(reading(spark, source, options), spent[source]) for source in (BUILT_IN, TIDEGATE)}
-    if arguments.live:
-        with trickle(servers, topic, arguments.partitions):
-            return by_turns(runs, arguments.rounds)
-    return by_turns(runs, arguments.rounds) if arguments.steady else alternate(runs, arguments.rounds)
+    runs = {source: reading(spark, source, options) for source in (BUILT_IN, TIDEGATE)}
+    with trickle(servers, topic, arguments.partitions) if arguments.live else nullcontext():
+        return by_turns(runs, arguments.rounds)
+
+
+def seconds_of_all(runs: Sequence[Measured[list[float] | None]]) -> list[float]:
+    """Return the seconds that the mode measures: of batches, or of whole runs."""
+    return [seconds for run in runs for seconds in ([run.seconds] if run.result is None else run.result)]
 
 
 def main() -> None:
@@ -200,12 +197,11 @@ def main() -> None:
             kafka.create_topic(topic, arguments.partitions)
             if not arguments.live:
                 fill(kafka.bootstrap_servers, topic, arguments, codec)
-            spent: dict[str, list[Seconds]] = {BUILT_IN: [], TIDEGATE: []}
-            taken = measured(spark, kafka.bootstrap_servers, topic, arguments, spent)
-            ratio = statistics.median(taken[BUILT_IN]) / statistics.median(taken[TIDEGATE])
+            runs = measured(spark, kafka.bootstrap_servers, topic, arguments)
+            peer, ours = map(seconds_of_all, (runs[BUILT_IN], runs[TIDEGATE]))
             print(
-                f"{codec:7} built-in {spread(taken[BUILT_IN])}   tidegate {spread(taken[TIDEGATE])}   {ratio:.2f}x\n"
-                f"        CPU seconds a run: built-in {medians(spent[BUILT_IN])}; tidegate {medians(spent[TIDEGATE])}",
+                f"{codec:7} built-in {spread(peer)}   tidegate {spread(ours)}   {ratio(peer, ours)}\n"
+                f"        CPU seconds a run: built-in {cpu(runs[BUILT_IN])}; tidegate {cpu(runs[TIDEGATE])}",
                 flush=True,
             )
         spark.stop()

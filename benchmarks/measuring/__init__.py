@@ -1,1 +1,1 @@
-"""Shared by the benchmarks: peers by turns, the batches of a query, CPU seconds of processes."""
+"""Shared by the benchmarks: peers in one session, and rounds in which they are measured by turns."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -71,30 +69,3 @@ def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkS
     spark.sparkContext.setLogLevel("ERROR")
     tidegate.register(spark)
     return spark
-
-
-def alternate(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each run in every round, after one round that does not count.
-
-    The order changes every time, so that other work on the machine affects all runs alike.
-    """
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    names = list(runs)
-    for number in range(rounds + 1):
-        for name in names if number % 2 else reversed(names):
-            begun = time.perf_counter()
-            runs[name]()
-            if number:
-                taken[name].append(time.perf_counter() - begun)
-    return taken
-
-
-def spread(seconds: list[float]) -> str:
-    """Return the median with the least and the greatest, as text."""
-    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
-
-
-def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print Markdown."""
-    for cells in (names, ["---"] * len(names), *rows):
-        print(f"| {' | '.join(cells)} |", flush=True)

@@ -10,7 +10,7 @@ Large objects have 64 MB, 2 GB in all.  Small ones have 10 KB, 100 MB in all.  `
 quarter as many.  Rows have some 50 bytes in Parquet and 130 in JSON, and 1 KB in the wide cases.  With
 ``--event-time column:at`` all objects are surveyed before they are read.  ``--conf`` sets Spark's settings for
 both sides.  CPU seconds are those of Spark's Java and its Python workers, without the endpoint's.
-A proxy counts requests and bytes, in a pass that is not timed.  The jars of s3a have 690 MB.
+The jars of s3a have 690 MB.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import hashlib
 import os
 import shutil
 import statistics
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,19 +34,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.measuring.peers import alternate, print_table, s3a_jars, session, spread
-from benchmarks.s3.request_counter import RequestCounter
+from benchmarks.measuring.peers import s3a_jars, session
+from benchmarks.measuring.rounds import by_turns, print_table, ratio, seconds, spread
 from tidegate.servers import S3Server
-from tidegate.spark_private import java_of
 
-SPARK, TIDEGATE = "Spark", "tidegate"
-TIMED, COUNTED = "timed", "counted"  # buckets of the same objects: s3a knows an endpoint by the bucket
+SPARK, TIDEGATE, BUCKET = "Spark", "tidegate", "bucket"
 SCHEMA = "id long, at timestamp, user long, kind string, amount double, note string"
 FIRST_US = 1_767_225_600_000_000
 LARGE, SMALL = 64 << 20, 10 << 10
 IN_A_FOLDER = 500  # a listing of S3Proxy takes a time that grows with the square of this
 CONTENTS = 4  # different objects; all others are links to these
-COLUMNS = ("", "Spark over s3a", "tidegate", "ratio", "CPU seconds", "requests an object", "MB received")
+COLUMNS = ("", "Spark over s3a", "tidegate", "ratio", "CPU seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +104,33 @@ def content(case: Case, rows: int, seed: int) -> bytes:
     return b"".join(orjson.dumps(event) + b"\n" for event in events.to_pylist())
 
 
-def lay_down(buckets: list[Path], name: str, case: Case, count: int) -> int:
-    """Write the objects of a case as files of each bucket, with ETags, and return how many rows they hold."""
+def lay_down(bucket: Path, name: str, case: Case, count: int) -> int:
+    """Write the objects of a case as files of the bucket, with ETags, and return how many rows they hold."""
     rows = case.object_bytes // 100
     for _ in range(2):  # the footer of a small object makes rows seem large
         rows = rows * case.object_bytes // len(content(case, rows, 0))
     originals = []
     for seed in range(CONTENTS):
         data = content(case, rows, seed)
-        original = buckets[0].parent / f"original-{seed}"
+        original = bucket.parent / f"original-{seed}"
         original.write_bytes(data)
         # So S3Proxy knows a file's MD5, which is its ETag.
         os.setxattr(original, "user.user.content-md5", hashlib.md5(data, usedforsecurity=False).digest())
         originals.append(original)
-    for bucket in buckets:
-        for number in range(count):
-            folder = bucket / name / f"{number // IN_A_FOLDER:03}"
-            folder.mkdir(parents=True, exist_ok=True)
-            os.link(originals[number % CONTENTS], folder / f"{number:06}.{case.file_format}")
+    for number in range(count):
+        folder = bucket / name / f"{number // IN_A_FOLDER:03}"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.link(originals[number % CONTENTS], folder / f"{number:06}.{case.file_format}")
     for original in originals:
         original.unlink()
     return rows * count
 
 
-def settings(server: S3Server, counter: RequestCounter) -> dict[str, str]:
-    """Return the settings with which s3a reaches both buckets; all others are the defaults."""
+def settings(server: S3Server) -> dict[str, str]:
+    """Return the settings with which s3a reaches the bucket; all others are the defaults."""
     return {
         "spark.driver.extraClassPath": s3a_jars(),
         "spark.hadoop.fs.s3a.endpoint": server.endpoint,
-        f"spark.hadoop.fs.s3a.bucket.{COUNTED}.endpoint": counter.endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": server.region,
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.access.key": server.access_key,
@@ -144,32 +139,31 @@ def settings(server: S3Server, counter: RequestCounter) -> dict[str, str]:
 
 
 def readers(
-    spark: SparkSession, server: S3Server, counter: RequestCounter, name: str, case: Case, event_time: str
-) -> dict[str, Callable[[str], DataFrame]]:
-    """Return functions that read the objects of a case in a bucket: by Spark's file source, and by this source."""
-    endpoints = {TIMED: server.endpoint, COUNTED: counter.endpoint}
+    spark: SparkSession, server: S3Server, name: str, case: Case, event_time: str
+) -> dict[str, Callable[[], DataFrame]]:
+    """Return functions that read the objects of a case: by Spark's file source, and by this source."""
     options = {
         "fileFormat": case.file_format,
         "eventTime": event_time,
+        "endpoint": server.endpoint,
         "region": server.region,
         "accessKey": server.access_key,
         "secretKey": server.secret_key,
     }
     reader = spark.read.schema(SCHEMA).option("recursiveFileLookup", "true")
 
-    def by_spark(bucket: str) -> DataFrame:
-        return reader.format(case.file_format).load(f"s3a://{bucket}/{name}")
+    def by_spark() -> DataFrame:
+        return reader.format(case.file_format).load(f"s3a://{BUCKET}/{name}")
 
-    def by_tidegate(bucket: str) -> DataFrame:
-        configured = reader.format("tidegate_s3").options(**options, endpoint=endpoints[bucket])
-        return configured.load(f"s3://{bucket}/{name}")
+    def by_tidegate() -> DataFrame:
+        return reader.format("tidegate_s3").options(**options).load(f"s3://{BUCKET}/{name}")
 
     return {SPARK: by_spark, TIDEGATE: by_tidegate}
 
 
-def drain(frame: Callable[[str], DataFrame], bucket: str) -> None:
+def drain(frame: Callable[[], DataFrame]) -> None:
     """Read all rows and all columns, planning included."""
-    frame(bucket).write.format("noop").mode("overwrite").save()
+    frame().write.format("noop").mode("overwrite").save()
 
 
 def contents(frame: DataFrame) -> tuple[Any, ...]:
@@ -178,87 +172,27 @@ def contents(frame: DataFrame) -> tuple[Any, ...]:
     return tuple(frame.agg(f.count(f.lit(1)), f.sum(every)).collect()[0])
 
 
-class CpuMeter:
-    """The CPU time of a session's Java and of all processes that it started, in seconds."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        java = java_of(spark)
-        self._root = int(java.java.lang.ProcessHandle.current().pid())
-
-    def seconds(self) -> float:
-        """Return user and system time since the start, ended processes included."""
-        stats = {}
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                # The name before the bracket may hold anything.
-                fields = path.read_text().rpartition(")")[2].split()
-                stats[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-        ticks, parents = 0, [self._root]
-        while parents:
-            parent = parents.pop()
-            ticks += stats[parent][1]
-            parents += [pid for pid, (its_parent, _) in stats.items() if its_parent == parent]
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def metered(self, work: Callable[[], None], spent: list[float]) -> Callable[[], None]:
-        """Return the work, which then also notes its CPU seconds."""
-
-        def run() -> None:
-            before = self.seconds()
-            work()
-            spent.append(self.seconds() - before)
-
-        return run
-
-
-def requests_of(counter: RequestCounter, objects: int) -> str:
-    """Return requests for each object, by kind."""
-    return " + ".join(f"{count / objects:.2f} {kind}" for kind, count in sorted(counter.requests.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """A session, and an endpoint that it reaches directly and through a counter."""
-
-    spark: SparkSession
-    server: S3Server
-    counter: RequestCounter
-    event_time: str
-
-    def row(self, name: str, rounds: int, scale: float) -> list[str]:
-        """Return a case's row of the table; raises SystemExit where the two do not read the same."""
-        case = CASES[name]
-        count = case.count(scale)
-        buckets = [self.server.folder / bucket for bucket in (TIMED, COUNTED)]
-        rows = lay_down(buckets, name, case, count)
-        frames = readers(self.spark, self.server, self.counter, name, case, self.event_time)
-        requests, received, read = {}, {}, {}
-        for side, frame in frames.items():
-            self.counter.reset()
-            read[side] = contents(frame(COUNTED))
-            requests[side] = requests_of(self.counter, count)
-            received[side] = self.counter.received_bytes
-        if read[SPARK] != read[TIDEGATE] or read[SPARK][0] != rows:
-            raise SystemExit(f"{name} holds {rows:,} rows; read were {read}")
-        meter = CpuMeter(self.spark)
-        spent: dict[str, list[float]] = {side: [] for side in frames}
-        runs = {side: meter.metered(partial(drain, frame, TIMED), spent[side]) for side, frame in frames.items()}
-        taken = alternate(runs, rounds)
-        for bucket in buckets:
-            shutil.rmtree(bucket / name)
-        medians = {side: statistics.median(seconds) for side, seconds in taken.items()}
-
-        def both(texts: Mapping[str, str]) -> str:
-            return f"{texts[SPARK]} / {texts[TIDEGATE]}"
-
-        return [
-            f"{name}: {count:,} objects, {rows:,} rows",
-            *(spread(taken[side]) for side in frames),
-            f"{medians[SPARK] / medians[TIDEGATE]:.2f}x",
-            both({side: f"{statistics.median(seconds[1:]):.1f}" for side, seconds in spent.items()}),
-            both(requests),
-            both({side: f"{size / 1e6:,.0f}" for side, size in received.items()}),
-        ]
+def row(spark: SparkSession, server: S3Server, name: str, arguments: argparse.Namespace) -> list[str]:
+    """Return a case's row of the table; raises SystemExit where the two do not read the same."""
+    case = CASES[name]
+    count = case.count(arguments.scale)
+    bucket = server.folder / BUCKET
+    rows = lay_down(bucket, name, case, count)
+    frames = readers(spark, server, name, case, arguments.event_time)
+    read = {side: contents(frame()) for side, frame in frames.items()}
+    if read[SPARK] != read[TIDEGATE] or read[SPARK][0] != rows:
+        raise SystemExit(f"{name} holds {rows:,} rows; read were {read}")
+    taken = by_turns({side: partial(drain, frame) for side, frame in frames.items()}, arguments.rounds)
+    shutil.rmtree(bucket / name)
+    peer, ours = seconds(taken[SPARK]), seconds(taken[TIDEGATE])
+    cpu_s = [statistics.median(one.whole_cpu_s for one in taken[side]) for side in (SPARK, TIDEGATE)]
+    return [
+        f"{name}: {count:,} objects, {rows:,} rows",
+        spread(peer),
+        spread(ours),
+        ratio(peer, ours),
+        f"{cpu_s[0]:.1f} / {cpu_s[1]:.1f}",
+    ]
 
 
 def main() -> None:
@@ -271,14 +205,12 @@ def main() -> None:
     parser.add_argument("--conf", nargs="+", default=[], metavar="NAME=VALUE")
     arguments = parser.parse_args()
     conf = dict(pair.split("=", 1) for pair in arguments.conf)
-    with S3Server() as server, RequestCounter(server.endpoint) as counter:
-        for bucket in (TIMED, COUNTED):
-            (server.folder / bucket).mkdir()
-        spark = session(settings=settings(server, counter) | conf)
-        bench = Bench(spark, server, counter, arguments.event_time)
+    with S3Server() as server:
+        (server.folder / BUCKET).mkdir()
+        spark = session(settings=settings(server) | conf)
         print_table(COLUMNS, [])
         for name in arguments.cases:
-            print(f"| {' | '.join(bench.row(name, arguments.rounds, arguments.scale))} |", flush=True)
+            print(f"| {' | '.join(row(spark, server, name, arguments))} |", flush=True)
         spark.stop()
 
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import StructType
 
-from benchmarks.s3.request_counter import RequestCounter
 from tests.support.buckets import parquet
+from tests.support.objects.faulty_server import faulty
 from tests.support.streams import NOON, available_now
 from tidegate import CorruptDataError, OptionError, S3Source
 from tidegate.errors import BadRecordError
@@ -95,9 +95,9 @@ def hours(bucket, suffix):
 def test_rows_outside_of_the_event_times_are_left_out_and_their_objects_are_not_fetched(spark, bucket, source, suffix):
     hours(bucket, suffix)
     begin, end = 90, 150  # in minutes: parts of two objects
-    with RequestCounter(bucket.server.endpoint) as counter:
+    with faulty(bucket.server) as proxy:
         made = source(
-            endpoint=counter.endpoint,
+            endpoint=proxy.endpoint,
             file_format=suffix,
             columns=pa.schema([("id", pa.int64()), ("at", pa.timestamp("us") if suffix == "parquet" else pa.int64())]),
             event_time="column:at",
@@ -106,23 +106,23 @@ def test_rows_outside_of_the_event_times_are_left_out_and_their_objects_are_not_
             ending_timestamp=NOON + end * 60_000,
         )
         assert sorted(row["id"] for row in made.read(spark).select("id").collect()) == list(range(begin, end))
-        requests, found_bytes = dict(counter.requests), counter.received_bytes
-        counter.reset()
+        found = [*proxy.got]
+        proxy.got.clear()
         everything = made.model_copy(update={"starting_timestamp": None, "ending_timestamp": None})
         assert everything.read(spark).count() == 360
     # All six objects are surveyed for their times, but only two are read.
-    assert (requests["GET"], counter.requests["GET"]) == (6 + 2, 6 + 6)
+    assert (len(found), len(proxy.got)) == (6 + 2, 6 + 6)
     listed = bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]
     left_out = [entry["Size"] for entry in listed if entry["Key"][len("in/")] not in "12"]
-    assert counter.received_bytes - found_bytes >= sum(left_out)
+    assert sum(proxy.got) - sum(found) >= sum(left_out)
 
 
 def test_a_stream_looks_into_no_object_whose_path_says_that_it_is_left_out(spark, bucket, source, tmp_path):
     for day in (1, 2, 3):
         bucket.put(f"dt=2026-01-0{day}/x.json", f'{{"id":{day}}}\n'.encode())
-    with RequestCounter(bucket.server.endpoint) as counter:
+    with faulty(bucket.server) as proxy:
         made = source(
-            endpoint=counter.endpoint,
+            endpoint=proxy.endpoint,
             columns=pa.schema([("id", pa.int64())]),
             event_time="path:dt={yyyy-MM-dd}",
             starting_timestamp="2026-01-02",
@@ -131,7 +131,7 @@ def test_a_stream_looks_into_no_object_whose_path_says_that_it_is_left_out(spark
         )
         run = available_now(made.read_stream(spark), tmp_path / "checkpoint")
         assert [row["id"] for row in run.all_rows] == [2]
-        assert counter.requests["GET"] == 1
+        assert len(proxy.got) == 1
 
 
 def test_columns_that_are_not_named_are_not_fetched_of_an_object_beyond_8_mib(spark, bucket, source):
@@ -140,12 +140,12 @@ def test_columns_that_are_not_named_are_not_fetched_of_an_object_beyond_8_mib(sp
     pq.write_table(table.append_column("wide", [[os.urandom(100_000)] * 100]), sink, use_dictionary=False)
     bucket.put("x.parquet", sink.getvalue().to_pybytes())
     fetched = {}
-    with RequestCounter(bucket.server.endpoint) as counter:
+    with faulty(bucket.server) as proxy:
         for columns in ("wide", "id, at"):
-            frame = source(endpoint=counter.endpoint, file_format="parquet", columns=columns).read(spark)
-            counter.reset()
+            frame = source(endpoint=proxy.endpoint, file_format="parquet", columns=columns).read(spark)
+            proxy.got.clear()
             assert frame.toArrow().num_rows == 100
-            fetched[columns] = counter.received_bytes
+            fetched[columns] = sum(proxy.got)
             assert frame.columns == columns.split(", ")
     assert fetched["wide"] > SMALL_BYTES > 10 * fetched["id, at"]
 

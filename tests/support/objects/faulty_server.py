@@ -63,6 +63,8 @@ class Faults(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body, headers)
             answer = connection.getresponse()
             body = answer.read()
+            if self.command == "GET" and "list-type=" not in self.path:
+                self.server.got.append(len(body))
             length = [] if answer.getheader("Content-Length") else [("Content-Length", str(len(body)))]
             return answer.status, [*answer.getheaders(), *length], body
 
@@ -79,13 +81,15 @@ class FaultyEndpoint(QuietServer):
     share, kinds: after them, the share of requests that fail, and their faults; both may be changed at any time.
     sent: how often each fault was sent; None: none.
     signed: the authorization of each request.
+    got: the bytes of each answer to a GET of an object.
     """
 
     def __init__(self, real, *faults, share=0.0, kinds=FAULTS, seed=0, slow_s=0.3):
         super().__init__(("127.0.0.1", 0), Faults)
         self.real, self.faults, self.slow_s = real.removeprefix("http://"), list(faults), slow_s
         self.share, self.kinds, self.dice = share, kinds, random.Random(seed)
-        self.over, self.lock, self.sent, self.signed = threading.Event(), threading.Lock(), Counter(), []
+        self.over, self.lock, self.sent = threading.Event(), threading.Lock(), Counter()
+        self.signed, self.got = [], []
 
     @property
     def endpoint(self):
