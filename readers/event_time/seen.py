@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -14,8 +14,6 @@ from tidegate.readers.arrow.conform import plain_type, position_of
 from tidegate.readers.event_time.columns import check_time_type, times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
-
-PROBE_BYTES = 64 << 10
 
 Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
@@ -36,17 +34,23 @@ def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
 
 
 class TimeTally:
-    """The event times of the rows that a survey has read so far."""
+    """The event times of the rows that a survey has read so far, and the size of these rows in the object."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.rows_without_time = 0
         self.malformed_rows = 0
+        self.bytes = 0
         self.times: TimeRange | None = None
 
-    def add_times(self, times: pa.Int64Array) -> None:
-        """Add the times of rows, in ms since the epoch; null for a row without one."""
-        self.rows += len(times)
+    def add_times(self, times: pa.Int64Array, malformed: int = 0) -> None:
+        """Add rows.
+
+        times: in ms since the epoch; null for a row without one.
+        malformed: the number of further rows, which need no time.
+        """
+        self.rows += len(times) + malformed
+        self.malformed_rows += malformed
         self.rows_without_time += times.null_count
         if times.null_count < len(times):
             seen = pc.min_max(times).as_py()
@@ -61,52 +65,32 @@ class TimeTally:
         return survey if rows is None else replace(survey, rows=rows, exact=False)
 
 
-class SeenTimes(TimeTally):
-    """The event times of a column in the rows that a survey has read so far.
+@dataclass(frozen=True, slots=True)
+class SeenTimes:
+    """Takes the event times of a column from the rows of a survey.
 
     column: a dotted path.
     fit: converts a batch at an offset to the rows that a read gives; None: rows stay as they are.
     """
 
-    def __init__(self, column: str, unit: TimeUnit | None, fit: Fit | None = None) -> None:
-        super().__init__()
-        self._column, self._unit, self._fit = column, unit, fit
+    column: str
+    unit: TimeUnit | None
+    fit: Fit | None = None
 
-    def add(self, batch: pa.RecordBatch, offset: int) -> None:
-        """Add rows.
+    def add(self, tally: TimeTally, batch: pa.RecordBatch, offset: int) -> None:
+        """Add rows to a tally.
 
         offset: the offset in the object of the bytes that hold the rows.
 
         Raises OptionError unless the column holds times by its unit.  Without the column, no row has a time.
         """
-        if self._fit is not None:
-            rows = batch.num_rows
-            batch = self._fit(batch, offset)
-            self.rows += rows - batch.num_rows
-            self.malformed_rows += rows - batch.num_rows
-        path = path_of(self._column, list(batch.schema))
-        if path is None:
-            self.add_times(pa.nulls(batch.num_rows, pa.int64()))
-            return
-        values = batch.column(path[0])
-        if path[1:]:
-            values = pc.struct_field(values, path[1:])
-        check_time_type(self._column, values.type, self._unit)
-        self.add_times(times_ms(values, self._unit))
-
-
-def look_at_ends(start: int, end: int, saw: Callable[[int, int], bool]) -> bool:
-    """Read the first and the last bytes of a range, and more of them until records begin there.
-
-    saw: reads the records that begin in a range of bytes, and returns whether there are any.  The ranges of its calls
-        do not overlap.
-
-    Returns whether the whole range was read.
-    """
-    looked, head = start, min(start + PROBE_BYTES, end)
-    while not saw(looked, head) and head < end:
-        looked, head = head, min(head + 2 * (head - looked), end)
-    looked, tail = end, max(end - PROBE_BYTES, head)
-    while tail < looked and not saw(tail, looked):
-        looked, tail = tail, max(tail - 2 * (looked - tail), head)
-    return tail == head
+        rows = batch.num_rows
+        if self.fit is not None:
+            batch = self.fit(batch, offset)
+        path = path_of(self.column, list(batch.schema))
+        times = pa.nulls(batch.num_rows, pa.int64())
+        if path is not None:
+            values = pc.struct_field(batch.column(path[0]), path[1:]) if path[1:] else batch.column(path[0])
+            check_time_type(self.column, values.type, self.unit)
+            times = times_ms(values, self.unit)
+        tally.add_times(times, rows - batch.num_rows)

@@ -105,6 +105,7 @@ class ChunkRecords:
 
     data_schema: the columns that the format itself fills.
     rescues: whether the format has to report surplus, and values that do not fit.
+    dropped: the number of bad records so far that are in no batch.
 
     A format makes batches of ``data_schema`` and passes each to :meth:`batch`.  If some records may be bad, it first
     passes all records of the batch, one after the other, to a BatchRecords.  Records for ``path`` are written at the
@@ -123,6 +124,7 @@ class ChunkRecords:
         self.policy = policy
         self.data_schema = policy.data_schema(schema)
         self.rescues = policy.rescued_column in schema.names
+        self.dropped = 0
         self.address = address
         self.record = record
         self._files = None
@@ -139,11 +141,12 @@ class ChunkRecords:
             self._files.flush()
 
     def set_aside(self, offset: int, reason: str, record: bytes) -> None:
-        """Write a record to the policy's path, as a line of JSON.
+        """Drop a record; write it to the policy's path, if there is one, as a line of JSON.
 
         The line has ``path`` (the object's address), ``position`` (the offset of the record in the decompressed
         object), ``reason`` and ``record`` (its bytes as Base64).
         """
+        self.dropped += 1
         if self._files is not None:
             text = base64.b64encode(record).decode()
             reason = f"the {self.record} {reason}"
@@ -218,12 +221,10 @@ class BatchRecords:
             fields = {**rescued, FILE_PATH: _text(chunk.address)}
             self.rescued[self._rows] = "{" + ",".join(f"{_text(name)}:{text}" for name, text in fields.items()) + "}"
         if reason is not None and (malformed or not chunk.rescues):
-            if policy.path is not None:
-                chunk.set_aside(offset, reason, record)
-                return False
-            if policy.mode == "FAILFAST":
+            if policy.fails:
                 raise refused(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
-            if policy.mode == "DROPMALFORMED":
+            if not policy.keeps_corrupt:
+                chunk.set_aside(offset, reason, record)
                 return False
             self.corrupt[self._rows] = record.decode(errors="replace")
         self._rows += 1

@@ -88,7 +88,7 @@ class TypedFormat(ObjectFormat):
         return self.read_times is not None and not surely_fits(kind, self.read_times.field.type)
 
     def seen_times(self, obj: S3Object, column: str) -> SeenTimes:
-        """Return a new SeenTimes, which collects the event times of an object's rows."""
+        """Return what takes the event times from the rows of an object."""
         times = self.read_times
         if times is None:
             return SeenTimes(column, self.unit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import pyarrow as pa
@@ -14,7 +13,8 @@ from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
-from tidegate.readers.event_time.seen import SeenTimes, look_at_ends
+from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.formats.byte_surveys import WHOLE_BYTES, surveys
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES
 from tidegate.readers.formats.typed_format import TypedFormat
@@ -23,7 +23,6 @@ from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, WriteF
 from tidegate.readers.s3.store import SMALL_BYTES
 
 REQUEST_BYTES = 8 << 20
-WHOLE_BYTES = 256 << 10
 MOST_BYTES_OPTION = "maxDecompressedBytes"
 
 
@@ -57,24 +56,20 @@ class AvroFormat(TypedFormat):
     most_bytes: int = DEFAULT_MOST_BYTES
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """Cut an object into even chunks of at most ``chunk_bytes``.
-
-        An object up to 256 KiB is read whole, by one request.  Rows and times are exact then.  In larger objects, the
-        blocks that begin in the first or in the last 64 KiB of a chunk are read.  If blocks are longer, these are the
-        first and the last block.  The times are right unless a row between is earlier or later than all of these.  So
-        they are right if rows are in order of time.  Rows are estimated by the mean length of the rows that were read.
-
-        Without a column, nothing is requested, and rows are estimated at 64 bytes each.
-        """
-        count = -(-obj.size // self.chunk_bytes)
-        cuts = [obj.size * number // count for number in range(count + 1)] if count else []
-        if column is None:
-            return [ChunkSurvey(*cut, max((cut[1] - cut[0]) // ESTIMATED_ROW_BYTES, 1), None) for cut in pairwise(cuts)]
-        if not cuts:
-            return []
+        """See ObjectFormat.survey and ``surveys``."""
+        if column is None or not obj.size:
+            return surveys(obj.size, self.chunk_bytes, None, row_bytes=ESTIMATED_ROW_BYTES)
         with self.decoding(obj):
             opened = self._open(obj, whole=obj.size <= WHOLE_BYTES)
-            return [self._surveyed(opened, self.seen_times(obj, column), column, *cut) for cut in pairwise(cuts)]
+            times, fields = self.seen_times(obj, column), opened.records.fields
+            place = self.time_place(column, fields)
+            names = [] if place is None else [fields[place].name]
+
+            def look(tally: TimeTally, start: int, end: int) -> None:
+                for offset, batch in opened.records.batches(_measured(opened.blocks(start, end), tally), names):
+                    times.add(tally, batch, offset)
+
+            return surveys(obj.size, self.chunk_bytes, look, row_bytes=ESTIMATED_ROW_BYTES)
 
     def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch has about 1 MiB decompressed, unless a single row is larger."""
@@ -94,25 +89,6 @@ class AvroFormat(TypedFormat):
         with self.decoding(obj):
             return pa.schema(list(self._open(obj).records.kind))
 
-    def _surveyed(self, opened: _Opened, seen: SeenTimes, column: str, start: int, end: int) -> ChunkSurvey:
-        fields = opened.records.fields
-        place = self.time_place(column, fields)
-        names = [] if place is None else [fields[place].name]
-        looked: list[int] = []
-
-        def saw_rows(begin: int, stop: int) -> bool:
-            before = seen.rows
-            for offset, batch in opened.records.batches(_measured(opened.blocks(begin, stop), looked), names):
-                seen.add(batch, offset)
-            return seen.rows > before
-
-        if end - start <= WHOLE_BYTES:
-            saw_rows(start, end)
-            return seen.survey(start, end)
-        if look_at_ends(start, end, saw_rows):
-            return seen.survey(start, end)
-        return seen.survey(start, end, max((end - start) * seen.rows // max(sum(looked), 1), seen.rows))
-
     def _open(self, obj: S3Object, *, whole: bool = False) -> _Opened:
         """Read the header of an object; ``whole``: also the rest."""
         fetch: Fetch = functools.partial(self.store.fetch, obj)
@@ -127,7 +103,7 @@ def _slices(data: bytes) -> Fetch:
     return lambda start, end: data[start:end]
 
 
-def _measured(blocks: Iterator[AvroBlock], lengths: list[int]) -> Iterator[AvroBlock]:
+def _measured(blocks: Iterator[AvroBlock], tally: TimeTally) -> Iterator[AvroBlock]:
     for block in blocks:
-        lengths.append(block.end - block.start)
+        tally.bytes += block.end - block.start
         yield block

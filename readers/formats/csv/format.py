@@ -9,16 +9,16 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
-from tidegate.readers.event_time.units import TimeUnit, text_times
+from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords
 from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, header_names
 from tidegate.readers.formats.csv.options import COMMAS, CsvDialect
 from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
 from tidegate.readers.formats.csv.values import inferred_type
-from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
+from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import ObjectStore
@@ -26,7 +26,6 @@ from tidegate.readers.s3.store import ObjectStore
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 HEADER_BYTES = 64 << 10  # the size of a request for a header
-_NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
 
 
 class _Header(NamedTuple):
@@ -110,12 +109,13 @@ class CsvFormat(ObjectFormat):
         """
         headers: list[_Header | None] = []
 
-        def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
+        def look(tally: TimeTally, start: int, end: int) -> None:
             if start and not headers:
                 headers.append(self._header(item))
             for header, csv_records in self._records(item, start, end, BLOCK_BYTES, *headers):
                 if len(csv_records):
-                    yield self._seen(obj, csv_records, str(column), self._names(obj.key, header))
+                    tally.bytes += len(csv_records.block.data)
+                    tally.add_times(*self._seen(obj, csv_records, str(column), self._names(obj.key, header)))
 
         item = LineObject(self.store, obj)
         splits = not self.dialect.multi_line
@@ -179,26 +179,21 @@ class CsvFormat(ObjectFormat):
         names = None if self.columns is None else self.columns.of(key)
         return names if header is None or (self.enforce_schema and names is not None) else header.names
 
-    def _seen(self, obj: S3Object, csv_records: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
+    def _seen(
+        self, obj: S3Object, csv_records: CsvRecords, column: str, names: Sequence[str] | None
+    ) -> tuple[pa.Int64Array, int]:
+        """Return the event times of records that become rows, and the number of the others."""
         read = self.read_times
         kind = pa.string() if read is None else read.type
         chunk, schema = Chunk(*obj, 0, obj.size, 0, None, None), pa.schema([(column, kind)])
         with self._of_chunk(self.bad_records.of_survey, chunk, schema) as records:
             batches = [*CsvBatches(records, names).of(csv_records)]
         values = pa.chunked_array([batch.column(0) for batch in batches], kind).combine_chunks()
-        times = self._times(csv_records.name, values, column) if read is None else read.times(values)
-        return SeenLines(len(csv_records.block.data), times, len(csv_records) - len(values))
+        times = line_times(values, self.unit, column, csv_records.name) if read is None else read.times(values)
+        return times, records.dropped
 
     def _of_chunk(
         self, policy: BadRecordPolicy, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None
     ) -> ChunkRecords:
         noun = "record" if self.dialect.multi_line else "line"
         return policy.of_chunk(self.store.address(chunk.key), chunk, schema, write, record=noun)
-
-    def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
-        if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():
-            raise OptionError(
-                f"the event-time column {column!r} of {name} holds numbers, so eventTimeUnit must say what they "
-                "count: s, ms or us"
-            )
-        return text_times(texts, self.unit or "iso8601")

@@ -6,25 +6,16 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import orjson
 import pyarrow as pa
 
-from tidegate.errors import OptionError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
-from tidegate.readers.event_time.units import TimeUnit, value_times
-from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, refused
+from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, Mode, refused
 from tidegate.readers.formats.json.lines import JsonLines
-from tidegate.readers.formats.json.values import (
-    MalformedError,
-    MisfitError,
-    Real,
-    Whole,
-    json_object,
-    plain_value,
-    record_converter,
-    require_shallow,
-)
-from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
+from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
+from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import ObjectStore
@@ -33,6 +24,7 @@ BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 INT64_DIGITS = 19  # a number with so many digits may be larger than an int64
 LARGEST_DECIMAL = 38  # the maximum number of digits
+_REST = pa.field("\0rest", pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +78,39 @@ class JsonFormat(ObjectFormat):
         Malformed lines that do not end the query need no time.  With ``read_times``, the times are those of the rows
         that ``read`` yields.  Also raises OptionError if event times are numbers and there is no unit.
         """
+        item = LineObject(self.store, obj)
 
-        def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
-            return map(_Probe(self, obj, str(column)).seen, item.blocks(start, end, BLOCK_BYTES))
+        def look(tally: TimeTally, start: int, end: int) -> None:
+            for block in item.blocks(start, end, BLOCK_BYTES):
+                tally.bytes += len(block.data)
+                tally.add_times(*self._seen(obj, str(column), block))
 
-        return survey_lines(LineObject(self.store, obj), None if column is None else look, self.chunk_bytes)
+        return survey_lines(item, None if column is None else look, self.chunk_bytes)
+
+    def _seen(self, obj: S3Object, column: str, block: LineBlock) -> tuple[pa.Int64Array, int]:
+        """Return the event times of the lines that become rows, and the number of the others."""
+        read, address = self.read_times, self.store.address(obj.key)
+        keeps_misfits = read is None or self.bad_records.keeps_misfits
+        path = column.split(".") if read is None else read.names
+        # Malformed lines are never kept here.  With a rescued-data column, no other line is bad.
+        mode: Mode = "FAILFAST" if self.bad_records.fails else "DROPMALFORMED"
+        policy = BadRecordPolicy(mode, _REST.name if keeps_misfits else None)
+        fields = [_field(path, kind) for kind in _kinds(self.unit)] if read is None else [read.field]
+        for field in fields:
+            schema = pa.schema([field, _REST] if keeps_misfits else [field])
+            records = policy.of_chunk(address, Chunk(*obj, 0, obj.size, 0, None, None), schema)
+            lines = _lines_into(records.data_schema, surplus=False)
+            batches = lines.plain_batches(records, block.data)
+            if batches is not None:
+                break
+        else:
+            batches = [*lines.batches(records, block)]
+        columns = [pc.struct_field(batch.column(0), path[1:]) if path[1:] else batch.column(0) for batch in batches]
+        if not columns:
+            return pa.nulls(0, pa.int64()), records.dropped
+        values = pa.concat_arrays(columns)
+        times = line_times(values, self.unit, column, address) if read is None else read.times(values)
+        return times, records.dropped
 
     def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
@@ -106,7 +126,7 @@ class JsonFormat(ObjectFormat):
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
         with self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write) as records:
-            lines = _lines_into(records.data_schema, records.rescues)
+            lines = _lines_into(records.data_schema, surplus=records.rescues)
             blocks = LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES)
             if chunk.end - chunk.start > BLOCK_BYTES:
                 blocks = fetched_ahead(blocks)
@@ -127,7 +147,7 @@ class JsonFormat(ObjectFormat):
                 if size > BLOCK_BYTES:
                     return None
         with self.bad_records.of_chunk(self.store.address(chunks[0].key), chunks[0], schema) as records:
-            lines = _lines_into(records.data_schema, records.rescues)
+            lines = _lines_into(records.data_schema, surplus=records.rescues)
             return lines.plain_batches(records, b"".join(map(_ended, texts)))
 
 
@@ -136,77 +156,21 @@ def _ended(text: bytes) -> bytes:
 
 
 @functools.lru_cache(maxsize=8)
-def _lines_into(schema: pa.Schema, surplus: bool) -> JsonLines:
+def _lines_into(schema: pa.Schema, *, surplus: bool) -> JsonLines:
     """Return the JsonLines of a schema; a new one takes longer to make than a small object to read."""
     return JsonLines(schema, surplus=surplus)
 
 
-class _Probe:
-    """Reads the event times of lines; with ``read_times`` as a read of their rows gives them."""
-
-    def __init__(self, made: JsonFormat, obj: S3Object, column: str) -> None:
-        chunk = Chunk(*obj, 0, obj.size, 0, None, None)
-        self._records = made.bad_records.of_survey.of_chunk(made.store.address(obj.key), chunk, pa.schema([]))
-        self._column, self._unit, self._read = column, made.unit, made.read_times
-        self._path: Sequence[str] = column.split(".")
-        if self._read is not None:
-            self._path = self._read.names
-            self._convert = record_converter(pa.schema([self._read.field]), surplus=False)
-
-    def seen(self, block: LineBlock) -> SeenLines:
-        values, bad = [], 0
-        batch_records = self._records.begin_batch()
-        for offset, line in lines_of(block):
-            try:
-                values.append(self._value(line))
-            except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
-                batch_records.take(offset, line, str(problem), malformed=True)
-                bad += 1
-            except MisfitError as misfit:
-                sentence = f"has no {self._read and self._read.field.type} in {self._path[0]!r}"
-                if batch_records.take(offset, line, sentence):
-                    values.append(_inner(misfit.partial, self._path))
-                else:
-                    bad += 1
-        return SeenLines(len(block.data), self._times(values), bad)
-
-    def _value(self, line: bytes) -> object:
-        if self._read is not None:
-            return _inner(self._convert(json_object(line)), self._path)
-        node = _node(line, self._path)
-        return None if isinstance(node, bool) else plain_value(node)
-
-    def _times(self, values: list[object]) -> pa.Int64Array:
-        if self._read is not None:
-            return self._read.times(pa.array(values, self._read.type))
-        if self._unit is None and any(isinstance(value, int | float) for value in values):
-            raise OptionError(
-                f"the event-time column {self._column!r} of {self._records.address} holds numbers, so eventTimeUnit "
-                "must say what they count: s, ms or us"
-            )
-        return value_times(values, self._unit or "iso8601")
+def _field(path: Sequence[str], kind: pa.DataType) -> pa.Field:
+    """Return the column that has a type at a path."""
+    for name in reversed(path[1:]):
+        kind = pa.struct([(name, kind)])
+    return pa.field(path[0], kind)
 
 
-def _node(line: bytes, path: Sequence[str]) -> object:
-    """Return the value at a path in a line, as orjson or json_object returns it."""
-    node: object
-    try:
-        node = orjson.loads(line)
-    except orjson.JSONDecodeError:  # the line may still be valid to Spark, which takes NaN
-        node = None
-    if isinstance(node, dict):
-        require_shallow(line, node)
-    else:
-        node = json_object(line)
-    return _inner(node, path)
-
-
-def _inner(node: object, path: Sequence[str]) -> object:
-    for name in path:
-        if not isinstance(node, dict):
-            return None
-        node = node.get(name)
-    return node
+def _kinds(unit: TimeUnit | None) -> list[pa.DataType]:
+    """Return the types as which event times are read; the last one takes any value, as its text."""
+    return [pa.string()] if unit in {None, "iso8601"} else [pa.int64(), pa.string()]
 
 
 class _Shape:

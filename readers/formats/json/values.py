@@ -47,7 +47,7 @@ class MisfitError(ValueError):
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Return a line as a JSON object whose numbers are texts; see plain_value.
+    """Return a line as a JSON object whose numbers are texts, Whole or Real.
 
     Raises MalformedError if it is no JSON object.
     """
@@ -62,11 +62,11 @@ def json_object(line: bytes) -> dict[str, Any]:
         raise MalformedError(_TOO_DEEP) from None
     if not isinstance(node, dict):
         raise MalformedError(clause)
-    require_shallow(line, node)
+    _require_shallow(line, node)
     return node
 
 
-def require_shallow(line: bytes, node: Any) -> None:
+def _require_shallow(line: bytes, node: Any) -> None:
     """Raise MalformedError if the value of a line has more than DEEPEST nested levels."""
     if line.count(b"{") + line.count(b"[") <= DEEPEST:
         return
@@ -77,13 +77,6 @@ def require_shallow(line: bytes, node: Any) -> None:
         if not level:
             return
     raise MalformedError(_TOO_DEEP)
-
-
-def plain_value(node: object) -> object:
-    """Return a value of json_object, with a number as int, or as float if it is large or not an integer."""
-    if isinstance(node, Whole) and len(node) <= _LONGEST_INT64:
-        return int(node)
-    return float(node) if isinstance(node, Whole | Real) else node
 
 
 def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:

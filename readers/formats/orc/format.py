@@ -14,6 +14,7 @@ from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import position_of, spark_schema
+from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.orc.tail import OrcTail, StripeFooter, tail_of
 from tidegate.readers.formats.orc.values import OrcValues, spark_type, zone_shift_s
@@ -118,10 +119,10 @@ class OrcFormat(TypedFormat):
         place = self.time_place(column, opened.fields)
         if place is None:
             return [(None, stripe.rows) for stripe in stripes]
-        seen = {stripe: self.seen_times(opened.obj, column) for stripe in stripes}
+        times, tallies = self.seen_times(opened.obj, column), {stripe: TimeTally() for stripe in stripes}
         for stripe, batch in self._decoded(opened, stripes, [place]):
-            seen[stripe].add(batch, stripe.start)
-        return [(seen[stripe].times, seen[stripe].rows_without_time) for stripe in stripes]
+            times.add(tallies[stripe], batch, stripe.start)
+        return [(tally.times, tally.rows_without_time) for tally in tallies.values()]
 
     @contextmanager
     def _opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[_Opened]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.event_time.columns import check_time_type
+from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.formats.parquet.footer import (
     column_ranges,
     leaf_of,
@@ -145,10 +146,10 @@ class ParquetFormat(TypedFormat):
         return times
 
     def _probed(self, opened: _Opened, group: RowGroup, column: str, path: str) -> tuple[TimeRange | None, int]:
-        seen = self.seen_times(opened.obj, column)
+        times, tally = self.seen_times(opened.obj, column), TimeTally()
         for _, batch in self._decoded(opened, [group], [path]):
-            seen.add(batch, group.start)
-        return seen.times, seen.rows_without_time
+            times.add(tally, batch, group.start)
+        return tally.times, tally.rows_without_time
 
     def _open(self, obj: S3Object, *, whole: bool = False) -> _Opened:
         """Read the footer of an object, by one request, or by two if it is large; ``whole``: also read the rest."""

@@ -247,7 +247,12 @@ CASES = {
         Case(
             "avro",
             _avro,
-            ways=({"avro.format": {"SMALL_BYTES": 100, "WHOLE_BYTES": 100, "REQUEST_BYTES": 64}},),
+            ways=(
+                {
+                    "avro.format": {"SMALL_BYTES": 100, "WHOLE_BYTES": 100, "REQUEST_BYTES": 64},
+                    "byte_surveys": {"WHOLE_BYTES": 100},
+                },
+            ),
             typed=True,
             nested=True,
             bad=_avro(_TEXTS, 10),

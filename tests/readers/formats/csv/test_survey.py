@@ -10,7 +10,7 @@ from tests.support.objects.lab import InMemory
 from tests.support.objects.memory import Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
-from tidegate.readers.formats import line_objects
+from tidegate.readers.formats import byte_surveys
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.format import CsvFormat
@@ -43,7 +43,7 @@ def test_a_record_with_more_or_fewer_values_is_bad_also_to_a_survey(read_times):
 @pytest.mark.parametrize("multi_line", [False, True])
 def test_what_is_looked_at_whole_is_known_exactly(multi_line, monkeypatch):
     if multi_line:
-        monkeypatch.setattr(line_objects, "WHOLE_BYTES", 0)
+        monkeypatch.setattr(byte_surveys, "WHOLE_BYTES", 0)
     memory = Memory(b"x,at\n1,2023-11-14T22:13:20Z\n2,\n\n3,2023-11-14 22:13:21.5\n4,soon\n")
     made = CsvFormat(memory, None, CsvDialect(header=True, multi_line=multi_line))
     (survey,) = made.survey(memory.object, "at")

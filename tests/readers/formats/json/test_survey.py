@@ -13,8 +13,7 @@ from tests.readers.formats.json.texts import BAD, timed
 from tests.support.objects.lab import InMemory
 from tests.support.objects.memory import BOM, Memory
 from tidegate.errors import BadRecordError, OptionError
-from tidegate.readers.event_time import seen as seen_times
-from tidegate.readers.formats import line_objects
+from tidegate.readers.formats import byte_surveys
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.objects.values import TimeRange
 
@@ -38,8 +37,8 @@ def test_probes_find_the_times_of_chunks_whose_lines_are_in_order(rows, chunk_by
     times = sorted(time for time, _ in rows if time is not None)
     memory = Memory(timed(times, [padding for _, padding in rows][: len(times)]))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(line_objects, "WHOLE_BYTES", 0)
-        patched.setattr(seen_times, "PROBE_BYTES", 12)
+        patched.setattr(byte_surveys, "WHOLE_BYTES", 0)
+        patched.setattr(byte_surveys, "PROBE_BYTES", 12)
         surveys = JsonFormat(memory, "ms", chunk_bytes).survey(memory.object, "at.ms")
     spans = [(survey.start, survey.end) for survey in surveys]
     for survey, inside in zip(surveys, rows_by_chunk(memory, spans), strict=True):
