@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,10 +17,31 @@ from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import SeenTimes, path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
-from tidegate.readers.formats.row_groups import CHUNK_BYTES
+from tidegate.readers.formats.row_groups import CHUNK_BYTES, within_bounds
 from tidegate.readers.formats.typed_records import fitted
-from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
+
+
+class TypedObject(ABC):
+    """An object that was opened.
+
+    fields: its columns, in order.
+    """
+
+    fields: Sequence[pa.Field]
+
+    @abstractmethod
+    def spark_schema(self) -> pa.Schema:
+        """Return the columns in the types of Spark's own reader."""
+
+    @abstractmethod
+    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows that begin in a range, each batch with the offset of the bytes that hold it.
+
+        places: the indices of the columns that batches have, by the names in ``fields``.  If there are none, a batch
+            has the right number of rows.
+        """
 
 
 @dataclass(frozen=True)
@@ -44,8 +65,27 @@ class TypedFormat(ObjectFormat):
     """The name of the format in errors."""
 
     @abstractmethod
+    def opened(self, obj: S3Object, *, whole: bool = False) -> AbstractContextManager[TypedObject]:
+        """Read the header or the footer of an object; ``whole``: fetch all of it by the same request."""
+
     def schema_of(self, obj: S3Object) -> pa.Schema:
         """Return the columns of an object that is not empty."""
+        with self.decoding(obj), self.opened(obj) as opened:
+            return opened.spark_schema()
+
+    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
+        address = self.store.address(chunk.key)
+        with (
+            self.bad_records.of_chunk(address, chunk, schema, write, record="row") as records,
+            self.decoding(chunk.source),
+            self.opened(chunk.source, whole=chunk.size <= SMALL_BYTES) as opened,
+        ):
+            names = [field.name for field in opened.fields]
+            found = [position_of(field.name, names) for field in records.data_schema]
+            places = range(len(names)) if records.rescues else {place for place in found if place is not None}
+            for offset, batch in opened.rows(chunk.start, chunk.end, sorted(places)):
+                yield from within_bounds(fitted(records, batch, offset))
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer; raises the errors of inferred_schema."""

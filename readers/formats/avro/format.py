@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
-from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
@@ -17,27 +17,41 @@ from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.formats.byte_surveys import WHOLE_BYTES, surveys
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES
-from tidegate.readers.formats.typed_format import TypedFormat
-from tidegate.readers.formats.typed_records import fitted
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, WriteFile
-from tidegate.readers.s3.store import SMALL_BYTES
+from tidegate.readers.formats.typed_format import TypedFormat, TypedObject
+from tidegate.readers.objects.values import ChunkSurvey, S3Object
 
 REQUEST_BYTES = 8 << 20
 MOST_BYTES_OPTION = "maxDecompressedBytes"
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class AvroObject(TypedObject):
     """An object whose header was read."""
 
-    fetch: Fetch
-    size: int
-    header: AvroHeader
-    records: AvroRecords
-    bound: SizeLimit
+    def __init__(self, fetch: Fetch, size: int, header: AvroHeader, records: AvroRecords, bound: SizeLimit) -> None:
+        self.fields = records.fields
+        self._fetch, self._size, self._header, self._records, self._bound = fetch, size, header, records, bound
 
-    def blocks(self, start: int, end: int) -> Iterator[AvroBlock]:
-        return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES, bound=self.bound)
+    def spark_schema(self) -> pa.Schema:
+        """See TypedObject.spark_schema."""
+        return pa.schema(list(self._records.kind))
+
+    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """See TypedObject.rows."""
+        return self.tallied_rows(TimeTally(), start, end, places)
+
+    def tallied_rows(
+        self, tally: TimeTally, start: int, end: int, places: Sequence[int]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield rows as ``rows`` does, and add the bytes of their blocks to a tally."""
+
+        def blocks() -> Iterator[AvroBlock]:
+            for block in blocks_of(
+                self._fetch, self._size, self._header, start, end, request_bytes=REQUEST_BYTES, bound=self._bound
+            ):
+                tally.bytes += block.end - block.start
+                yield block
+
+        return self._records.batches(blocks(), [self.fields[place].name for place in places])
 
 
 @dataclass(frozen=True)
@@ -59,51 +73,26 @@ class AvroFormat(TypedFormat):
         """See ObjectFormat.survey and ``surveys``."""
         if column is None or not obj.size:
             return surveys(obj.size, self.chunk_bytes, None, row_bytes=ESTIMATED_ROW_BYTES)
-        with self.decoding(obj):
-            opened = self._open(obj, whole=obj.size <= WHOLE_BYTES)
-            times, fields = self.seen_times(obj, column), opened.records.fields
-            place = self.time_place(column, fields)
-            names = [] if place is None else [fields[place].name]
+        with self.decoding(obj), self.opened(obj, whole=obj.size <= WHOLE_BYTES) as opened:
+            times, place = self.seen_times(obj, column), self.time_place(column, opened.fields)
+            places = [] if place is None else [place]
 
             def look(tally: TimeTally, start: int, end: int) -> None:
-                for offset, batch in opened.records.batches(_measured(opened.blocks(start, end), tally), names):
+                for offset, batch in opened.tallied_rows(tally, start, end, places):
                     times.add(tally, batch, offset)
 
             return surveys(obj.size, self.chunk_bytes, look, row_bytes=ESTIMATED_ROW_BYTES)
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read.  A batch has about 1 MiB decompressed, unless a single row is larger."""
-        with (
-            self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write, record="row") as records,
-            self.decoding(chunk.source),
-        ):
-            opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
-            top = [field.name for field in opened.records.fields]
-            positions = [position_of(field.name, top) for field in records.data_schema]
-            names = top if records.rescues else [top[position] for position in positions if position is not None]
-            for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
-                yield fitted(records, batch, offset)
-
-    def schema_of(self, obj: S3Object) -> pa.Schema:
-        """See TypedFormat.schema_of."""
-        with self.decoding(obj):
-            return pa.schema(list(self._open(obj).records.kind))
-
-    def _open(self, obj: S3Object, *, whole: bool = False) -> _Opened:
-        """Read the header of an object; ``whole``: also the rest."""
+    @contextmanager
+    def opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[AvroObject]:
+        """See TypedFormat.opened."""
         fetch: Fetch = functools.partial(self.store.fetch, obj)
         if whole:
             fetch = _slices(fetch(0, obj.size))
         header = read_header(fetch, obj.size)
         bound = SizeLimit(self.most_bytes, MOST_BYTES_OPTION)
-        return _Opened(fetch, obj.size, header, AvroRecords(header.schema, bound), bound)
+        yield AvroObject(fetch, obj.size, header, AvroRecords(header.schema, bound), bound)
 
 
 def _slices(data: bytes) -> Fetch:
     return lambda start, end: data[start:end]
-
-
-def _measured(blocks: Iterator[AvroBlock], tally: TimeTally) -> Iterator[AvroBlock]:
-    for block in blocks:
-        tally.bytes += block.end - block.start
-        yield block

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import plain_type, position_of
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.units import TimeUnit
@@ -73,18 +73,10 @@ def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
 
 
 def leaf_of(metadata: Any, column: str) -> int | None:
-    """Return the index of the leaf at a dotted path, by position_of.
-
-    Raises OptionError for a path that does not have exactly one value in each row.
-    """
+    """Return the index of the leaf at a dotted path, by position_of; None: no leaf there has one value in each row."""
     schema = metadata.schema
-    paths = [schema.column(leaf).path for leaf in range(metadata.num_columns)]
-    leaf = position_of(column, paths)
-    if leaf is None and not any(path.lower().startswith(f"{column.lower()}.") for path in paths):
-        return None
-    if leaf is None or schema.column(leaf).max_repetition_level:
-        raise OptionError(f"the column {column!r} holds no event time: it has not one value in a row")
-    return leaf
+    leaf = position_of(column, [schema.column(leaf).path for leaf in range(metadata.num_columns)])
+    return None if leaf is None or schema.column(leaf).max_repetition_level else leaf
 
 
 def leaf_types(schema: pa.Schema) -> list[pa.DataType]:

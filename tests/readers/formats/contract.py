@@ -203,7 +203,9 @@ _PARQUET_OPTIONS = st.fixed_dictionaries(
     }
 )
 _ORC_OPTIONS = st.fixed_dictionaries({"compression": st.sampled_from(CODECS)})
-_LARGE = {"SMALL_BYTES": 100, "TAIL_BYTES": 40}
+_SMALL = {"SMALL_BYTES": 100}
+_LARGE = {**_SMALL, "TAIL_BYTES": 40}
+_LARGE_PARQUET = {"parquet.format": _LARGE, "typed_format": _SMALL}
 _STREAMED = {"HELD_BYTES": 0, "LEAST_REQUEST": 32, "MOST_REQUEST": 64}
 _NO_GZIP = {"x.gz": b"no gzip at all"}
 _TEXTS = pa.table({"c": ["1", "x"]})
@@ -215,9 +217,9 @@ CASES = {
             "parquet",
             parquet,
             ways=(
-                {"parquet.format": _LARGE},
+                _LARGE_PARQUET,
                 {"parquet.format": _STREAMED},
-                {"parquet.format": {**_LARGE, **_STREAMED}},
+                {**_LARGE_PARQUET, "parquet.format": {**_LARGE, **_STREAMED}},
             ),
             typed=True,
             nested=True,
@@ -232,7 +234,7 @@ CASES = {
         Case(
             "orc",
             orc_file,
-            ways=({"orc.format": {"SMALL_BYTES": 100, "TAIL_BYTES": 40}},),
+            ways=({"orc.format": _LARGE, "typed_format": _SMALL},),
             typed=True,
             nested=True,
             dotted_names=True,
@@ -249,7 +251,8 @@ CASES = {
             _avro,
             ways=(
                 {
-                    "avro.format": {"SMALL_BYTES": 100, "WHOLE_BYTES": 100, "REQUEST_BYTES": 64},
+                    "avro.format": {"WHOLE_BYTES": 100, "REQUEST_BYTES": 64},
+                    "typed_format": _SMALL,
                     "byte_surveys": {"WHOLE_BYTES": 100},
                 },
             ),

@@ -23,7 +23,7 @@ from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.format import CsvFormat
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.formats.orc.format import OrcFormat
-from tidegate.readers.formats.parquet.format import ParquetFormat
+from tidegate.readers.formats.parquet.format import ParquetFormat, ParquetObject
 from tidegate.readers.objects.values import TimeRange
 
 KINDS = [
@@ -155,7 +155,7 @@ def test_where_types_differ_and_every_value_fits_statistics_tell_the_times():
     values = pa.array([NOON * 1000] * 100_000, pa.timestamp("us"))
     memory = Memory(file_of("parquet", values, None), "x.parquet")
     times = RowTimes(EventTimeRange(0, None), "at").column_of(schema)
-    with mock.patch.object(ParquetFormat, "_decoded", side_effect=AssertionError("it was read")):
+    with mock.patch.object(ParquetObject, "decoded", side_effect=AssertionError("it was read")):
         (survey,) = ParquetFormat(memory, read_times=times).survey(memory.object, "at")
     assert survey.times == (NOON, NOON)
 

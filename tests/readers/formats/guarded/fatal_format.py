@@ -47,6 +47,9 @@ _DEEDS: dict[str, Callable[[str], object]] = {
 
 @dataclass(frozen=True)
 class FatalFormat(TypedFormat):
+    def opened(self, obj: S3Object, *, whole: bool = False):
+        raise NotImplementedError
+
     def schema_of(self, obj: S3Object) -> pa.Schema:
         self._lines(obj)
         return SCHEMA

@@ -51,7 +51,7 @@ def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:
 
 def test_texts_count_in_the_size_of_a_row(store, folder) -> None:
     table = pa.table({"text": ["x" * 100] * 50, "data": [b"y" * 40] * 50})
-    with OrcFormat(store)._opened(laid(folder, orc_file(table))) as opened:
+    with OrcFormat(store).opened(laid(folder, orc_file(table))) as opened:
         assert [opened.tail.row_bytes({column}) for column in (1, 2)] == [108, 48]
 
 
