@@ -7,8 +7,11 @@ the type.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException
+from functools import partial
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -24,6 +27,9 @@ When Arrow casts one to a decimal, it reads past the end of its table of powers 
 
 _MOST_PLACES = 38  # the maximum scale of a decimal
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_WHOLE = re.compile("[+-]?[0-9]{1,99}")
+_REAL = re.compile("[+-]?(?:NaN|Infinity|(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
+_BLANKS = "".join(map(chr, range(33)))
 _MICROSECOND = timedelta(microseconds=1)
 _CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats after 400 years
 _DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?0*[0-9]{1,4})?")
@@ -35,6 +41,38 @@ _TIME = re.compile(
     "(?P<zone> ?(?:Z|(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<offset_hour>[0-9]{1,2})(?::?(?P<offset_minute>[0-5][0-9]))?"
     "|UTC|GMT|UT|(?P<region>[A-Za-z_]+/[A-Za-z_/+-]+)))?)?)?)?"
 )
+
+
+def caster_of(kind: pa.DataType) -> Callable[[str], Any] | None:  # noqa: PLR0911 - one branch a type
+    """Return the function that casts a text to a type; None: there is none, or texts have to be read in another way."""
+    types = pa.types
+    if types.is_signed_integer(kind):
+        return partial(whole_of, bits=kind.bit_width)
+    if types.is_float32(kind) or types.is_float64(kind):
+        return real_of
+    if types.is_boolean(kind):
+        return lambda text: {"true": True, "false": False}.get(text.lower())
+    if types.is_decimal(kind):
+        return lambda text: decimal_of(text, kind)
+    if types.is_date32(kind):
+        return date_of
+    if types.is_timestamp(kind) and kind.unit == "us":
+        return partial(timestamp_of, has_zone=kind.tz is not None)
+    return None
+
+
+def whole_of(text: str, *, bits: int) -> int | None:
+    """Return an integer of so many bits."""
+    number = int(text) if _WHOLE.fullmatch(text) else 2**bits
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def real_of(text: str) -> float | None:
+    """Return a decimal number as Java's Double.parseDouble does."""
+    text = text.strip(_BLANKS)
+    if not _REAL.fullmatch(text):
+        return None
+    return float(text if text.endswith(("Infinity", "NaN")) else text.rstrip("dDfF"))
 
 
 def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.text_values import date_of, timestamp_of
+from tidegate.readers.arrow.text_values import caster_of
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The text that stands for null."""
@@ -28,16 +28,11 @@ UNFINISHED_COPY = "._COPYING_"
 
 MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 INT_DIGITS, LONG_DIGITS = 10, 20  # the precision that Spark gives an int and a long when it widens them to a decimal
-_WHOLE = re.compile("[+-]?[0-9]+")
 _DECIMAL = re.compile("[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _DOUBLE = re.compile(rf"(?:[+-]?(?:NaN|Infinity)|{_DECIMAL.pattern}[fFdD]?)")
 _DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(rf"{_DATE.pattern} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.][0-9])?")
 _TIMESTAMP = pa.timestamp("us", "UTC")
-
-
-class _MisfitError(ValueError):
-    """A text is no value of the type of its column."""
 
 
 def is_hidden(name: str) -> bool:
@@ -82,10 +77,9 @@ def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scal
 
     Raises CorruptDataError for a value that does not fit the column's type, or a null that the column does not allow.
     """
-    try:
-        value = None if text is None else _value(text, field.type)
-    except _MisfitError:
-        raise CorruptDataError(f"{address}: its path has no {field.type} in {field.name!r}") from None
+    value = None if text is None else _value(text, field.type)
+    if value is None and text is not None:
+        raise CorruptDataError(f"{address}: its path has no {field.type} in {field.name!r}")
     if value is None and not field.nullable:
         raise CorruptDataError(f"{address}: its path has a null in {field.name!r}, and the schema allows none")
     return pa.scalar(value, field.type)
@@ -115,7 +109,7 @@ def _digits(kind: pa.DataType) -> int:
 def _inferred(text: str) -> pa.DataType:
     """Return the type of one value (Spark: inferPartitionColumnValue)."""
     for kind in (pa.int32(), pa.int64()):
-        if _fits(text, kind):
+        if _value(text, kind) is not None:
             return kind
     if _DECIMAL.fullmatch(text):
         number = Decimal(text).as_tuple()
@@ -125,58 +119,18 @@ def _inferred(text: str) -> pa.DataType:
     if _DOUBLE.fullmatch(text):
         return pa.float64()
     for kind, pattern in ((_TIMESTAMP, _TIME), (pa.date32(), _DATE)):
-        if pattern.fullmatch(text) and _fits(text, kind):
+        if pattern.fullmatch(text) and _value(text, kind) is not None:
             return kind
     return pa.string()
 
 
-def _fits(text: str, kind: pa.DataType) -> bool:
-    try:
-        _value(text, kind)
-    except _MisfitError:
-        return False
-    return True
-
-
-def _value(text: str, kind: pa.DataType) -> Any:  # noqa: C901, PLR0911 - one branch a type
-    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType).  Raises _MisfitError for a wrong text."""
+def _value(text: str, kind: pa.DataType) -> Any:
+    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType); None: the text is none of this type."""
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return text
-    if kinds.is_signed_integer(kind):
-        limit = 2 ** (kind.bit_width - 1)
-        if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
-            raise _MisfitError
-        return int(text)
-    if kinds.is_floating(kind):
-        if not _DOUBLE.fullmatch(text):
-            raise _MisfitError
-        return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
-    if kinds.is_decimal(kind):
-        return _decimal(text, kind)
-    if kinds.is_date32(kind):
-        return _fitting(date_of(text))
-    if kinds.is_timestamp(kind) and kind.unit == "us":
-        return _fitting(timestamp_of(text, has_zone=kind.tz is not None))
-    if kinds.is_boolean(kind) and text.lower() in {"true", "false"}:
-        return text.lower() == "true"
     if kinds.is_binary(kind):
         return text.encode()
-    raise _MisfitError
-
-
-def _decimal(text: str, kind: pa.DataType) -> Decimal:
-    if not _DECIMAL.fullmatch(text):
-        raise _MisfitError
-    number = Decimal(text)
-    if number and number.adjusted() >= kind.precision - kind.scale:
-        raise _MisfitError
-    rounded = number.quantize(Decimal(1).scaleb(-kind.scale), context=Context(prec=2 * MOST_DIGITS))
-    if rounded != number:
-        raise _MisfitError
-    return rounded
-
-
-def _fitting(value: int | None) -> int:
-    if value is None:
-        raise _MisfitError
-    return value
+    cast = caster_of(kind)
+    value = None if cast is None else cast(text)
+    is_rounded = isinstance(value, Decimal) and value != Decimal(text)
+    return None if is_rounded else value

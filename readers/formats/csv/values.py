@@ -16,21 +16,18 @@ import pyarrow as pa
 
 from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.text_values import LONG_FRACTION, date_of, decimal_of, timestamp_of, timestamps
+from tidegate.readers.arrow.text_values import LONG_FRACTION, caster_of, timestamps
 
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
 """Casts texts; returns the values, with null for misfits, and whether each row is a misfit (None: no row is)."""
 
 _LONG_FRACTION = re.compile(LONG_FRACTION.encode())
-_WHOLE = re.compile("[+-]?[0-9]{1,99}")
-_REAL = re.compile("[+-]?(?:NaN|Infinity|(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
 _INFINITE = {"Inf": float("inf"), "-Inf": float("-inf")}  # Spark: positiveInf, negativeInf
-_BLANKS = "".join(map(chr, range(33)))
 _INT64_DIGITS = 18  # any number with so many digits fits
 _LARGEST_DECIMAL = 38
 
 
-def converter_of(name: str, kind: pa.DataType) -> Converter:  # noqa: PLR0911 - one branch a type
+def converter_of(name: str, kind: pa.DataType) -> Converter:
     """Return the function that casts the texts of a column to a type.
 
     Raises OptionError for a type that CSV cannot be read as.
@@ -38,24 +35,17 @@ def converter_of(name: str, kind: pa.DataType) -> Converter:  # noqa: PLR0911 - 
     types = pa.types
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
         return lambda texts: (texts.cast(kind), None)
-    if types.is_signed_integer(kind):
-        return partial(_converted, kind, partial(_cast, kind, b"xX"), partial(_whole, kind.bit_width))
-    if types.is_float32(kind) or types.is_float64(kind):
-        return partial(_converted, kind, partial(_cast, kind, b"nN"), _real)
-    if types.is_boolean(kind):
-        return partial(_converted, kind, partial(_cast, kind, b"01"), _boolean)
+    careful = caster_of(kind)
+    if careful is None:
+        raise OptionError(f"the column {name!r} cannot be read from CSV as {kind}")
     if types.is_decimal(kind):
-        return partial(
-            _converted, kind, partial(_cast_decimals, kind), lambda text: decimal_of(text.replace(",", ""), kind)
-        )
-    if types.is_date32(kind):
-        return partial(_converted, kind, partial(_cast, kind, b""), date_of)
-    if types.is_timestamp(kind) and kind.unit == "us":
-        has_zone = kind.tz is not None
-        return partial(
-            _converted, kind, lambda texts: timestamps(texts, kind), partial(timestamp_of, has_zone=has_zone)
-        )
-    raise OptionError(f"the column {name!r} cannot be read from CSV as {kind}")
+        return partial(_converted, kind, partial(_cast_decimals, kind), lambda text: careful(text.replace(",", "")))
+    if types.is_timestamp(kind):
+        return partial(_converted, kind, lambda texts: timestamps(texts, kind), careful)
+    if types.is_floating(kind):
+        return partial(_converted, kind, partial(_cast, kind, b"nN"), lambda text: _INFINITE.get(text, careful(text)))
+    differing = b"xX" if types.is_integer(kind) else b"01" if types.is_boolean(kind) else b""
+    return partial(_converted, kind, partial(_cast, kind, differing), careful)
 
 
 def _converted(
@@ -84,27 +74,6 @@ def _cast_decimals(kind: pa.DataType, texts: pa.StringArray) -> pa.Array:
     if _LONG_FRACTION.search(texts.buffers()[2].to_pybytes()):
         raise pa.ArrowInvalid("it might crash Arrow")
     return _cast(kind, b"xX", texts)
-
-
-def _whole(bits: int, text: str) -> int | None:
-    if not _WHOLE.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
-
-
-def _real(text: str) -> float | None:
-    """Return a decimal number as Java's Double.parseDouble does, or infinity as Spark spells it."""
-    if text in _INFINITE:
-        return _INFINITE[text]
-    text = text.strip(_BLANKS)
-    if not _REAL.fullmatch(text):
-        return None
-    return float(text if text.endswith(("Infinity", "NaN")) else text.rstrip("dDfF"))
-
-
-def _boolean(text: str) -> bool | None:
-    return {"true": True, "false": False}.get(text.lower())
 
 
 def inferred_type(columns: Sequence[pa.StringArray]) -> pa.DataType:
