@@ -1,16 +1,13 @@
 """Decompresses whole blocks within a limit of memory.
 
-A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size, or
-is stopped at the bound.  If a block declares its size, that is compared with the bound first.
+A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size.
+If a block declares its size, that is compared with the bound first.
 """
 
 from __future__ import annotations
 
-import bz2
 import functools
-import lzma
 import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
@@ -34,9 +31,9 @@ _USUAL_RATIO = 4  # most blocks grow less than so many times
 _GROWTH = 4
 
 _NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
+_NO_MEMORY = "can't allocate memory"  # a message of liblzma
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
-_XZ_WINDOW = 128 << 20  # twice what the highest preset takes
 
 
 def parse_most_bytes(value: Any) -> int:
@@ -87,7 +84,9 @@ def decompress(codec: str, block: memoryview, bound: SizeLimit) -> Bytes:
         data = _DECOMPRESS[codec](block, bound)
     except MemoryError:
         raise OutOfMemoryError from None
-    except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, struct.error) as problem:
+    except (cramjam.DecompressionError, struct.error) as problem:
+        if _NO_MEMORY in str(problem):
+            raise OutOfMemoryError from None
         raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
     data.flags.writeable = False  # Numba would compile its loops again for writable arrays
     return data
@@ -106,37 +105,6 @@ def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: SizeLimi
         bound.require(size + 1)
         del room
         size = min(_GROWTH * size, bound.bytes)
-
-
-def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: SizeLimit) -> Bytes:
-    """Decompress one stream; bytes after it are ignored, as Python's modules do."""
-    return np.frombuffer(_stream(decompressor(), block, bound.bytes, bound), np.uint8)
-
-
-def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: SizeLimit) -> Bytes:
-    """Decompress consecutive streams; other bytes after them are ignored, as Python's modules do."""
-    parts: list[bytes] = []
-    left = bound.bytes
-    while block or not parts:
-        stream = decompressor()
-        try:
-            parts.append(_stream(stream, block, left, bound))
-        except (OSError, lzma.LZMAError):
-            if not parts:
-                raise
-            break
-        left -= len(parts[-1])
-        block = stream.unused_data
-    return np.frombuffer(b"".join(parts), np.uint8)
-
-
-def _stream(stream: Any, block: memoryview, left: int, bound: SizeLimit) -> bytes:
-    data: bytes = stream.decompress(block, left + 1)
-    if len(data) > left:
-        bound.require(bound.bytes + 1)
-    if not stream.eof:
-        raise EOFError("it ends too early")
-    return data
 
 
 def _lz4_block(block: memoryview, bound: SizeLimit) -> Bytes:
@@ -172,10 +140,6 @@ def _snappy_blocks(blocks: list[memoryview], bound: SizeLimit) -> Bytes:
     return room
 
 
-def _xz(bound: SizeLimit) -> Callable[[], Any]:
-    return lambda: lzma.LZMADecompressor(memlimit=max(bound.bytes, _XZ_WINDOW))
-
-
 _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "gzip": functools.partial(_by_room, cramjam.gzip.decompress_into),
     "lz4": functools.partial(_by_room, cramjam.lz4.decompress_into),
@@ -183,7 +147,7 @@ _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "zstd": functools.partial(_by_room, cramjam.zstd.decompress_into),
     "snappy": _snappy,
     "xerial": _xerial,
-    "deflate": functools.partial(_by_stream, lambda: zlib.decompressobj(-zlib.MAX_WBITS)),
-    "bzip2": functools.partial(_by_streams, bz2.BZ2Decompressor),
-    "xz": lambda block, bound: _by_streams(_xz(bound), block, bound),
+    "deflate": functools.partial(_by_room, cramjam.deflate.decompress_into),
+    "bzip2": functools.partial(_by_room, cramjam.bzip2.decompress_into),
+    "xz": functools.partial(_by_room, cramjam.xz.decompress_into),
 }
