@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from tidegate.errors import OptionError
-from tidegate.readers.arrow import text_values
+from tidegate.readers.arrow.text_values import caster_of
 
 _LONGEST_INT64 = 20  # characters, sign included
 DEEPEST = 200  # the maximum number of nested levels, so that recursion stays within Python's limit
@@ -109,12 +108,13 @@ def _converter_of(name: str, kind: pa.DataType, surplus: bool) -> Convert:  # no
         return _real
     if types.is_string(kind) or types.is_large_string(kind):
         return _text
-    if types.is_decimal(kind):
-        return partial(_decimal, kind)
-    if types.is_timestamp(kind) and kind.unit == "us":
-        return partial(timestamp_of, kind.tz is not None)
-    if types.is_date32(kind):
-        return date_of
+    cast = caster_of(kind)
+    if cast is not None:
+        return (
+            partial(_decimal, cast)
+            if types.is_decimal(kind)
+            else partial(_time, cast, getattr(kind, "tz", None) is not None)
+        )
     if types.is_binary(kind):
         return binary_of
     if types.is_null(kind):
@@ -205,31 +205,22 @@ def json_text(node: Any) -> str:
     return str(node) if isinstance(node, Whole | Real) else json.dumps(node, ensure_ascii=False)
 
 
-def _decimal(kind: pa.DataType, value: Any) -> Decimal:
-    return _fitting(text_values.decimal_of(value, kind) if isinstance(value, str) else None)
-
-
-def date_of(value: Any) -> int:
-    """Return the date of a text by Spark's rules, in days since the epoch; raises MisfitError for any other value."""
-    return _fitting(text_values.date_of(value) if type(value) is str else None)
-
-
-def timestamp_of(has_zone: bool, value: Any) -> int:
-    """Return the time of a text by Spark's rules, in microseconds since the epoch; a JSON number counts seconds.
-
-    has_zone: the type has a zone, so a time without one is UTC.  False: a time with a zone does not fit.
-
-    Raises MisfitError for any other value.
-    """
-    if isinstance(value, Whole) and has_zone:
-        return _whole(64, Whole(value + "000000"))
-    return _fitting(text_values.timestamp_of(value, has_zone=has_zone) if type(value) is str else None)
-
-
-def _fitting(value: T | None) -> T:
+def _parsed(cast: Callable[[str], Any], text: str) -> Any:
+    value = cast(text)
     if value is None:
         raise MisfitError
     return value
+
+
+def _decimal(cast: Callable[[str], Any], value: Any) -> Any:
+    return _parsed(cast, value if isinstance(value, str) else "")
+
+
+def _time(cast: Callable[[str], Any], has_zone: bool, value: Any) -> Any:
+    """Return a date or a time by Spark's rules; an integer counts seconds if the type has a zone."""
+    if isinstance(value, Whole) and has_zone:
+        return _whole(64, Whole(value + "000000"))
+    return _parsed(cast, _expect(str, value))
 
 
 def binary_of(value: Any) -> bytes:
