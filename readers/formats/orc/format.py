@@ -18,11 +18,13 @@ from tidegate.readers.formats.group_format import GroupedObject, GroupFormat
 from tidegate.readers.formats.line_ranges import Fetch
 from tidegate.readers.formats.orc.tail import OrcTail, StripeFooter, tail_of
 from tidegate.readers.formats.orc.values import OrcValues, spark_type, zone_shift_s
-from tidegate.readers.formats.row_groups import BATCH_BYTES, HELD_BYTES, MOST_ROWS, RowGroup, merged_ranges
+from tidegate.readers.formats.row_groups import HELD_BYTES, RowGroup, merged_ranges
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+
+BATCH_ROWS = 4096  # decoded at once; a stripe bounds their size, unless it has large texts in a dictionary
 
 
 class OrcObject(GroupedObject):
@@ -44,7 +46,6 @@ class OrcObject(GroupedObject):
         for place, field in zip(places, fields, strict=True):
             if tail.holds_far_times(tail.columns_below([place])):
                 raise CorruptDataError(f"the column {field.name!r} has times beyond the years 1678 to 2261")
-        rows = min(MOST_ROWS, max(1, BATCH_BYTES // tail.row_bytes(columns)))
         with closing(ObjectFile(self._size, self._fetch, SMALL_BYTES)) as source:
             if not self._is_whole:
                 source.hold(merged_ranges([tail.footer_range(stripe) for stripe in groups]))
@@ -55,7 +56,7 @@ class OrcObject(GroupedObject):
                 if not self._is_whole:
                     source.hold(chain.from_iterable(compress(ranges[index : index + 2], held[index : index + 2])))
                 values = OrcValues(zone_shift_s(footer.zone), tail.is_julian)
-                for batch in _batches(source, tail, footer, places, rows):
+                for batch in _batches(source, tail, footer, places):
                     arrays = [values.converted(*pair) for pair in zip(batch.columns, fields, strict=True)]
                     yield footer.stripe, pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
 
@@ -101,7 +102,7 @@ def _orc_file(source: ObjectFile) -> orc.ORCFile:
 
 
 def _batches(
-    source: ObjectFile, tail: OrcTail, footer: StripeFooter, places: Sequence[int], rows: int
+    source: ObjectFile, tail: OrcTail, footer: StripeFooter, places: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a stripe as Arrow decodes them, from a file with this stripe alone."""
     fetch, added = _ranges_of(source), tail.stripe_alone(footer)
@@ -114,7 +115,7 @@ def _batches(
         fragment = pads.OrcFileFormat().make_fragment(pa.PythonFile(alone, mode="r"))
         yield from fragment.to_batches(
             columns=[str(place) for place in places],
-            batch_size=rows,
+            batch_size=BATCH_ROWS,
             batch_readahead=0,
             fragment_readahead=0,
             use_threads=False,

@@ -82,25 +82,14 @@ class OrcTail:
             waiting += self.types[column].children
         return columns
 
-    def row_bytes(self, columns: Iterable[int]) -> int:
-        """Estimate the size of a decoded row of some columns in bytes, by the statistics of the whole object."""
-        rows = max(sum(stripe.rows for stripe in self.stripes), 1)
-        total = 0
-        for column in columns:
-            statistics = self._statistics(column)
-            total += 8 * max(statistics.values, rows) + (statistics.strings.sum or statistics.binaries.sum)
-        return max(total // rows, 1)
-
     def holds_far_times(self, columns: Iterable[int]) -> bool:
         """Return whether a timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
-        timestamps = [
-            self._statistics(column).timestamps for column in columns if self.types[column].kind in _TIMESTAMP_KINDS
-        ]
-        return any(max(abs(times.minimum_utc), abs(times.maximum_utc)) > _FARTHEST_MS for times in timestamps)
-
-    def _statistics(self, column: int) -> Any:
         statistics = self._footer.statistics
-        return statistics[column] if column < len(statistics) else message("ColumnStatistics")
+        known = [
+            column for column in columns if self.types[column].kind in _TIMESTAMP_KINDS and column < len(statistics)
+        ]
+        timestamps = [statistics[column].timestamps for column in known]
+        return any(max(abs(times.minimum_utc), abs(times.maximum_utc)) > _FARTHEST_MS for times in timestamps)
 
     def footer_range(self, stripe: RowGroup) -> tuple[int, int]:
         """Return the range of bytes of a stripe's footer, end exclusive."""

@@ -49,12 +49,6 @@ def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:
         assert made.survey(obj, "day")[0].times.min_ms == first
 
 
-def test_texts_count_in_the_size_of_a_row(store, folder) -> None:
-    table = pa.table({"text": ["x" * 100] * 50, "data": [b"y" * 40] * 50})
-    with OrcFormat(store).opened(laid(folder, orc_file(table))) as opened:
-        assert [opened.tail.row_bytes({column}) for column in (1, 2)] == [108, 48]
-
-
 @pytest.fixture
 def jvm_zone(spark):
     """Return the function that sets the zone in which Spark writes and reads timestamps of ORC."""
