@@ -14,15 +14,16 @@ import io
 import json
 import zlib
 from collections.abc import Iterator
-from itertools import chain
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import fastavro
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, about, decompress
-from tidegate.readers.formats.line_ranges import Fetch, fetched_ahead
-from tidegate.readers.formats.signatures import other_format
+from tidegate.readers.formats.line_ranges import Fetch
+from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
+from tidegate.readers.objects.file import ObjectFile
 
 SYNC_BYTES = 16
 MAGIC = b"Obj\x01"
@@ -79,18 +80,15 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
 
     Raises CorruptDataError for an object without Avro's header; errors of ``fetch`` pass.
     """
-    length = HEADER_BYTES
-    while True:
-        head = io.BytesIO(fetch(0, min(length, size)))
-        if not head.getvalue().startswith(MAGIC):
-            raise CorruptDataError(f"it does not begin as Avro does{other_format(head.getvalue())}")
+    with _stream(ObjectFile(min(size, MOST_HEADER_BYTES), fetch, HEADER_BYTES), HEADER_BYTES) as head:
+        begin = head.peek(SIGNATURE_BYTES)
+        if not begin.startswith(MAGIC):
+            raise CorruptDataError(f"it does not begin as Avro does{other_format(begin)}")
         try:
             fields: Any = fastavro.schemaless_reader(head, _HEADER_SCHEMA, None)
-            break
         except (EOFError, LookupError, ValueError):
-            if length >= min(size, MOST_HEADER_BYTES):
-                raise CorruptDataError("it ends within its header, or that is broken") from None
-            length *= 16
+            raise CorruptDataError("it ends within its header, or that is broken") from None
+        end = head.tell()
     meta = fields["meta"]
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
     if codec not in CODECS:
@@ -101,7 +99,7 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
         raise CorruptDataError("its header has no schema") from None
     except RecursionError:
         raise CorruptDataError("the schema in its header is nested too deeply") from None
-    return AvroHeader(schema, codec, fields["sync"], head.tell())
+    return AvroHeader(schema, codec, fields["sync"], end)
 
 
 def blocks_of(
@@ -109,42 +107,73 @@ def blocks_of(
 ) -> Iterator[AvroBlock]:
     """Yield the blocks that begin in ``[start, end)``, in order.
 
-    Asks for ``request_bytes`` at once, while a thread asks for the next ones.  Holds as much, or the longest block if
-    it is longer.
+    Asks for at most ``request_bytes`` at once, while a thread asks for the next ones.  Holds as much, or the longest
+    block if it is longer.
 
     Raises CorruptDataError for a block that is cut off, has no marker after it, cannot be decompressed or becomes too
     large.  The error names the byte.  Errors of ``fetch`` pass.
     """
     begin = max(start, header.end) - SYNC_BYTES  # a marker that ends at the start counts
-    stop = min(end + LOOK_AHEAD, size)
-    inside = _pieces(fetch, begin, stop, request_bytes)
-    if stop - begin > request_bytes:
-        inside = fetched_ahead(inside)
-    window = _Window(chain(inside, _pieces(fetch, stop, size, LOOK_AHEAD)), begin)
-    if not window.skip_past(header.sync, end):
-        return
-    while window.position < min(end, size):
-        yield _block(window, header, size, bound)
+    span = min(end + LOOK_AHEAD, size) - begin
+    part_bytes = -(-span // -(-span // request_bytes)) if span > 0 else 1  # even parts
+    parts = [(at, min(at + part_bytes, begin + span)) for at in range(begin, begin + span, part_bytes)]
+    source = ObjectFile(size, fetch, part_bytes)
+    with _stream(source, part_bytes) as stream:
+        stream.seek(begin)
+        if not _skips_past(header.sync, stream, end):
+            return
+        while (position := stream.tell()) < min(end, size):
+            if len(parts) > 1:
+                source.hold(parts[(position - begin) // part_bytes :][:2])
+            yield _block(stream, header, size, bound)
 
 
-def _block(window: _Window, header: AvroHeader, size: int, bound: SizeLimit) -> AvroBlock:
-    start = window.position
-    try:
-        rows, length = window.number(), window.number()
-        if rows < 0 or length < 0:
-            raise CorruptDataError(f"the block at byte {start} says that it has {rows} records in {length} bytes")
-        if length > size - window.position:  # raised before the rest is fetched in vain
-            raise CorruptDataError(f"it ends within the block at byte {start}")
-        with about(f"the block at byte {start}"):
-            bound.require(length)
-        data = window.take(length)
-        marker = window.take(SYNC_BYTES)
-    except EOFError:
-        raise CorruptDataError(f"it ends within the block at byte {start}") from None
-    if marker != header.sync:
-        raise CorruptDataError(f"the block at byte {start} does not end with the marker of the file")
+@contextmanager
+def _stream(source: ObjectFile, buffer_bytes: int) -> Iterator[io.BufferedReader[ObjectFile]]:
+    with closing(source), closing(io.BufferedReader(source, buffer_bytes)) as stream:
+        yield stream
+
+
+def _block(stream: io.BufferedReader[ObjectFile], header: AvroHeader, size: int, bound: SizeLimit) -> AvroBlock:
+    start = stream.tell()
     with about(f"the block at byte {start}"):
-        return AvroBlock(start, window.position, rows, _decompressed(header.codec, data, bound))
+        rows, length = _number(stream), _number(stream)
+        if rows < 0 or length < 0:
+            raise CorruptDataError(f"says that it has {rows} records in {length} bytes")
+        end = stream.tell() + length + SYNC_BYTES
+        if end > size:  # raised before the rest is fetched in vain
+            raise CorruptDataError("is cut off")
+        bound.require(length)
+        data = stream.read(length)
+        if stream.read(SYNC_BYTES) != header.sync:
+            raise CorruptDataError("does not end with the marker of the file")
+        return AvroBlock(start, end, rows, _decompressed(header.codec, data, bound))
+
+
+def _number(stream: io.BufferedReader[ObjectFile]) -> int:
+    """Return the next number, of variable length."""
+    value = 0
+    for digit in range(LONGEST_NUMBER):
+        byte = stream.read(1)
+        if not byte:
+            raise CorruptDataError("is cut off")
+        value |= (byte[0] & 0x7F) << 7 * digit
+        if byte[0] < 0x80:
+            return (value >> 1) ^ -(value & 1)
+    raise CorruptDataError("does not begin as one")
+
+
+def _skips_past(marker: bytes, stream: io.BufferedReader[ObjectFile], end: int) -> bool:
+    """Go past the next marker, and return whether there is one that ends before ``end``."""
+    data = b""
+    while stream.tell() < end and (piece := stream.peek()):
+        place = (data + piece).find(marker)
+        if place >= 0:
+            stream.read(place + len(marker) - len(data))
+            return stream.tell() < end
+        stream.read(len(piece))
+        data = (data + piece)[1 - len(marker) :]
+    return False
 
 
 def _decompressed(codec: str, data: bytes, bound: SizeLimit) -> bytes | memoryview:
@@ -157,61 +186,3 @@ def _decompressed(codec: str, data: bytes, bound: SizeLimit) -> bytes | memoryvi
     if zlib.crc32(content) != int.from_bytes(data[-CHECKSUM_BYTES:], "big"):
         raise CorruptDataError("has a checksum that does not fit")
     return content
-
-
-class _Window:
-    """Bytes that come in pieces; the bytes before a position are forgotten."""
-
-    def __init__(self, pieces: Iterator[bytes], position: int) -> None:
-        self.position = position
-        self._pieces = pieces
-        self._data = b""
-        self._at = 0  # of the position in the data
-
-    def take(self, count: int) -> bytes:
-        """Return the next bytes; raises EOFError if there are fewer."""
-        while len(self._data) - self._at < count:
-            if not self._grow(count):
-                raise EOFError
-        taken = self._data[self._at : self._at + count]
-        self._at += count
-        self.position += count
-        return taken
-
-    def number(self) -> int:
-        """Return the next number, of variable length; raises EOFError, CorruptDataError if it has over 64 bits."""
-        start, value = self.position, 0
-        for digit in range(LONGEST_NUMBER):
-            (byte,) = self.take(1)
-            value |= (byte & 0x7F) << 7 * digit
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-        raise CorruptDataError(f"the block at byte {start} does not begin as one")
-
-    def skip_past(self, marker: bytes, end: int) -> bool:
-        """Go past the next marker, and return whether there is one that ends before ``end``."""
-        while True:
-            place = self._data.find(marker, self._at)
-            ahead = (place + len(marker) if place >= 0 else max(len(self._data) - len(marker) + 1, self._at)) - self._at
-            self._at += ahead
-            self.position += ahead
-            if place >= 0 or self.position >= end:
-                return place >= 0 and self.position < end
-            if not self._grow(0):
-                return False
-
-    def _grow(self, wanted: int) -> bool:
-        parts = [self._data[self._at :]]
-        missing = max(wanted - len(parts[0]), 1)
-        for piece in self._pieces:
-            parts.append(piece)
-            missing -= len(piece)
-            if missing <= 0:
-                break
-        self._data, self._at = b"".join(parts), 0
-        return missing <= 0
-
-
-def _pieces(fetch: Fetch, start: int, end: int, count: int) -> Iterator[bytes]:
-    for at in range(start, end, count):
-        yield fetch(at, min(at + count, end))
