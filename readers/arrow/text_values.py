@@ -83,7 +83,8 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
         rounded = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, Context(prec=100))
     except DecimalException:
         return None
-    return None if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale) else rounded
+    # abs() would round to 28 digits.
+    return None if rounded.copy_abs() >= Decimal(10) ** (kind.precision - kind.scale) else rounded
 
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:

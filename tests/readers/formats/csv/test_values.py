@@ -57,6 +57,11 @@ def test_a_value_is_the_same_beside_one_for_which_a_column_is_read_value_by_valu
         assert whole[0].as_py() == number
 
 
+def test_a_decimal_may_have_all_its_digits():
+    values, misfits = converter_of("v", pa.decimal128(38, 0))(pa.array(["9" * 38, "1,000"]))
+    assert (values[0].as_py(), misfits) == (10**38 - 1, None)
+
+
 def test_a_type_that_csv_has_not_is_refused():
     for kind in (pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.time32("s"), pa.duration("us")):
         with pytest.raises(OptionError, match=r"^the column 'v' cannot be read from CSV as"):
