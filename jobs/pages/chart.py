@@ -18,8 +18,7 @@ from tidegate.jobs.pages.trace import Band, Trace
 
 _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
-_TOGETHER = 2.0  # lines at most this far apart look like one
-_DASH = 9
+_TURN = 9  # the length of a line's turn, from left to right
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,50 +83,20 @@ def _archived(picture: _Picture, until_ms: int) -> str:
 
 
 def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
-    """Draw each split; lines that lie on each other alternate in dashes, so that all are visible."""
-    lines = list(run.reached.values())
-    for index, times in enumerate(lines):
-        points = " ".join(picture.points(times))
+    """Draw each split; lines that lie on each other take turns from left to right, so that all are visible."""
+    lines = [" ".join(picture.points(times)) for times in run.reached.values()]
+    for index, points in enumerate(lines):
         yield f'<polyline class="split split-{index}" stroke-width="{_WIDTH}" points="{points}"/>'
-    for members, first, last in _shared(picture, lines):
-        points = " ".join(picture.points(lines[members[0]], first, last + 1))
-        turns = f"{_DASH} {_DASH * (len(members) - 1)}"
-        for turn, index in enumerate(members):
-            yield (
-                f'<polyline class="split shared split-{index}" stroke-width="{_WIDTH}" stroke-dasharray="{turns}" '
-                f'stroke-dashoffset="{-_DASH * turn}" points="{points}"/>'
-            )
-
-
-def _shared(picture: _Picture, lines: Sequence[Sequence[int | None]]) -> list[tuple[tuple[int, ...], int, int]]:
-    """Return the groups of lines that lie on each other: their numbers, the first and the last batch."""
-    stretches: list[tuple[tuple[int, ...], int, int]] = []
-    going_on: dict[tuple[int, ...], int] = {}
-    for batch in range(len(lines[0]) - 1 if lines else 0):
-        before, going_on = going_on, {}
-        for members in _together(picture, lines, batch):
-            place = before.get(members, len(stretches))
-            first = stretches[place][1] if members in before else batch
-            stretches[place : place + 1] = [(members, first, batch)]
-            going_on[members] = place
-    return stretches
-
-
-def _together(picture: _Picture, lines: Sequence[Sequence[int | None]], batch: int) -> Iterator[tuple[int, ...]]:
-    """Yield the groups of lines that lie on each other in a batch."""
-    groups: list[tuple[float, float, list[int]]] = []
-    for index, times in enumerate(lines):
-        begin_ms, end_ms = times[batch : batch + 2]
-        if begin_ms is None or end_ms is None:
-            continue
-        begin, end = picture.y(begin_ms), picture.y(end_ms)
-        near = (of for y, to, of in groups if abs(y - begin) <= _TOGETHER and abs(to - end) <= _TOGETHER)
-        group = next(near, None)
-        if group is None:
-            groups.append((begin, end, [index]))
-        else:
-            group.append(index)
-    return (tuple(members) for _, _, members in groups if len(members) > 1)
+    for index, points in enumerate(lines if len(lines) > 1 else ()):
+        turn = f"turn-{index}-of-{len(lines)}"
+        begin, end = index / len(lines), (index + 1) / len(lines)
+        steps = ((begin, 0), (begin, 1), (end, 1), (end, 0))
+        stops = "".join(f'<stop offset="{at:.4f}" stop-opacity="{seen}"/>' for at, seen in steps)
+        yield (
+            f'<linearGradient id="{turn}" class="split-{index}" gradientUnits="userSpaceOnUse" '
+            f'x2="{_TURN * len(lines)}" spreadMethod="repeat">{stops}</linearGradient>'
+            f'<polyline style="fill: none; stroke: url(#{turn})" stroke-width="{_WIDTH}" points="{points}"/>'
+        )
 
 
 def _area(picture: _Picture, band: Band | None) -> Iterator[str]:

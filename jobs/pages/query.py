@@ -17,17 +17,8 @@ from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 
-COLUMNS = (
-    "source",
-    "batches",
-    "rows",
-    "rows/s",
-    "rows left",
-    "behind",
-    "bound (UTC)",
-    "watermark (UTC)",
-    "read behind the watermark",
-)
+STANDING = ("unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind the watermark")
+COLUMNS = ("source", "batches", "rows", "rows/s", *STANDING)
 
 
 def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -> str | None:
@@ -103,19 +94,24 @@ def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
         picture += legend(keys(run.last, shown))
-    cards = [figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)]
-    held = holding(run)
-    return cards if held is None else [*cards, held]
+    return [figure(run.name, _splits(run.last, ended=ended) + holding(run.last), picture), _batches(run, shown)]
 
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:
     """Return a sentence on the states of the splits in the last plan, and on the split that holds back the others."""
     splits = counted(sum(last.splits.values()), "split")
-    states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
-    if ended:
-        return f"{splits}; in the last plan {states}.{_bad_records(last)}"
-    held = f"; held by {split_name(last.held_by)}" if last.held_by is not None and last.rows_remaining else ""
-    return f"{splits}: {states}{held}.{_bad_records(last)}"
+    told = f"; in the last plan {states(last)}" if ended else f": {states(last)}{holder(last)}"
+    return f"{splits}{told}.{_bad_records(last)}"
+
+
+def states(last: SourceProgress) -> str:
+    """Return how many splits are in each state."""
+    return ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
+
+
+def holder(last: SourceProgress) -> str:
+    """Return a clause on the split that holds back the others; empty if none does."""
+    return f"; held by {split_name(last.held_by)}" if last.held_by is not None and last.rows_remaining else ""
 
 
 def _bad_records(last: SourceProgress) -> str:
@@ -185,13 +181,20 @@ def _row(run: SourceRun) -> str:
         count(batches),
         count(rows),
         count(rows / seconds) if seconds else "-",
+        *standing(last),
+    )
+    return table_row(cells, {len(COLUMNS) - 1: "lost"} if last.late_rows_total else {})
+
+
+def standing(last: SourceProgress) -> tuple[str, ...]:
+    """Return a cell for each of STANDING."""
+    return (
         count(last.rows_remaining),
         span(last.event_time_lag) if last.rows_remaining else "-",
         clock_time(last.bound),
         clock_time(last.watermark),
         count(last.late_rows_total),
     )
-    return table_row(cells, {COLUMNS.index("read behind the watermark"): "lost"} if last.late_rows_total else {})
 
 
 def _latency(run: SourceRun) -> str:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from statistics import median_low
 from typing import NamedTuple
 
 from tidegate.alignment.durations import epoch_ms
@@ -83,10 +82,8 @@ def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] |
     by_split = {split: _reached(split, plans, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     band = None
-    if not all(plan.by_split for plan in plans):
+    if len(reached) > _MOST_LINES or not all(plan.by_split for plan in plans):
         reached, band = {}, _spreads(plans)
-    elif len(reached) > _MOST_LINES:
-        reached, band = {}, _band(list(reached.values()))
     return Trace(
         range(len(plans)),
         reached,
@@ -149,15 +146,6 @@ def _after(before_ms: int | None, detail: SplitDetail | None, watermark_ms: int 
     if detail.state == "reading" or (detail.state == "caught up" and before_ms is not None):
         return max((at_ms for at_ms in (before_ms, watermark_ms) if at_ms is not None), default=None)
     return before_ms
-
-
-def _band(reached: Sequence[Sequence[int | None]]) -> Band:
-    stood = [[at_ms for at_ms in times if at_ms is not None] for times in zip(*reached, strict=True)]
-    return Band(
-        [min(times, default=None) for times in stood],
-        [median_low(times) if times else None for times in stood],
-        [max(times, default=None) for times in stood],
-    )
 
 
 def _spreads(plans: Sequence[SourceProgress]) -> Band:

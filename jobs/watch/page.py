@@ -16,19 +16,11 @@ from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, layout, legend, table, table_row
-from tidegate.jobs.pages.query import keys
+from tidegate.jobs.pages.query import STANDING, holder, keys, standing, states
 from tidegate.jobs.pages.trace import split_order, traced, with_axis
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
 
-COLUMNS = (
-    "source",
-    "unread rows",
-    "behind",
-    "bound (UTC)",
-    "watermark (UTC)",
-    "read behind the watermark",
-    "late rows",
-)
+COLUMNS = ("source", *STANDING, "late rows")
 _SPLITS = ("split", "state", "next row (UTC)", "behind", "unread rows")
 _STEP_MS = SAMPLE_S * 1000
 _STEPS = 3600 // SAMPLE_S
@@ -101,10 +93,8 @@ def _late(dropped: int | None) -> str:
 
 def _card(source: LiveSource, now: datetime) -> str:
     progress = source.progress
-    states = ", ".join(f"{count(number)} {state}" for state, number in progress.splits.items())
-    held = f"; held by {split_name(progress.held_by)}" if progress.held_by and progress.rows_remaining else ""
     about = f"{source.reads}. " if source.query else ""
-    text = f"{about}{source.news(now).capitalize()}: {states or 'no splits'}{held}."
+    text = f"{about}{source.news(now).capitalize()}: {states(progress) or 'no splits'}{holder(progress)}."
     told = "".join(f'<p class="lost">{escape(sentence)}</p>' for sentence in alerts(progress))
     if not progress.by_split:
         told += "".join(f"<p>{escape(sentence)}</p>" for sentence in notices(progress, now))
@@ -159,15 +149,6 @@ def _split_row(split: str, progress: SourceProgress, now: datetime) -> str:
 
 def _row(source: LiveSource) -> str:
     """Return the row of a source, a cell for each of COLUMNS."""
-    progress = source.progress
-    cells = (
-        source.query or source.reads,
-        count(progress.rows_remaining),
-        span(progress.event_time_lag) if progress.rows_remaining else "-",
-        clock_time(progress.bound),
-        clock_time(progress.watermark),
-        count(progress.late_rows_total),
-        _late(source.dropped),
-    )
-    marked = {"read behind the watermark": progress.late_rows_total, "late rows": source.dropped}
+    cells = (source.query or source.reads, *standing(source.progress), _late(source.dropped))
+    marked = {"read behind the watermark": source.progress.late_rows_total, "late rows": source.dropped}
     return table_row(cells, {COLUMNS.index(name): "lost" for name, rows in marked.items() if rows})
