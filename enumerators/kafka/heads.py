@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka.records.batches import RecordBatch
 
 
-_LOG = logging.getLogger("tidegate.planner")
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20
 _SMOOTHING = 0.2  # weight of the newest batch in the mean size of a record
@@ -33,14 +31,13 @@ _LEAST_BYTES = 4 << 10
 class HeadFinder:
     """Finds the first record of a batch that the event-time policy does not leave out.
 
-    Also learns the unit of the event times, whether the broker stamps a topic's records, and the size of a record.
+    Also learns the unit of the event times, and the size of a record.
 
     event_times: the event times of records, with their unit once it was detected.
     """
 
     def __init__(self, event_times: RecordTimes) -> None:
         self.event_times = event_times
-        self._appended: dict[str, bool] = {}
         self._bytes_per_record: dict[TopicPartition, float] = {}
         self._bytes_per_batch = float(FEW_BYTES)
 
@@ -97,15 +94,6 @@ class HeadFinder:
         self._bytes_per_batch += _SMOOTHING * (len(batch.data) - self._bytes_per_batch)
         mean = self._bytes_per_record.get(partition, size)
         self._bytes_per_record[partition] = mean + _SMOOTHING * (size - mean)
-        appended = batch.append_time_ms is not None
-        if self._appended.setdefault(partition.topic, appended) != appended:
-            self._appended[partition.topic] = appended
-            if self.event_times.by_record_timestamp:
-                _LOG.warning(
-                    "topic %s changed to %s: event times before and after have different meanings",
-                    partition.topic,
-                    "LogAppendTime" if appended else "CreateTime",
-                )
 
     def _by_timestamp(
         self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,15 +95,6 @@ def test_the_unit_is_learnt_from_the_first_usable_time() -> None:
     assert (
         find(HORIZON, ORDERS, batch_of(Record(value=b'{"at": 1700000000000}')), 0) is None
     )  # in seconds that is no time
-
-
-def test_a_topic_that_changes_its_kind_of_timestamp_is_noticed_once(caplog: pytest.LogCaptureFixture) -> None:
-    find, created = finder(), stamped(5)
-    appended = replace(created, append_time_ms=6)
-    for batch in (created, created, appended, appended):
-        find(HORIZON, ORDERS, batch, 0)
-    (message,) = caplog.messages
-    assert message.startswith("topic orders changed to LogAppendTime: event times before and after have")
 
 
 def test_the_size_of_a_record_is_learnt_by_partition() -> None:
