@@ -79,8 +79,7 @@ class ChunkSorter:
             begin += batch.num_rows
         back = np.empty(len(rows), np.int64)
         back[by_place] = np.arange(len(rows))
-        together = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(len(CHUNK_SCHEMA))]
-        return pa.record_batch(together, CHUNK_SCHEMA).take(pa.array(back))
+        return pa.concat_batches(parts).take(pa.array(back))
 
 
 def compressed_batches(data: bytes, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

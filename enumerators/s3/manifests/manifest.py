@@ -8,7 +8,6 @@ and every other answer a difference of two running sums.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -104,7 +103,7 @@ class Manifest:
             wanted = np.arange(max(start - first, 0), min(end - first, batch.num_rows))
             # A pickled slice would contain its whole array.
             parts.append(batch.take(pa.array(wanted)))
-        return _joined(parts)
+        return pa.concat_batches(parts) if parts else pa.RecordBatch.from_pylist([], CHUNK_SCHEMA)
 
     def last_chunks(self, start: int, end: int) -> pa.RecordBatch:
         """Return the chunks from ``start`` to ``end`` that are the last of their object in this order.
@@ -190,8 +189,3 @@ def _running(values: Any, kind: type[np.generic]) -> Any:
     sums = np.zeros(len(values) + 1, kind)
     np.cumsum(values, out=sums[1:])
     return sums
-
-
-def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(len(CHUNK_SCHEMA))] if parts else []
-    return pa.record_batch(columns or [pa.array([], field.type) for field in CHUNK_SCHEMA], CHUNK_SCHEMA)

@@ -72,11 +72,7 @@ class Ledger:
 
     def note(self, name: str, data: bytes) -> None:
         """Write a note in place of an earlier one of that name; ``sweep`` deletes it unless ``keep`` names it."""
-        stored = self._files.read(name)
-        if stored is None:
-            self._files.create(name, data)
-        elif stored.data != data:
-            self._files.replace(name, data, stored.version)
+        self._files.write(name, data)
 
     def noted(self, name: str) -> bytes | None:
         """Return a note."""
@@ -91,13 +87,9 @@ class Ledger:
         """Delete a file that no offset needs, if it exists."""
         self._files.delete(name)
 
-    def sweep(self, keep: Collection[str], older_than_s: float) -> list[str]:
-        """Delete files that no offset names or will name, once they are this old, and return their names."""
+    def sweep(self, keep: Collection[str], older_than_s: float) -> None:
+        """Delete files that no offset names or will name, once they are this old."""
         before = self._wall_clock() - older_than_s
-        kept = frozenset(keep)
-        orphans = sorted(
-            name for name, file in self._files.files().items() if name not in kept and file.written_s < before
-        )
-        for name in orphans:
-            self._files.delete(name)
-        return orphans
+        for name, file in self._files.files().items():
+            if name not in keep and file.written_s < before:
+                self._files.delete(name)
