@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.demo.page import COLUMNS, page, row
@@ -16,9 +20,10 @@ from tidegate.sources.source import Source
 
 def show_backfill(source: Source, out: Path, master: str) -> None:
     """Run the back-fill with its progress, and print its summary."""
-    summary = backfill(source, out, Console(stderr=True), master=master)
+    with _saying() as say:
+        summary = backfill(source, out, say, master=master)
     table = Table.grid(padding=(0, 2))
-    for name, value in summary.lines():
+    for name, value in summary:
         table.add_row(name, value)
     Console(soft_wrap=True, highlight=False).print(table)
 
@@ -29,18 +34,25 @@ def show_demo(rows: int, html: Path, *, with_archive: bool) -> None:
     Raises OptionError if the page cannot be written, before anything runs.
     """
     writable("--html", html)
-    errors = Console(stderr=True)
-    if errors.is_terminal:
-        with errors.status("") as status:
-            result = run_demo(rows, status.update, with_archive=with_archive)
-    else:
-        result = run_demo(rows, errors.print, with_archive=with_archive)
+    with _saying() as say:
+        result = run_demo(rows, say, with_archive=with_archive)
     html.write_text(page(result), encoding="utf-8")
     output = Console()
     output.print(_table(result))
     for run in result.runs:
         output.print(f"{run.name}: {run.account.headline}", soft_wrap=True, highlight=False)
     output.print(html.absolute(), soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _saying() -> Iterator[Callable[[str], None]]:
+    """Yield what shows a line on stderr: on a terminal in place of the one before."""
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        yield partial(errors.print, soft_wrap=True, highlight=False, markup=False)
+        return
+    with errors.status("") as status:
+        yield lambda line: status.update(Text(line))
 
 
 def _table(result: Demo) -> Table:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pyarrow import dataset
-from rich.console import Console
 
 from tests.jobs.backfill.sources import asked
 from tests.jobs.checkpoints import log_batch
@@ -73,7 +72,7 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
         output.claim(binding(source))
     log_batch(output.checkpoint, 0, {f"{topic}-0": 5}, state={"cluster": "another"})
     with pytest.raises(OptionError) as raised:
-        backfill(source, output.path, Console(quiet=True))
+        backfill(source, output.path, print, master="local[1]")
     assert str(raised.value) == (
         f"--bootstrap-servers is {kafka.bootstrap_servers}, which is another Kafka cluster than the one that "
         "the output was begun with; give that one, or another --out"

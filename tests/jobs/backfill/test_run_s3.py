@@ -1,17 +1,14 @@
 """The back-fill of objects against a real endpoint: the same command goes on after anything has ended it."""
 
-import io
-import itertools
 from datetime import datetime, timezone
 
 import pytest
 from pyarrow import dataset
-from rich.console import Console
 
 from tests.jobs.backfill.sources import asked
 from tests.support.streams import HOUR, MINUTE, NOON
 from tidegate.errors import OptionError
-from tidegate.jobs.backfill.display import RunDisplay
+from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import write_batches
 from tidegate.jobs.backfill.source import binding
@@ -51,7 +48,7 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     spark, bucket, source, tmp_path, monkeypatch
 ):
     fill(bucket, range(HOURS))
-    output, shown = Output(tmp_path / "out"), io.StringIO()
+    output, shown = Output(tmp_path / "out"), []
     folder = Output.batch
 
     def full(output, number, columns):
@@ -60,9 +57,8 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
         return folder(output, number, columns)
 
     def run():
-        with RunDisplay(Console(file=shown), clock=itertools.count(0, 10).__next__) as display:
-            for batch in write_batches(spark, source(), output):
-                display.update(batch)
+        line = RunLine()
+        shown.extend(map(line.after, write_batches(spark, source(), output)))
 
     with output.alone():
         output.claim(binding(source()))
@@ -76,11 +72,10 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     rows = written(output.path)
     assert rows == [(row // 12, row) for row in range(2 * HOURS + 2)]
     assert output.rows() == len(rows)
-    lines = shown.getvalue().splitlines()
-    assert lines[0].startswith("25.0 % · 12 rows · ")
-    assert "rows/s · read up to 2023-11-15 18:00:00 · " in lines[0]
+    assert shown[0].startswith("25.0 % · 12 rows · ")
+    assert "rows/s · read up to 2023-11-15 18:00:00 · " in shown[0]
     # The second run begins with a batch that the first one has planned, and the third one with nothing.
-    assert [line.split(" · ")[0] for line in lines] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]
+    assert [line.split(" · ")[0] for line in shown] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]
 
 
 def test_another_path_is_refused_for_an_output_that_was_begun(source, tmp_path):
