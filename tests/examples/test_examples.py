@@ -63,17 +63,9 @@ def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
     assert dataset.dataset(tmp_path / "out", format="parquet").count_rows() == ROWS
 
 
-def test_windowed_count_loses_nothing_but_what_is_in_the_last_window(run):
-    assert cells(run("windowed_count.py")) == [[35, ROWS * 35 // 36], [ROWS // 36]]
-
-
 def test_windows_are_counted_to_the_end_of_the_topic(run):
     counts = [line.split("|")[3] for line in run("windows.py").splitlines() if "results" in line]
     assert [*map(int, counts)] == [300] * 12
-
-
-def test_batch_counts_every_partition(run):
-    assert cells(run("batch.py")) == [[0, 1800], [1, 1800]]
 
 
 def test_typed_sources_are_printed_without_a_server(run):
