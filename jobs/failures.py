@@ -12,7 +12,7 @@ _RAISED = re.compile(r"tidegate\.errors\.(?P<kind>[A-Za-z]+): (?P<sentence>[^\n]
 
 
 def cause(error: BaseException) -> errors.TidegateError | None:
-    """Return the TidegateError that made Spark raise ``error``; None: another cause.
+    """Return the TidegateError that made Spark raise ``error``, if one did.
 
     It was raised in another process, so only its text inside Spark's error is left.
     """

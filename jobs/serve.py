@@ -28,7 +28,7 @@ def serve_kafka(
 
     Prints the bootstrap servers to stdout, alone on the first line, when clients may connect.
     topics: each ``name`` or ``name:partitions``; created unless they are in ``folder`` already.
-    port: the port of the first broker; further brokers have the next ports.  None: any free ports.
+    port: the port of the first broker; further brokers have the next ports.  Default: any free ports.
 
     Raises OptionError for a malformed topic or a folder that cannot be written, ServerError if Kafka cannot start or
     ends by itself.
@@ -48,7 +48,7 @@ def add_topics(topics: Iterable[str], *, port: int | None = None) -> None:
     """Create topics in a Kafka that runs on this machine, and print each when it can be used.
 
     topics: each ``name`` or ``name:partitions``.
-    port: the port of one of its brokers.  None: 9092.
+    port: the port of one of its brokers.  Default: 9092.
 
     Raises OptionError for a malformed topic, or one that is there already; ServerError if no Kafka answers.
     """
@@ -81,7 +81,7 @@ def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | 
     Prints environment variables for clients to stdout, as lines for a shell, when clients may connect; the endpoint
     comes first.
     buckets: created unless they are in ``folder`` already.
-    port: the port of the endpoint.  None: any free port.
+    port: the port of the endpoint.  Default: any free port.
 
     Raises OptionError for an invalid name of a bucket or a folder that cannot be written, ServerError if it cannot
     start or ends by itself.
@@ -101,7 +101,7 @@ def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, me
     """Run a standalone cluster of Spark until SIGINT or SIGTERM; nothing is left behind.
 
     Prints the master's address to stdout, alone on the first line, when applications may be submitted.
-    port: the port of the master.  None: any free port.
+    port: the port of the master.  Default: any free port.
 
     Raises ServerError if it cannot start or a process ends by itself.
     """

@@ -41,7 +41,7 @@ class SourceOffset(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The offset as JSON; None: there is none, or the offset is not JSON."""
+        """The offset as JSON, if there is one and it is JSON."""
         try:
             return None if self.text is None else json.loads(self.text)
         except ValueError:
@@ -85,6 +85,14 @@ class LoggedOffsets:
             for line, offset in enumerate(self.sources)
         }
 
+    def ours(self, place: int) -> Offset | None:
+        """Return the offset of a source of tidegate.
+
+        Raises CheckpointError for one of another version of tidegate.
+        """
+        source = self.by_place.get(place)
+        return None if source is None else Offset.recognized(source.value)
+
     def to_bytes(self) -> bytes:
         """Return the file in Spark's format."""
         lines = [offset.name + (_NO_OFFSET if offset.text is None else offset.text) for offset in self.sources]
@@ -109,7 +117,7 @@ class BatchLogs:
         return _numbers(self._commits)
 
     def offsets(self, number: int) -> LoggedOffsets | None:
-        """Return the offsets after a batch; None: Spark has deleted them."""
+        """Return the offsets after a batch, unless Spark has deleted them."""
         stored = self._offsets.read(str(number))
         return None if stored is None else LoggedOffsets.parse(stored.data)
 

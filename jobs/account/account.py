@@ -20,7 +20,7 @@ _NAMES = {"read": "rows read", "closed": "in closed windows", "open": "in open w
 class Figure(NamedTuple):
     """A number of rows.
 
-    rows: None: nothing is known.
+    rows: how many, if anything is known.
     bound: ``exact``; ``by plan``: exact if records keep to what the source was told of them; ``at least`` or
         ``at most``; ``about``: an estimate, or what the bounds of other figures leave.
     """
@@ -58,7 +58,7 @@ class SourceAccount:
 class Account:
     """The account of a query.  Its figures add up: read = closed + open + late + set_aside.
 
-    batches: the first and the last batch that it covers; None: there was none.
+    batches: the first and the last batch that it covers, if there is one.
     read: all rows read.
     closed: rows whose windows were emitted.  Rows that wait for nothing, such as those of a query without windows, and
         those that the query itself filters out, count here.

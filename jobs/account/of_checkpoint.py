@@ -57,7 +57,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
 def account_of_checkpoint(folder: Folder, state: Figure | None = None) -> Account:
     """Return the account of the batches that a checkpoint still has, and that are written.
 
-    state: the rows in Spark's state of windows; None: they are not counted.
+    state: the rows in Spark's state of windows, if they are counted.
 
     Raises OptionError if there is no written batch, and CheckpointError for an offset of another version of tidegate.
     """
@@ -139,15 +139,11 @@ def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
 def _reads(logged: dict[int, LoggedOffsets], numbers: Sequence[int], place: int) -> list[_Read]:
     reads = []
     for number in numbers:
-        before, end = (_offset(logged.get(at), place) for at in (number - 1, number))
+        end, before = logged[number].ours(place), logged.get(number - 1)
         if end is not None:
-            reads.append(_Read(before or Offset(), end, _watermark_ms(logged[number])))
+            begin = None if before is None else before.ours(place)
+            reads.append(_Read(begin or Offset(), end, _watermark_ms(logged[number])))
     return reads
-
-
-def _offset(logged: LoggedOffsets | None, place: int) -> Offset | None:
-    source = None if logged is None else logged.by_place.get(place)
-    return None if source is None else Offset.recognized(source.value)
 
 
 def _watermark_ms(logged: LoggedOffsets) -> int:

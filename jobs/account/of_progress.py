@@ -27,7 +27,7 @@ def account_of_run(progresses: Sequence[QueryProgress], kept: int, state: Figure
 
     progresses: the progresses of the run, the oldest first.
     kept: how many entries Spark keeps, by its setting.
-    state: the rows in Spark's state of windows; None: they are not counted.
+    state: the rows in Spark's state of windows, if they are counted.
     """
     tally = RunTally()
     for entry in progresses:
@@ -79,7 +79,7 @@ class RunTally:
         """Return the account of these batches.
 
         missing: what else is not known.
-        state: the rows in Spark's state of windows; None: they are not counted.
+        state: the rows in Spark's state of windows, if they are counted.
         """
         groups = self._dropped["groups"]
         dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []

@@ -53,10 +53,10 @@ def account(query: StreamingQuery) -> Account:
 
 
 def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None) -> Figure | None:
-    """Return how many rows are in the groups of Spark's aggregation, by its count; None: that cannot be told.
+    """Return how many rows are in the groups of Spark's aggregation, by its count, if that can be told.
 
     checkpoint: the checkpoint of a query with one stateful operator.
-    plan: Spark's physical plan of the query; None: it is unknown.  Without it, the count may be of a column, which
+    plan: Spark's physical plan of the query, if it is known.  Without it, the count may be of a column, which
         leaves out nulls, or have a filter; and no step is taken to multiply rows, but windows that overlap.
     """
     from pyspark.errors import PySparkException

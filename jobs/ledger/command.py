@@ -19,7 +19,7 @@ _NO_PATH = "s3://not-given"
 def run_show(location: str, *, checkpoint: str | None, options: Sequence[str]) -> None:
     """Print the ledger of the query in a state location.
 
-    checkpoint: Spark's checkpoint folder of the query; None: it is unknown which chunks were read.
+    checkpoint: Spark's checkpoint folder of the query, which tells what chunks were read.
     options: the options of the source, as NAME=VALUE.
 
     Like the other commands, raises OptionError, one sentence, for contradictory arguments and for unknown names.
@@ -46,7 +46,7 @@ def run_reread(
 ) -> None:
     """Ask the query to read chunks again, and print the request.
 
-    objects: a key, or a glob of keys; None: all of the path.
+    objects: a key, or a glob of keys, instead of all of the path.
     begin, end: only chunks with event times in this range.
     """
     source, has_path = _source(location, options)

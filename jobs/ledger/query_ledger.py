@@ -84,7 +84,7 @@ class QueryLedger:
 
     @cached_property
     def seen(self) -> SeenObjects | None:
-        """The objects that the query remembers; None: without a checkpoint this is unknown."""
+        """The objects that the query remembers, which only a checkpoint tells."""
         if self.state is None or self.state.seen is None:
             return None
         return SeenObjects.restored(self.state.seen, self.ledger.read, None)

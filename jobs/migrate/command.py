@@ -17,7 +17,7 @@ def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], go
     """Print where the sources of a query go on, or write a checkpoint from which they go on.
 
     checkpoint: the checkpoint of the query: a path or ``s3://bucket/prefix``.
-    to: the new checkpoint, in the same form; None: the starting offsets are printed.
+    to: the new checkpoint, in the same form, instead of printing the starting offsets.
     sources: the places of the sources; empty: all Kafka sources of the kind.
     goes_back: from tidegate to Spark's built-in source.
 

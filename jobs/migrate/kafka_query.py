@@ -85,17 +85,16 @@ class KafkaQuery:
         return [SourceStanding(place, self._last, offset) for place, offset in at.items() if offset is not None]
 
     def offset(self, number: int, place: int) -> BuiltInOffset | None:
-        """Return the offset of a source after a batch; None: the source has none, or Spark has deleted it."""
+        """Return the offset of a source after a batch, if it has one that Spark has not deleted."""
         return self._offset_in(self.logs.offsets(number), place)
 
     def our_offset(self, number: int, place: int) -> Offset | None:
-        """Return the offset of a source of tidegate after a batch; None: the source has none, or it was deleted."""
+        """Return the offset of a source of tidegate after a batch, if it has one that Spark has not deleted."""
         logged = self.logs.offsets(number)
-        source = None if logged is None else logged.by_place.get(place)
-        return None if source is None else Offset.recognized(source.value)
+        return None if logged is None else logged.ours(place)
 
     def planned_ms(self, number: int) -> int | None:
-        """Return when Spark planned a batch, in ms since the epoch; None: the checkpoint does not tell."""
+        """Return when Spark planned a batch, in ms since the epoch, if the checkpoint tells."""
         logged = self.logs.offsets(number)
         at_ms = None if logged is None else logged.notes.get("batchTimestampMs")
         return at_ms if type(at_ms) is int else None
@@ -165,7 +164,7 @@ def _our_offset(value: object) -> BuiltInOffset | None:
 
 
 def _may_begin(begin: BuiltInOffset | None, end: BuiltInOffset | None) -> bool:
-    """Return whether a source may have begun at one offset, and ended a batch at another; None: it has no offset."""
+    """Return whether a source may have begun at one offset, and ended a batch at another, if it has one."""
     if begin is None or end is None:
         return begin is not None
     return all(at <= end.get(topic, {}).get(p, -1) for topic, starts in begin.items() for p, at in starts.items())

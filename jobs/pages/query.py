@@ -22,7 +22,7 @@ COLUMNS = ("source", "batches", "rows", "rows/s", *STANDING)
 
 
 def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -> str | None:
-    """Return the page, which needs no other file and no network; None: no tidegate source has planned a batch yet.
+    """Return the page, which needs no other file and no network, once a tidegate source has planned a batch.
 
     progresses: the progresses of one run of the query that Spark has kept, the oldest first.
     kept: the value of Spark's setting KEPT.

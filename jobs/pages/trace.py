@@ -50,7 +50,7 @@ class Trace:
     watermark: n times, or empty: the watermark by which Spark filtered each batch.
     paused: for each split the batches, counted from 0, during which it was paused.
     source_watermark: n times, after the plan of each batch, or empty.
-    band: instead of ``reached``; None: the splits are few.
+    band: instead of ``reached``, if the splits are many.
     """
 
     batches: Sequence[int]
@@ -75,7 +75,7 @@ def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] |
     """Return the trace of at least one plan; splits without a known event time are left out.
 
     Up to 12 splits are lines; more splits are a band.
-    history: the stretch of every split, in the order of their lines; None: only progress is known.
+    history: the stretch of every split, in the order of their lines, if more than progress is known.
     """
     stretches = {} if history is None else history
     splits = stretches or sorted({split for plan in plans for split in plan.by_split}, key=split_order)

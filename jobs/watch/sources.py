@@ -34,7 +34,7 @@ class LiveSource:
         its note.
     planner: the name of the planner, or of the member.
     is_member: whether it is a member of a group, perhaps on another machine.
-    dropped: how many rows and groups the query has dropped as late in this run; None: no batch has told it.
+    dropped: how many rows and groups the query has dropped as late in this run, once a batch has told it.
     hour: the plans of the last hour that were kept, each with its time, the oldest first; only if asked for.
     """
 

@@ -48,8 +48,8 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
 def show_watch(*, once: bool, html: bool, port: int | None, location: str | None) -> None:
     """Print the table once, or every second until SIGINT or SIGTERM; or serve the page until then.
 
-    port: that of the page; None: the usual one.
-    location: the ``alignmentLocation`` of groups; None: the queries on this machine.
+    port: that of the page, if it is not the usual one.
+    location: the ``alignmentLocation`` of groups, in place of the queries on this machine.
 
     Raises OptionError for options that contradict each other, and for a port in use.
     """
