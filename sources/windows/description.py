@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,41 +27,7 @@ def as_written(node: Any) -> str:
     origin = node.origin()
     if not (origin.sqlText().isDefined() and origin.startIndex().isDefined() and origin.stopIndex().isDefined()):
         return str(node.sql())
-    return str(origin.sqlText().get())[slice(*_place(node))]
-
-
-def is_written_whole(node: Any) -> bool:
-    """Return whether ``as_written`` has the whole text of an expression.
-
-    In Spark's parser, a predicate such as ``a LIKE b`` or ``a IN (b)`` begins after its first operand.  The literals
-    true and false have no place of their own: each is one object for all texts.
-    """
-    starts = list(_starts(node))
-    return None not in starts and min(starts) == starts[0]
-
-
-def _starts(node: Any) -> Iterator[Any]:
-    """Yield the places in the text at which an expression and its parts begin; None: one has no place."""
-    is_true_or_false = node.nodeName() == "Literal" and node.dataType().typeName() == "boolean"
-    yield None if is_true_or_false else _place(node)[0]
-    children = node.children()
-    for number in range(children.size()):
-        yield from _starts(children.apply(number))
-
-
-def with_columns(text: str, columns: Iterable[tuple[Any, str]]) -> str:
-    """Return a text from which Spark's parser made an expression, with other texts for some parts.
-
-    columns: parts with their new texts; no part is inside another.  Several nodes may be one part of the text.
-    """
-    places = {_place(node): column for node, column in columns}
-    for (start, stop), column in sorted(places.items(), reverse=True):
-        text = f"{text[:start]} {column} {text[stop:]}"
-    return text
-
-
-def _place(node: Any) -> tuple[int, int]:
-    return node.origin().startIndex().get(), node.origin().stopIndex().get() + 1
+    return str(origin.sqlText().get())[origin.startIndex().get() : origin.stopIndex().get() + 1]
 
 
 def normalized(text: str, *, case_sensitive: bool = False) -> str:

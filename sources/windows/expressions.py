@@ -6,18 +6,20 @@ each window.  Spark computes the quotient of each result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, DecimalType, StringType, StructType
 
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
-from tidegate.sources.windows.description import as_written, is_written_whole, normalized, with_columns
+from tidegate.sources.windows.description import as_written, normalized
 from tidegate.spark_private import analyzed_plan, java_of, java_session
 from tidegate.windows import SqlAggregates
 
@@ -31,17 +33,17 @@ _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "mi
 class Parts:
     """Expressions with aggregates, taken apart.
 
-    arguments: Spark expressions for each row, by the name of their column.
+    arguments: what Spark computes for each row, by the name of the column.
     aggregates: the aggregates of each window, as ``SqlAggregates`` has them, by the name of their column.
     texts: the aggregates as the user wrote them.
-    results: Spark expressions over the aggregates, by the name of the result.
+    results: what Spark computes from the aggregates, by the name of the result.
     """
 
-    arguments: Mapping[str, str]
+    arguments: Mapping[str, Column]
     aggregates: Mapping[str, str]
     types: Mapping[str, DataType]
     texts: Mapping[str, str]
-    results: Mapping[str, str]
+    results: Mapping[str, Column]
 
     def function(self) -> SqlAggregates:
         """Return the operator's function over the arguments of a window's rows."""
@@ -73,13 +75,13 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     """
     texts = ", ".join(map(repr, expressions.values()))
     taken = _TakenOut(rows)
-    results = {name: taken.outer(text) for name, text in expressions.items()}
+    results = {name: taken.column_of(taken.outer(text)) for name, text in expressions.items()}
     if not taken.texts:
         raise OptionError(f"the operator of windows needs an aggregate, such as count(*), and finds none in {texts}")
     whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
     try:
-        rows.select(*(f.expr(text).alias(name) for name, text in taken.arguments.items()))
-        whole.select(*(f.expr(text).alias(name) for name, text in results.items()))
+        rows.select(*(column.alias(name) for name, column in taken.arguments.items()))
+        whole.select(*(column.alias(name) for name, column in results.items()))
     except AnalysisException as error:
         raise OptionError(
             f"the operator of windows cannot take {texts} apart: {sentence_of(error)}; use a Python function, or a "
@@ -112,7 +114,8 @@ class _TakenOut:
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
         self._case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
-        self.arguments: dict[str, str] = {}
+        self.arguments: dict[str, Column] = {}
+        self._columns: dict[tuple[object, ...], str] = {}  # of arguments, by what they are
         self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
 
@@ -120,23 +123,25 @@ class _TakenOut:
         """Return an expression in the form of Spark's parser."""
         return java_session(self._spark).sessionState().sqlParser().parseExpression(text)
 
-    def outer(self, text: str) -> str:
-        """Return the expression with a column of its own for each aggregate."""
-        return with_columns(text, self._columns_in(self.parsed(text), text))
+    def column_of(self, node: Any) -> Column:
+        """Return an expression in the form of Spark's parser as a column."""
+        return Column(java_of(self._spark).org.apache.spark.sql.classic.ExpressionUtils.column(node))
 
-    def _columns_in(self, node: Any, text: str) -> Iterator[tuple[Any, str]]:
-        """Yield the outermost aggregates of an expression, each with the text that computes it from columns."""
+    def outer(self, text: str) -> Any:
+        """Return the expression, in the form of Spark's parser, with a column of its own for each aggregate."""
+        return self._outer(self.parsed(text), text)
+
+    def _outer(self, node: Any, text: str) -> Any:
         name = _function_name(node)
         if name in _KEPT:
-            yield node, self._kept(node, name, text)
-            return
+            return self.parsed(self._kept(node, name, text))
         if self._is_aggregate(node):
             raise OptionError(
                 f"the aggregate {text!r} uses {as_written(node)}, which Spark keeps and the operator of windows does "
                 f"not: it keeps {', '.join(sorted(_KEPT))}; use a Python function, or a window that Spark plans"
             )
-        for child in _list(node.children()):
-            yield from self._columns_in(child, text)
+        children = [self._outer(child, text) for child in _list(node.children())]
+        return node.withNewChildren(java_of(self._spark).PythonUtils.toSeq(children)) if children else node
 
     def described(self, text: str) -> list[str]:
         """Return the aggregates of one expression, normalized: the same texts mean the same aggregates."""
@@ -181,17 +186,24 @@ class _TakenOut:
         counts_rows = name == "count" and (argument.nodeName() == _STAR or is_literal)
         if counts_rows and not node.filter().isDefined():
             return "*"
-        text = "1" if counts_rows else _sql(argument)
-        conditions = [text] if name == "count_if" else []
-        if node.filter().isDefined():
-            conditions.append(_sql(node.filter().get()))
-        if conditions:
-            text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
-        wanted = self._normalized(text)
-        known = next((column for column, same in self.arguments.items() if self._normalized(same) == wanted), None)
-        column = known or f"__argument_{len(self.arguments)}"
-        self.arguments[column] = text
-        return column
+        conditions = [argument] if name == "count_if" else []
+        conditions += [node.filter().get()] if node.filter().isDefined() else []
+        counted = counts_rows or name == "count_if"
+        wanted = (counted, *map(self._told, conditions), None if counted else self._told(argument))
+        if wanted not in self._columns:
+            column = f.lit(1) if counted else self.column_of(argument)
+            if conditions:
+                column = f.when(reduce(and_, map(self.column_of, conditions)), column)
+            self._columns[wanted] = f"__argument_{len(self.arguments)}"
+            self.arguments[self._columns[wanted]] = column
+        return self._columns[wanted]
+
+    def _told(self, node: Any) -> tuple[str, str]:
+        """Return what tells an expression from others: Spark's own text lacks subqueries.
+
+        The user's text is not all of it: in Spark's parser a predicate, such as ``a LIKE b``, begins after ``a``.
+        """
+        return self._normalized(as_written(node)), self._normalized(str(node.sql()))
 
     def _is_aggregate(self, node: Any) -> bool:
         if node.nodeName() == "AggregateExpression":  # Spark's parser knows first, last and any_value itself
@@ -212,11 +224,6 @@ class _TakenOut:
             return False  # an aggregate contains no other aggregate
         selected = self._rows.select(f.expr(as_written(node)))
         return bool(analyzed_plan(selected).nodeName() == "Aggregate")
-
-
-def _sql(node: Any) -> str:
-    """Return an expression as the user wrote it: Spark's own text is not always SQL, for example with lambdas."""
-    return as_written(node) if is_written_whole(node) else str(node.sql())
 
 
 def _function_name(node: Any) -> str | None:

@@ -70,19 +70,18 @@ def with_expressions(
 ) -> DataFrame:
     """Return the aggregates of windows, by the operator for a function of a window's rows."""
     parts = parts_of(stream.rows, expressions)
-    arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
     schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])
     windows = operator(Aggregate(parts.function()))
     types = ", ".join(kind.simpleString() for kind in parts.types.values())
     of_aggregates = {**described_aggregates(stream.rows, expressions), "types of the aggregates": types}
     description = {**windows.description, **of_aggregates}
-    kept = _kept(stream, windows, description, arguments, schema, parts.texts, reads_rows=windows.reads_rows)
-    results = [f.expr(text).alias(name) for name, text in parts.results.items()]
+    kept = _kept(stream, windows, description, parts.arguments, schema, parts.texts, reads_rows=windows.reads_rows)
+    results = parts.results
     if stream.late is not None:  # a late row has no results, but a count of no rows would be 0
-        is_result = f.col(OUTPUT) == RESULTS
-        results = [f.when(is_result, f.expr(text)).alias(name) for name, text in parts.results.items()]
+        results = {name: f.when(f.col(OUTPUT) == RESULTS, result) for name, result in results.items()}
+    named = [result.alias(name) for name, result in results.items()]
     others = [OUTPUT, *stream.row_columns] if stream.late is not None else []
-    return kept.select(*(f"`{key}`" for key in stream.keys), WINDOW_START, WINDOW_END, *results, *others)
+    return kept.select(*(f"`{key}`" for key in stream.keys), WINDOW_START, WINDOW_END, *named, *others)
 
 
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:

@@ -8,13 +8,12 @@ from tidegate.sources.windows.expressions import described_aggregates, parts_of
 
 @pytest.mark.parametrize(
     ("text", "argument"),
-    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "NULL"), ("sum(1)", "1")],
+    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "__argument_0"), ("sum(1)", "__argument_0")],
 )
 def test_only_what_counts_rows_has_no_argument(spark, text, argument):
     parts = parts_of(spark.range(3).toDF("id"), {"n": text})
     (aggregate,) = parts.aggregates.values()
-    column = aggregate.partition("(")[2][:-1]
-    assert parts.arguments.get(column, column) == argument
+    assert aggregate.partition("(")[2] == f"{argument})"
 
 
 WHOLE = {
@@ -23,11 +22,13 @@ WHOLE = {
     "sum(length(mask(t, lowerChar => 'q')))": 2,
     "sum(if(t LIKE 'é%' AND a IN (1, 2), a, 0)) + count_if(t LIKE '%!_%' ESCAPE '!')": 1,
     "count(*) FILTER (WHERE exists(xs, x -> x > 2)) + count_if(a IS NULL)": 1,
+    "count_if(exists(xs, x -> x > 2) AND t LIKE 'ü%') + count_if(t LIKE 'é%') - count_if(a LIKE 'é%')": 2,
     "count_if(size(filter(xs, x -> x > 1)) > 0) FILTER (WHERE a > 1)": 1,
     "sum(a) BETWEEN min(a) AND max(a) + 1": True,
     "concat('é😀', max(t), CASE sum(a)WHEN 3 THEN min(t) END) -- the greatest and the least": "é😀üé",
     "avg(CAST(a AS DECIMAL(10, 2))) * 2": 3,
     "max(a) > (SELECT 1)": True,
+    "count_if(a IN (SELECT 2)) + sum(a + (SELECT 1)) + sum(a + (SELECT 2))": 13,
     "count_if((a > 1) = true) + count(*) FILTER (WHERE (a > 1) = false) + count(*) FILTER (WHERE true)": 4,
     "max(true)": True,
     "CASE WHEN true THEN sum(a) END": 3,
@@ -38,9 +39,9 @@ WHOLE = {
 def test_any_expression_may_stand_around_and_inside_aggregates_of_the_operator(spark):
     rows = spark.sql("SELECT * FROM VALUES (1, 'é', array(1, 2)), (2, 'ü', array(2, 3)) AS of(a, t, xs)")
     parts = parts_of(rows, {str(place): text for place, text in enumerate(WHOLE)})
-    arguments = rows.select("*", *(f.expr(text).alias(name) for name, text in parts.arguments.items()))
+    arguments = rows.select("*", *(column.alias(name) for name, column in parts.arguments.items()))
     whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
-    (row,) = whole.select(*(f.expr(text).alias(name) for name, text in parts.results.items())).collect()
+    (row,) = whole.select(*(column.alias(name) for name, column in parts.results.items())).collect()
     assert dict(zip(WHOLE, row, strict=True)) == WHOLE
 
 
@@ -66,7 +67,8 @@ def test_aggregates_that_are_one_in_the_description_are_one_in_the_operator(spar
     texts = {"one": "sum(a + 1)", "other": "SUM( A+1 )", "filtered": "sum(a) FILTER (WHERE a > 0)"}
     parts = parts_of(rows, {**texts, "again": "sum(A) filter (where A>0)"})
     assert len(parts.aggregates) == len(parts.arguments) == 2
-    assert parts.results["one"] == parts.results["other"] != parts.results["filtered"] == parts.results["again"]
+    one, other, filtered, again = map(str, parts.results.values())
+    assert one == other != filtered == again
 
 
 def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark):
@@ -85,4 +87,4 @@ def test_every_aggregate_takes_a_filter(spark):
         spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
     )
     assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "bigint"]
-    assert all(text.startswith("CASE WHEN") for text in parts.arguments.values())
+    assert all("CASE WHEN" in str(column) for column in parts.arguments.values())

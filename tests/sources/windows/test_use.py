@@ -125,8 +125,8 @@ MISTAKES = {
     "needs an aggregate, such as count.*, and finds none in '1'": lambda r, w, s, p: w.side_output_late(
         "late"
     ).aggregate(n="1"),
-    "cannot take 'count_if.position IN .SELECT 1..' apart: .*; use a Python function, or a window": lambda r, w, s, p: (
-        w.side_output_late("late").aggregate(n="count_if(position IN (SELECT 1))")
+    "cannot take 'concat.split, count....' apart: .*; use a Python function, or a window": lambda r, w, s, p: (
+        w.side_output_late("late").aggregate(n="concat(split, count(*))")
     ),
     "'max.split COLLATE UTF8_LCASE.' is string collate UTF8_LCASE, and the operator": lambda r, w, s, p: (
         w.side_output_late("late").aggregate(n="max(split COLLATE UTF8_LCASE)")
