@@ -10,11 +10,10 @@ from typing import Any
 
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError, OptionError
-from tidegate.jobs.arguments import parse_options, parse_properties, parse_time
+from tidegate.jobs.arguments import parse_options, parse_time
 from tidegate.jobs.backfill.output import Output
-from tidegate.sources.kafka.java.file import read_properties
+from tidegate.jobs.named_source import named_source
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.s3.source import S3Source
 from tidegate.sources.source import Source
 
 _STATE = "stateLocation"
@@ -53,14 +52,9 @@ def backfill_source(
 
     begin, end: a range of event times, the end exclusive.  A Kafka partition is read from its first record at or after
         ``begin`` up to its first record at or after ``end``.
-    options: further Spark options of the source; they may be secret.
-    of_kafka: the options for Kafka; None or empty: not given.
-
-    Raises OptionError, one sentence, if no source is named, or both are, for a malformed option, and for one that
-    contradicts another.
+    Otherwise as ``named_source``.
     """
-    further = parse_options("--option", options)
-    named = {name.lower() for name in further}
+    named = {name.lower() for name in parse_options("--option", options)}
     begin_at, end_at = _time("--from", begin), _time("--to", end)
     if begin_at is not None and end_at is not None and begin_at >= end_at:
         raise OptionError(f"--from is {begin}, but it must lie before --to {end}")
@@ -70,33 +64,17 @@ def backfill_source(
         **({} if begin_at is None else {"startingTimestamp": begin_at.isoformat()}),
         **({} if end_at is None else {"endingTimestamp": end_at.isoformat()}),
     }
-    given = {name: value for name, value in of_kafka.items() if value}
     if path is None:
-        own |= _of_topics(given, has_begin=begin is not None, has_end=any(name.startswith("ending") for name in named))
-    elif given:
-        raise OptionError(f"{next(iter(given))} is for Kafka, and --path for objects of S3; give one of them")
-    else:
-        own |= {"path": path} | ({} if _STATE.lower() in named else {_STATE: str(Output(out).kept)})
-    if contradicted := [name for name in further if name.lower() in {option.lower() for option in own}]:
-        raise OptionError(f"--option {contradicted[0]} is set by the command itself; leave it out")
-    return (KafkaSource if path is None else S3Source).from_options({**own, **further})
+        own |= _of_topics(has_begin=begin is not None, has_end=any(name.startswith("ending") for name in named))
+    elif _STATE.lower() not in named:
+        own[_STATE] = str(Output(out).kept)
+    return named_source(path, of_kafka, own, options)
 
 
-def _of_topics(given: Mapping[str, Any], *, has_begin: bool, has_end: bool) -> dict[str, str]:
-    """Return the options of a Kafka source."""
-    file = given.get("--kafka-properties")
-    client = {} if file is None else read_properties("--kafka-properties", file)
-    given = {"--bootstrap-servers": client.pop("bootstrap.servers", None), **given}
-    if missing := [name for name in ("--bootstrap-servers", "--topic") if not given.get(name)]:
-        are_missing = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-        raise OptionError(f"{are_missing}: give --bootstrap-servers and --topic, or --path for objects of S3")
-    client |= parse_properties("--kafka", given.get("--kafka", ()))
+def _of_topics(*, has_begin: bool, has_end: bool) -> dict[str, str]:
     return {
-        "kafka.bootstrap.servers": given["--bootstrap-servers"],
-        "subscribe": ",".join(given["--topic"]),
         # A partition that ends before --from has nothing to read, without an error.
         "startingOffsetsByTimestampStrategy": "latest",
-        **{f"kafka.{name}": value for name, value in client.items()},
         **({} if has_begin else {"startingOffsets": "earliest"}),
         # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
         **({} if has_end else {"endingOffsets": "latest"}),

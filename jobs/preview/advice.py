@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import counted
@@ -39,15 +41,31 @@ def verdict(found: Preview) -> str:
     if not found.rows:
         return f"{found.reads} has no records"
     lost, limited = found.lost_by_spark, sum(found.limited.lost.values())
-    if found.rows_per_batch is not None:
+    if found.budget != UNLIMITED:
         if not lost:
             return f"Spark's own source would lose none of {count(found.rows)} rows"
         return f"Spark's own source would lose {count(lost)} of {count(found.rows)} rows ({share(lost, found.rows)})"
     return (
         f"Spark's own source would read all {count(found.rows)} rows in one batch, and lose "
         f"{count(lost) if lost else 'none'}; "
-        f"in batches of {count(found.limited_rows)} rows it would lose {count(limited)}"
+        f"in batches of {amount(found.limited_budget)} it would lose {count(limited)}"
     )
+
+
+def splits(found: Preview) -> str:
+    """Return how many splits there are."""
+    number = counted(len(found.splits), found.seen.word)
+    return f"{counted(found.seen.units, 'object')} in {number}" if found.seen.are_objects else number
+
+
+def amount(budget: Budget) -> str:
+    """Return the limits of a batch as text."""
+    limits = (
+        None if budget.rows is None else counted(budget.rows, "row"),
+        None if budget.files is None else counted(budget.files, "object"),
+        None if budget.bytes is None else f"{budget.bytes / 2**20:,.1f} MiB",
+    )
+    return " and ".join(filter(None, limits))
 
 
 def part(found: Preview) -> str:
@@ -83,8 +101,11 @@ def remarks(found: Preview) -> dict[SplitId, list[str]]:
         return {split.id: ["empty"] for split in found.splits}
     begin_ms, end_ms = shown_span(found)
     return {
-        split.id: list(_of_split(found, found.seen.histories[split.id], begin_ms, end_ms))
-        + (["the time index is blind here: figures come from samples"] if split.id in found.seen.blind else [])
+        split.id: [
+            *found.seen.notes.get(split.id, ()),
+            *_of_split(found, found.seen.histories[split.id], begin_ms, end_ms),
+            *(["the time index is blind here: figures come from samples"] if split.id in found.seen.blind else ()),
+        ]
         if split.id in found.seen.histories
         else ["empty"]
         for split in found.splits
@@ -92,8 +113,26 @@ def remarks(found: Preview) -> dict[SplitId, list[str]]:
 
 
 def _of_split(found: Preview, history: History, begin_ms: int, end_ms: int) -> Iterator[str]:
-    much_ms = max(1, (end_ms - begin_ms) // _MUCH)
     times = np.sort(history.times_ms)
+    if not found.seen.are_objects:  # their parts begin and end as the objects were written
+        yield from _holes(times, begin_ms, end_ms)
+    if times[-1] > found.seen.now_ms + _DAY_MS:
+        yield f"records from the future, up to {clock_time(int(times[-1]))}"
+    if times[0] <= _DAY_MS:
+        yield "records at 0"
+    elif history.disorder_ms:
+        furthest = f"up to {span(history.disorder_ms)}"
+        yield (
+            f"{furthest} behind earlier objects"
+            if found.seen.are_objects
+            else f"out of order by {furthest}, by samples"
+        )
+    if history.density < 1:
+        yield f"{share(round(1000 * history.density), 1000)} of the offsets hold a record (compaction, transactions)"
+
+
+def _holes(times: NDArray[np.int64], begin_ms: int, end_ms: int) -> Iterator[str]:
+    much_ms = max(1, (end_ms - begin_ms) // _MUCH)
     shown = times[(times >= begin_ms) & (times <= end_ms)]
     if times[0] - begin_ms > much_ms:
         yield f"begins {span(int(times[0]) - begin_ms)} after the first"
@@ -101,48 +140,71 @@ def _of_split(found: Preview, history: History, begin_ms: int, end_ms: int) -> I
         yield f"quiet for the last {span(end_ms - int(times[-1]))}"
     if len(shown) > 1 and (gap_ms := int(np.diff(shown).max())) > much_ms:
         yield f"a gap of {span(gap_ms)} from {clock_time(int(shown[np.diff(shown).argmax()]))}"
-    if times[-1] > found.seen.now_ms + _DAY_MS:
-        yield f"records from the future, up to {clock_time(int(times[-1]))}"
-    if times[0] <= _DAY_MS:
-        yield "records at 0"
-    elif history.disorder_ms:
-        yield f"out of order by up to {span(history.disorder_ms)}, by samples"
-    if history.density < 1:
-        yield f"{share(round(1000 * history.density), 1000)} of the offsets hold a record (compaction, transactions)"
 
 
 def suggestions(found: Preview) -> list[Suggestion]:
     """Return the options of tidegate and the delay that suit these rows."""
-    disorder_ms = max((history.disorder_ms for history in found.seen.histories.values()), default=0)
-    disorder = _duration(max(disorder_ms, _LEAST_MS))
+    disorder_ms = max((history.disorder_ms for history in found.seen.planned.values()), default=0)
     drift_ms, rows = milliseconds(found.max_drift or timedelta(0)), found.tidegate.rows
-    largest, window_ms = max(rows, default=1), milliseconds(found.window)
     delay_ms = max(disorder_ms, found.tidegate.least_delay_ms, _LEAST_MS)
-    limit = found.rows_per_batch or _rounded_up(largest)
+    unseen = f"no row {'of an object' if found.seen.are_objects else 'between the samples'} is later"
+    window_ms, largest, limit = milliseconds(found.window), max(rows, default=1), found.limited_budget
     return [
         Suggestion(
             f'.option("maxDrift", "{_duration(drift_ms)}")',
             f"{counted(len(rows), 'batch')} of {counted(sum(rows) / max(1, len(rows)), 'row')} on average, "
-            f"at most {span(found.tidegate.lead_ms)} ahead of the slowest partition",
+            f"{lead(found)}",
         ),
         Suggestion(
-            f'.option("maxOffsetsPerTrigger", "{limit}")',
+            _limit(limit if limit == found.budget else _rounded_up(limit)),
             f"the largest batch has {counted(largest, 'row')}"
             + (f", about {largest * found.seen.bytes_per_row / 2**20:,.1f} MiB" if found.seen.bytes_per_row else ""),
         ),
+        *_origin(found, disorder_ms),
         Suggestion(
-            f'.option("maxOutOfOrderness", "{disorder}")',
-            f"the sampled rows are out of order by up to {span(disorder_ms)}; a minute is the least for the others",
-        ),
-        Suggestion(
-            f'.withWatermark("timestamp", "{_duration(delay_ms)}")',
-            f"a back-fill loses nothing with it, if no row between the samples is later, and keeps up to "
+            f'.withWatermark("{found.seen.column}", "{_duration(delay_ms)}")',
+            f"a back-fill loses nothing with it, if {unseen}, and keeps up to "
             f"{counted(found.tidegate.open_windows(delay_ms, window_ms), 'window')} of each key in state. Spark's own "
-            f"source needs {delay(found.least_limited_delay)} in batches of {counted(found.limited_rows, 'row')}, and "
+            f"source needs {delay(found.least_limited_delay)} in batches of {amount(limit)}, and "
             f"up to {count(found.limited.open_windows(milliseconds(found.least_limited_delay), window_ms))} windows. "
-            "On a live topic, add maxDrift",
+            "On a live source, add maxDrift",
         ),
     ]
+
+
+def lead(found: Preview) -> str:
+    """Return how far a batch of tidegate goes ahead."""
+    ahead = "what is left" if found.seen.are_objects else "the slowest partition"
+    return f"at most {span(found.tidegate.lead_ms)} ahead of {ahead}"
+
+
+def _limit(budget: Budget) -> str:
+    options = {
+        "maxOffsetsPerTrigger": budget.rows,
+        "maxFilesPerTrigger": budget.files,
+        "maxBytesPerTrigger": budget.bytes,
+    }
+    return "".join(f'.option("{name}", "{limit}")' for name, limit in options.items() if limit is not None)
+
+
+def _origin(found: Preview, disorder_ms: int) -> Iterator[Suggestion]:
+    """Yield where the source's own watermark comes from; objects are planned in the order of their times."""
+    if found.seen.watermark_from is not None:
+        without = len(found.seen.histories) - len(found.seen.marks)
+        least_ms = min(found.seen.marks.values(), default=None)
+        yield Suggestion(
+            f'.option("watermarkFrom", "{found.seen.watermark_from}")',
+            "no sampled record is a mark"
+            if least_ms is None
+            else f"{counted(without, 'partition')} without marks in the samples, which would hold the watermark back"
+            if without
+            else f"in the samples, the marks of all partitions reach {clock_time(least_ms)}",
+        )
+    elif not found.seen.are_objects:
+        yield Suggestion(
+            f'.option("maxOutOfOrderness", "{_duration(max(disorder_ms, _LEAST_MS))}")',
+            f"the sampled rows are out of order by up to {span(disorder_ms)}; a minute is the least for the others",
+        )
 
 
 def delay(least: timedelta) -> str:
@@ -159,7 +221,8 @@ def _duration(length_ms: int) -> str:
     return f"{number} {name}{'' if number == 1 else 's'}"
 
 
-def _rounded_up(number: int) -> int:
-    """Return a number with two digits and zeros, at or above another."""
-    unit = int(10 ** max(0, len(str(number)) - 2))
-    return -(-number // unit) * unit
+def _rounded_up(budget: Budget) -> Budget:
+    """Return limits with two digits and zeros, at or above others."""
+    numbers = (budget.rows, budget.bytes, budget.files)
+    units = (int(10 ** max(0, len(str(number)) - 2)) for number in numbers)
+    return Budget(*(None if n is None else -(-n // unit) * unit for n, unit in zip(numbers, units, strict=True)))

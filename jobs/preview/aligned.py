@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tidegate.alignment.budget import Budget
+from tidegate.alignment.budget import Budget, CostOf, split_rows
 from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
-from tidegate.alignment.splits import Extent, Head, Positions, SplitId
+from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
 from tidegate.alignment.standing import find_standing
 from tidegate.jobs.preview.history import History
 
@@ -19,21 +19,31 @@ MOST_PLANS = 500_000  # of single splits: some ten seconds
 _LEAST_SPLITS = 10  # a plan of fewer takes as long
 
 
-def aligned(histories: Mapping[SplitId, History], max_drift_ms: int, rows: int | None) -> Iterator[Positions]:
-    """Yield the positions after each batch of the planner, up to the end, or to MOST_PLANS.
-
-    rows: maxOffsetsPerTrigger.
-    """
-    index = TimeIndex(_Index(histories))
-    extents = {s: Extent(history.start, history.end, complete=True) for s, history in histories.items()}
-    disorder_ms = max((history.disorder_ms for history in histories.values()), default=0)
-    limits = Limits(max_drift_ms=max_drift_ms, out_of_orderness_ms=disorder_ms, budget=Budget(rows=rows))
+def aligned(
+    source: SupportsPeek,
+    extents: Extents,
+    max_drift_ms: int,
+    budget: Budget,
+    *,
+    out_of_orderness_ms: int = 0,
+    cost: CostOf = split_rows,
+) -> Iterator[Positions]:
+    """Yield the positions after each batch of the planner, up to the end, or to MOST_PLANS."""
+    index = TimeIndex(source)
+    limits = Limits(max_drift_ms=max_drift_ms, out_of_orderness_ms=out_of_orderness_ms, budget=budget, cost=cost)
     progress = Progress({s: extent.begin for s, extent in extents.items()})
-    for _ in range(MOST_PLANS // max(_LEAST_SPLITS, len(histories))):
+    for _ in range(MOST_PLANS // max(_LEAST_SPLITS, len(extents))):
         if all(progress.positions[s] >= extent.end for s, extent in extents.items()):
             return
         progress = plan(find_standing(progress, extents, (), index, limits), None, index, limits).progress
         yield progress.positions
+
+
+def aligned_histories(histories: Mapping[SplitId, History], max_drift_ms: int, budget: Budget) -> Iterator[Positions]:
+    """Yield the positions in some histories after each batch of the planner, as ``aligned`` does."""
+    extents = {s: Extent(history.start, history.end, complete=True) for s, history in histories.items()}
+    disorder_ms = max((history.disorder_ms for history in histories.values()), default=0)
+    return aligned(_Index(histories), extents, max_drift_ms, budget, out_of_orderness_ms=disorder_ms)
 
 
 class _Index:

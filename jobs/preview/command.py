@@ -3,52 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from tidegate.jobs.arguments import parse_properties, parse_span
+from tidegate.jobs.arguments import parse_span
 from tidegate.jobs.files import writable
+from tidegate.jobs.named_source import named_source
 from tidegate.jobs.preview.page import page
 from tidegate.jobs.preview.preview import preview
 from tidegate.jobs.preview.terminal import terminal
-from tidegate.sources.kafka.java.file import read_properties
-from tidegate.sources.kafka.source import KafkaSource
 
 
 def run_preview(  # noqa: PLR0913 - parameters are options
-    bootstrap_servers: str,
-    topics: Sequence[str],
     *,
+    path: str | None,
+    of_kafka: Mapping[str, Any],
+    options: Sequence[str],
     max_drift: str | None,
     watermark_delay: str,
     window: str,
     rows_per_batch: int | None,
-    kafka: Sequence[str],
-    kafka_properties: Path | None,
     as_json: bool,
     html: Path | None,
 ) -> None:
-    """Print the preview of some topics.
+    """Print the preview of some topics, or of objects.
 
+    of_kafka: the options for Kafka; None: not given.
     html: a page to write, too.  Its path is the last line of stdout, or a line of stderr where stdout is JSON.
 
     Raises OptionError for an option that cannot be read, and the errors of ``tidegate.preview``.
     """
     if html is not None:
         writable("--html", html)
-    properties = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
-    properties |= {"bootstrap.servers": bootstrap_servers, **parse_properties("--kafka", kafka)}
-    options = {
-        **{f"kafka.{name}": value for name, value in properties.items()},
-        "subscribe": ",".join(topics),
-        "startingOffsets": "earliest",
+    own = {
         **({} if rows_per_batch is None else {"maxOffsetsPerTrigger": str(rows_per_batch)}),
         **({} if max_drift is None else {"maxDrift": max_drift}),
     }
     found = preview(
-        KafkaSource.from_options(options),
+        named_source(path, of_kafka, own, options),
         watermark_delay=parse_span("--watermark-delay", watermark_delay),
         window=parse_span("--window", window),
     )

@@ -52,3 +52,20 @@ class History:
     def between(self, start: int, end: int) -> NDArray[np.int64]:
         """Return the event times of a range."""
         return self.times_ms[self.place(start) : self.place(end)]
+
+
+def evenly_spread(start: int, rows: NDArray[np.int64], min_ms: NDArray[np.int64], max_ms: NDArray[np.int64]) -> History:
+    """Return the rows of parts that follow each other; those of a part rise evenly from its least to its greatest time.
+
+    start: the position of the first row.
+    rows, min_ms, max_ms: those of each part.
+    """
+    ends = np.cumsum(rows)
+    total = int(ends[-1])
+    number = min(total, MOST_TIMES)
+    at = np.arange(number) * total // number
+    part = np.searchsorted(ends, at, side="right")
+    share = (at - (ends - rows)[part]) / np.maximum(rows[part] - 1, 1)
+    times_ms = min_ms[part] + np.rint(share * (max_ms - min_ms)[part]).astype(np.int64)
+    times_ms[times_ms.argmin()], times_ms[times_ms.argmax()] = min_ms.min(), max_ms.max()
+    return History(start, start + total, times_ms)

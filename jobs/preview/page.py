@@ -12,19 +12,20 @@ from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
-from tidegate.jobs.pages.layout import figure, layout, table, table_row
-from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, suggestions, verdict
+from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
+from tidegate.jobs.preview.advice import delay, lead, part, remarks, shown_span, splits, suggestions, verdict
 from tidegate.jobs.preview.terminal import bars
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.preview import Preview, SplitPreview
 
 
-_COLUMNS = ("partition", "first (UTC)", "last (UTC)", "rows", "lost by Spark", "remarkable")
+_COLUMNS = ("first (UTC)", "last (UTC)", "rows", "lost by Spark", "remarkable")
 _HEIGHT = 420
 _PARTS = 96  # of event time
 _SHADES = 5
 _MOST_SPLITS = 200
+_REMARKS = "@media (min-width: 641px) { main :is(th, td):last-child { text-align: left; white-space: normal; } }"
 _STYLE = (
     ".tidegate-preview svg { max-width: 720px; } .tidegate-preview svg text { fill: currentColor; font-size: 12px; }"
     ".tidegate-preview .grid { stroke: #8886; fill: none; }"
@@ -34,26 +35,28 @@ _STYLE = (
 def page(found: Preview) -> str:
     """Return the page, which needs no other file and no network."""
     said = remarks(found)
-    figures = [figure("Event time against partition", _span(found), _picture(found))] if found.rows else []
+    origin = "a survey of the objects" if found.seen.are_objects else "Kafka's time index and samples"
+    figures = [figure(f"Event time against {_across(found)}", _span(found), _picture(found))] if found.rows else []
     if found.rows:
         rows = found.tidegate.rows
-        text = f"{counted(len(rows), 'batch')}, at most {span(found.tidegate.lead_ms)} ahead of the slowest partition."
+        text = f"{counted(len(rows), 'batch')}, {lead(found)}."
         batches = columns(range(len(rows)), rows, "rows", "The rows of each batch that tidegate plans.")
         figures.append(figure("What tidegate would do", text, batches + _advice(found)))
     return layout(
         title=f"tidegate preview: {found.reads}",
         headline=verdict(found),
         introduction=(
-            f"{found.reads}: {counted(len(found.splits), 'partition')}. "
+            f"{found.reads}: {splits(found)}. "
             f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at a delay of "
             f"{span(found.watermark_delay)} and windows of {span(found.window)}; the least delay that loses nothing is "
             f"{delay(found.least_delay)}."
         )
         if found.rows
-        else f"{counted(len(found.splits), 'partition')}.",
+        else f"{splits(found)}.",
         figures=figures,
-        below=table(_COLUMNS, [_row(split, said[split.id]) for split in found.splits]),
-        footer="From Kafka's time index and samples, not from all records. Made by <code>tidegate preview</code>.",
+        below=table([found.seen.word, *_COLUMNS], [_row(split, said[split.id]) for split in found.splits]),
+        head=f"<style>{_REMARKS}</style>",
+        footer=f"From {origin}, not from all rows. Made by <code>tidegate preview</code>.",
     )
 
 
@@ -66,7 +69,7 @@ def _row(split: SplitPreview, remarkable: Sequence[str]) -> str:
         count(split.lost_by_spark),
         "; ".join(remarkable),
     )
-    return table_row(cells, {_COLUMNS.index("lost by Spark"): "lost"} if split.lost_by_spark else {})
+    return table_row(cells, {1 + _COLUMNS.index("lost by Spark"): "lost"} if split.lost_by_spark else {})
 
 
 def notebook(found: Preview) -> str:
@@ -80,7 +83,7 @@ def _span(found: Preview) -> str:
     few = len(found.splits) > _MOST_SPLITS
     return (
         f"{count(found.rows)} rows from {clock_time(begin_ms)} to {clock_time(end_ms)}. The darker, the more rows."
-        + (f" Only the first {_MOST_SPLITS} partitions are drawn." if few else "")
+        + (f" Only the first {_MOST_SPLITS} {found.seen.word}s are drawn." if few else "")
     )
 
 
@@ -92,19 +95,23 @@ def _advice(found: Preview) -> str:
     return (f'<p class="lost">{escape(part(found))}</p>' if part(found) else "") + "".join(lines)
 
 
+def _across(found: Preview) -> str:
+    return "objects, in the order of their modification" if found.seen.are_objects else "partition"
+
+
 def _names(shown: Sequence[SplitPreview]) -> list[str]:
-    """Return the names of partitions: their numbers, if there is one topic."""
+    """Return the names of splits: their numbers, if there is one topic."""
     topics, numbers = zip(*(split.id.rpartition("-")[::2] for split in shown), strict=True)
     return [*numbers] if len({*topics}) == 1 else [split.id for split in shown]
 
 
 def _picture(found: Preview) -> str:
-    """Draw a column for each partition: where it has rows in event time, and how many."""
+    """Draw a column for each split: where it has rows in event time, and how many."""
     begin_ms, end_ms = shown_span(found)
     axis = utc_times(begin_ms, end_ms)
     shown = found.splits[:_MOST_SPLITS]
     names = [(place + 0.5, name) for place, name in enumerate(_names(shown))]
-    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], "partition", names)
+    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], _across(found), names)
     length_ms = axis.end_ms - axis.begin_ms
     ticks = [((at_ms - axis.begin_ms) / length_ms, label) for at_ms, label in axis.ticks]
     histories = found.seen.histories
@@ -125,5 +132,9 @@ def _picture(found: Preview) -> str:
                         f'width="{right - left:.1f}" height="{bottom - top:.1f}">'
                         f"<title>{escape(split.id)}</title></rect>"
                     )
+            if split.id in found.seen.marks:
+                y = canvas.y((found.seen.marks[split.id] - axis.begin_ms) / length_ms)
+                yield f'<path class="watermark" stroke="#c33" d="M{canvas.x(place)} {y}H{canvas.x(place + 1)}"/>'
 
-    return canvas.svg(marks(), f"{verdict(found)} Event time of the rows of each partition.")
+    legend_of_marks = legend([key("watermark", "last mark in the samples")]) if found.seen.marks else ""
+    return legend_of_marks + canvas.svg(marks(), f"{verdict(found)} Event time of the rows of each {found.seen.word}.")

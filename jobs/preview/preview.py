@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.jobs.figures import count
 from tidegate.jobs.pages.trace import split_order
-from tidegate.jobs.preview.aligned import aligned
-from tidegate.jobs.preview.looks import Seen, look
-from tidegate.jobs.preview.spark import Outcome, by_backlog, outcome
+from tidegate.jobs.preview.objects import look_at_objects
+from tidegate.jobs.preview.seen import Seen
+from tidegate.jobs.preview.spark import Outcome, outcome
+from tidegate.jobs.preview.topics import look_at_topics
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.s3.source import S3Source
 from tidegate.sources.source import Source
 
 _MOST_BATCHES = 100_000
@@ -42,28 +45,29 @@ class SplitPreview:
 class Preview:
     """What a windowed count would lose with Spark's own source, and what tidegate would do with the same rows.
 
-    reads: the topics and servers.
+    reads: the topics and servers, or the path.
     watermark_delay, window: those of the query.
-    rows_per_batch: maxOffsetsPerTrigger; None: Spark reads everything in one batch.
+    budget: maxOffsetsPerTrigger, or maxFilesPerTrigger and maxBytesPerTrigger.  Without a limit, Spark reads everything
+        in one batch.
     max_drift: the one of the source, or one that gives at least ten batches, of a million rows at most on average.
         None: the source has none, and there are no rows.
     splits: all splits, in the order of their names.
     spark: what Spark's own source would do.
-    limited: the same with batches of ``limited_rows``.
-    limited_rows: ``rows_per_batch``, or the size of the largest batch of tidegate.
+    limited: the same within ``limited_budget``.
+    limited_budget: ``budget``, or the size of the largest batch of tidegate.
     tidegate: what tidegate would do with this drift; only its first batches, if there are many.
     """
 
     reads: str
     watermark_delay: timedelta
     window: timedelta
-    rows_per_batch: int | None
+    budget: Budget
     max_drift: timedelta | None
     splits: tuple[SplitPreview, ...]
     seen: Seen
     spark: Outcome
     limited: Outcome
-    limited_rows: int
+    limited_budget: Budget
     tidegate: Outcome
 
     @property
@@ -83,7 +87,7 @@ class Preview:
 
     @property
     def least_limited_delay(self) -> timedelta:
-        """The same in batches of ``limited_rows``."""
+        """The same within ``limited_budget``."""
         return timedelta(milliseconds=_enough(self.limited))
 
     def _repr_html_(self) -> str:
@@ -101,7 +105,9 @@ class Preview:
             "batches": len(self.spark.rows),
             "window": milliseconds(self.window),
             "watermarkDelay": milliseconds(self.watermark_delay),
-            "rowsPerBatch": self.rows_per_batch,
+            "rowsPerBatch": self.budget.rows,
+            "filesPerBatch": self.budget.files,
+            "bytesPerBatch": self.budget.bytes,
             "tidegate": {
                 "maxDrift": None if self.max_drift is None else milliseconds(self.max_drift),
                 "complete": not self.tidegate.left,
@@ -128,13 +134,14 @@ class Preview:
 def preview(
     source: Source, *, watermark_delay: timedelta = timedelta(minutes=10), window: timedelta = timedelta(minutes=5)
 ) -> Preview:
-    """Return what a windowed count of a Kafka source would lose in Spark, without Spark and without reading it all.
+    """Return what a windowed count of a source would lose in Spark, without Spark and without reading it all.
 
-    It asks Kafka's time index some 200 times, at most 200 times a second, and reads a few records of each partition.
-    It needs the rights to describe and read the topics, and no consumer group.
+    It asks Kafka's time index some 200 times for each partition, many at once, and reads a few records of each.  It
+    sends at most 200 requests a second.  It needs the rights to describe and read the topics, and no consumer group.
+    Objects are listed and surveyed as a query does when it begins.
 
-    source: its starts and ends, ``max_offsets_per_trigger`` and the max drift count.  Event times are the timestamps of
-        records.
+    source: a KafkaSource or an S3Source.  Its starts and ends, its limits of a batch and the max drift count.  Event
+        times of topics are the timestamps of records.
     watermark_delay: that of ``withWatermark``.
     window: the length of the tumbling windows, in append mode.
 
@@ -144,20 +151,23 @@ def preview(
         raise OptionError(f"the window is {window.total_seconds():g} s, but it must be at least 1 ms")
     if watermark_delay < timedelta(0):
         raise OptionError(f"the watermark delay is {watermark_delay.total_seconds():g} s, but it must be at least 0")
-    seen = look(source)
-    histories, limit = seen.histories, source.budget.rows
-    positions = sum(history.end - history.start for history in histories.values())
-    if limit is not None and positions > limit * _MOST_BATCHES:
+    seen = _look(source)
+    budget, histories = seen.budget, seen.histories
+    limit = budget.rows or budget.files
+    if limit is not None and seen.units > limit * _MOST_BATCHES:
+        unit, option = ("objects", "maxFilesPerTrigger") if seen.are_objects else ("rows", "maxOffsetsPerTrigger")
         raise OptionError(
-            f"{count(positions)} rows in batches of {count(limit)} are more than {count(_MOST_BATCHES)} batches; "
-            "preview larger batches (maxOffsetsPerTrigger)"
+            f"{count(seen.units)} {unit} in batches of {count(limit)} are more than {count(_MOST_BATCHES)} batches; "
+            f"preview larger batches ({option})"
         )
-    max_drift = source.watermarks.max_drift or _suggested_drift(seen, min(limit or _MOST_ROWS, _MOST_ROWS))
+    max_drift = source.watermarks.max_drift or _suggested_drift(seen, min(budget.rows or _MOST_ROWS, _MOST_ROWS))
     times = milliseconds(watermark_delay), milliseconds(window)
-    ours = outcome(histories, aligned(histories, milliseconds(max_drift or timedelta(0)), limit), *times)
-    spark = outcome(histories, by_backlog(histories, limit), *times)
-    limited_rows = limit or max(1, -(-positions // _MOST_BATCHES), *ours.rows)
-    limited = spark if limit is not None else outcome(histories, by_backlog(histories, limited_rows), *times)
+    ours = outcome(seen.planned, seen.by_tidegate(milliseconds(max_drift or timedelta(0)), budget), *times)
+    spark = outcome(histories, seen.by_spark(budget), *times)
+    limited_budget, limited = budget, spark
+    if budget == UNLIMITED:
+        limited_budget = _largest(seen, ours)
+        limited = outcome(histories, seen.by_spark(limited_budget), *times)
     splits = {
         **{split: SplitPreview(split, None, None, 0, 0) for split in seen.empty},
         **{
@@ -165,9 +175,25 @@ def preview(
             for split, history in histories.items()
         },
     }
-    reads = source.reads if isinstance(source, KafkaSource) else ""
     ordered = tuple(splits[split] for split in sorted(splits, key=split_order))
-    return Preview(reads, watermark_delay, window, limit, max_drift, ordered, seen, spark, limited, limited_rows, ours)
+    return Preview(
+        source.reads, watermark_delay, window, budget, max_drift, ordered, seen, spark, limited, limited_budget, ours
+    )
+
+
+def _look(source: Source) -> Seen:
+    if isinstance(source, KafkaSource):
+        return look_at_topics(source)
+    if isinstance(source, S3Source):
+        return look_at_objects(source)
+    raise OptionError(f"preview looks at topics of Kafka and objects of S3, not at {source.data_source_name()}")
+
+
+def _largest(seen: Seen, ours: Outcome) -> Budget:
+    """Return the limit with which Spark's batches are as large as the largest one of tidegate."""
+    share = max(ours.rows, default=0) / max(1, sum(history.end - history.start for history in seen.planned.values()))
+    units = max(1, -(-seen.units // _MOST_BATCHES), round(seen.units * share))
+    return Budget(files=units) if seen.are_objects else Budget(rows=units)
 
 
 def _enough(followed: Outcome) -> int:

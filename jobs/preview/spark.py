@@ -1,8 +1,9 @@
-"""What Spark does with splits: the batches of its Kafka source, and the rows that a windowed aggregation drops.
+"""What Spark does with splits: the batches of its sources, and the rows that a windowed aggregation drops.
 
 Pure logic, as Spark 4.2 has it:
 
 - ``KafkaMicroBatchStream.rateLimit`` shares maxOffsetsPerTrigger by what each partition has unread.
+- ``FileStreamSource`` reads files in the order of their modification, up to maxFilesPerTrigger or maxBytesPerTrigger.
 - The watermark after a batch is the greatest event time so far, minus the delay, and at least 0.
 - Late rows are found by the watermark of the batch before (``WatermarkPropagator``): it knows no row of the last batch.
 - A window's rows are late if the end of the window is not after that watermark.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.jobs.preview.history import History
 
@@ -59,6 +61,24 @@ def by_backlog(histories: Mapping[SplitId, History], limit: int | None) -> Itera
             share = size if limit is None else limit * (size / total)
             at[split] += min(size, math.ceil(share) if share < 1 else math.floor(share))
         yield dict(at)
+
+
+def by_modification(
+    histories: Mapping[SplitId, History], rows: Iterable[int], sizes: Iterable[int], budget: Budget
+) -> Iterator[Positions]:
+    """Yield the positions after each batch of Spark's own file source.
+
+    histories: the rows of parts of the files; positions count the rows of all.
+    rows, sizes: those of each file, in the order of modification; sizes are in bytes.
+    """
+    files = size = end = 0
+    for rows_of_file, size_of_file in zip(rows, sizes, strict=True):
+        grown = Cost(files=files + 1, bytes=size + size_of_file)
+        if files and budget.used(grown) > 1:
+            yield {split: min(max(end, history.start), history.end) for split, history in histories.items()}
+            files = size = 0
+        files, size, end = files + 1, size + size_of_file, end + rows_of_file
+    yield {split: history.end for split, history in histories.items()}
 
 
 def outcome(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
-from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, suggestions, verdict
+from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, splits, suggestions, verdict
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
@@ -33,12 +33,12 @@ def bars(history: History, begin_ms: int, end_ms: int, number: int) -> list[floa
 
 def terminal(found: Preview) -> Iterator[RenderableType]:
     """Yield what is printed; it fits a terminal of 80 columns."""
-    yield Text(printable(f"{verdict(found)}\n{found.reads}" if found.rows else verdict(found)))
+    yield Text(printable(f"{verdict(found)}\n{found.reads}: {splits(found)}" if found.rows else verdict(found)))
     if not found.rows:
         return
     begin_ms, end_ms = shown_span(found)
     table = Table(
-        Column("partition", overflow="fold"),
+        Column(found.seen.word, overflow="fold"),
         Column(f"{clock_time(begin_ms)[:16]} to {clock_time(end_ms)[:16]}", min_width=_WIDTH),
         Column("rows", justify="right"),
         Column("lost", justify="right"),
@@ -59,7 +59,7 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
         table.add_row(printable(split.id), Text(line) + Text(notes, style="dim"), count(split.rows), lost)
     yield table
     if len(found.splits) > _MOST_SPLITS:
-        yield Text(f"and {count(len(found.splits) - _MOST_SPLITS)} more partitions; --json shows all")
+        yield Text(f"and {count(len(found.splits) - _MOST_SPLITS)} more {found.seen.word}s; --json shows all")
     query = f"a delay of {span(found.watermark_delay)} and windows of {span(found.window)}"
     yield Text(
         f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at {query}. "

@@ -15,9 +15,12 @@ from tidegate.cli_ledger import ledger
 from tidegate.cli_options import (
     AsJson,
     Checkpoint,
+    GivenServers,
+    GivenTopics,
     KafkaFile,
     KafkaProperties,
     Master,
+    ObjectsPath,
     Servers,
     SourceOptions,
     Topics,
@@ -86,11 +89,9 @@ def backfill(  # noqa: PLR0913 - parameters are options
     ] = None,
     option: SourceOptions = None,
     master: Master = "local[*]",
-    path: Annotated[str | None, an_option("s3://BUCKET/PREFIX", "Objects to read.", shown="none", panel="S3")] = None,
-    bootstrap_servers: Annotated[
-        str | None, an_option("HOST:PORT", "Servers, separated by commas.", shown="none", panel="Kafka")
-    ] = None,
-    topic: Annotated[list[str] | None, an_option("NAME", "A topic; may be repeated.", panel="Kafka")] = None,
+    path: ObjectsPath = None,
+    bootstrap_servers: GivenServers = None,
+    topic: GivenTopics = None,
     kafka: KafkaProperties = None,
     kafka_properties: KafkaFile = None,
 ) -> None:
@@ -291,8 +292,6 @@ def migrate(
 @app.command()
 def preview(  # noqa: PLR0913 - parameters are options
     *,
-    bootstrap_servers: Servers,
-    topic: Topics,
     max_drift: Annotated[
         str | None,
         an_option(
@@ -303,29 +302,42 @@ def preview(  # noqa: PLR0913 - parameters are options
     ] = None,
     watermark_delay: Annotated[str, an_option("DURATION", "The delay of the query's watermark.")] = "10 minutes",
     window: Annotated[str, an_option("DURATION", "The length of the query's tumbling windows.")] = "5 minutes",
-    rows_per_batch: Annotated[
-        int | None, an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch")
-    ] = None,
+    option: SourceOptions = None,
     html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown="none")] = None,
+    as_json: AsJson = False,
+    path: ObjectsPath = None,
+    bootstrap_servers: GivenServers = None,
+    topic: GivenTopics = None,
+    rows_per_batch: Annotated[
+        int | None,
+        an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch", panel="Kafka"),
+    ] = None,
     kafka: KafkaProperties = None,
     kafka_properties: KafkaFile = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Show a topic in event time, how many rows Spark's own source would drop from it as late, and options to paste.
+    """Show a topic, or objects of S3, in event time, and how many rows Spark's own source would drop as late.
 
-    It needs no Spark and no consumer group, and reads only a few records of each partition.
+    It also suggests options to paste. It needs no Spark and no consumer group, and reads only a few records of each
+    partition.
+
+    Give --bootstrap-servers and --topic, or --path.
     """
     from tidegate.jobs.preview.command import run_preview
 
     run_preview(
-        bootstrap_servers,
-        topic,
+        path=path,
+        of_kafka={
+            "--bootstrap-servers": bootstrap_servers,
+            "--topic": topic,
+            "--rows-per-batch": rows_per_batch,
+            "--kafka": kafka,
+            "--kafka-properties": kafka_properties,
+        },
+        options=option or (),
         max_drift=max_drift,
         watermark_delay=watermark_delay,
         window=window,
         rows_per_batch=rows_per_batch,
-        kafka=kafka or (),
-        kafka_properties=kafka_properties,
         as_json=as_json,
         html=html,
     )

@@ -37,6 +37,10 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, wit
 Checkpoint: TypeAlias = Annotated[
     str, an_argument("CHECKPOINT", "The checkpointLocation: a folder, or s3://bucket/prefix.")
 ]
+GivenServers: TypeAlias = Annotated[
+    str | None, an_option("HOST:PORT", "Servers, separated by commas.", shown="none", panel="Kafka")
+]
+GivenTopics: TypeAlias = Annotated[list[str] | None, an_option("NAME", "A topic; may be repeated.", panel="Kafka")]
 KafkaProperties: TypeAlias = Annotated[
     list[str] | None,
     an_option(
@@ -56,6 +60,9 @@ KafkaFile: TypeAlias = Annotated[
     ),
 ]
 Master: TypeAlias = Annotated[str, an_option("URL", "The master of Spark.")]
+ObjectsPath: TypeAlias = Annotated[
+    str | None, an_option("s3://BUCKET/PREFIX", "Objects to read.", shown="none", panel="S3")
+]
 Servers: TypeAlias = Annotated[str, an_option("HOST:PORT", "Servers, separated by commas.")]
 SourceOptions: TypeAlias = Annotated[
     list[str] | None,

@@ -13,7 +13,7 @@ from tests.support.clocks import StillClock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
-from tidegate.jobs.preview import aligned, looks
+from tidegate.jobs.preview import aligned, topics
 from tidegate.readers.kafka.wire.frames import FrameSocket
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 
@@ -67,8 +67,8 @@ def test_no_second_has_more_requests_than_are_promised(kafka, monkeypatch):
         sent_s.append(clock.now())
 
     monkeypatch.setattr(FrameSocket, "send", send)
-    monkeypatch.setattr(looks, "REQUESTS_PER_SECOND", 20)
-    monkeypatch.setattr(looks, "RequestRate", partial(RequestRate, clock=clock.now, sleep=clock.pause))
+    monkeypatch.setattr(topics, "REQUESTS_PER_SECOND", 20)
+    monkeypatch.setattr(topics, "RequestRate", partial(RequestRate, clock=clock.now, sleep=clock.pause))
     preview(kafka_source(kafka, topic))
     assert len(sent_s) > 200
     assert most_in_a_second(sent_s) == 20
@@ -161,10 +161,37 @@ def test_without_a_row_limit_spark_reads_one_batch_and_drops_nothing(kafka):
     assert (len(found.spark.rows), found.lost_by_spark, found.least_delay) == (1, 0, timedelta(0))
 
 
-@pytest.mark.parametrize("fields", [{"event_time": "header:at"}, {"watermark_from": "header:mark"}])
-def test_event_times_that_kafka_does_not_index_are_refused(kafka, fields):
-    with pytest.raises(OptionError, match="by the timestamps of their records"):
-        preview(kafka_source(kafka, "orders", **fields))
+def test_event_times_that_kafka_does_not_index_are_refused(kafka):
+    with pytest.raises(OptionError, match="eventTime is 'header:at', but Kafka indexes the timestamps of records only"):
+        preview(kafka_source(kafka, "orders", event_time="header:at"))
+
+
+def test_marks_are_shown_with_the_records_behind_them(kafka, tidegate, tmp_path):
+    """The second partition also has three late records, and the third has no mark."""
+    topic, html = new_topic(kafka, [], [], []), tmp_path / "marks.html"
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    for number in range(100):
+        at_ms = NOON + number * MINUTE
+        mark = [("mark", b"%d" % (at_ms - MINUTE))] if number % 10 == 9 else []
+        late_ms = 30 * MINUTE if number in {50, 60, 70} else 0
+        producer.send(topic, b"", partition=0, timestamp_ms=at_ms, headers=mark)
+        producer.send(topic, b"", partition=1, timestamp_ms=at_ms - late_ms, headers=mark)
+        producer.send(topic, b"", partition=2, timestamp_ms=at_ms)
+    producer.close()
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--html", html)
+    code, output, errors = tidegate(*command, "--option", "watermarkFrom=header:mark")
+    said = " ".join(output.split())
+    assert (code, errors) == (0, "")
+    assert re.findall("[^ ]+ of 100 sampled records are marks, up to [-:0-9 ]+(?:; 3 come behind a mark)?", said) == [
+        "10 of 100 sampled records are marks, up to 2023-11-15 13:38:00 ",
+        "10 of 100 sampled records are marks, up to 2023-11-15 13:38:00; 3 come behind a mark",
+    ]
+    assert "no mark in 100 sampled records" in said
+    assert '.option("watermarkFrom", "header:mark") 1 partition without marks in the samples, which would hold' in said
+    assert "maxOutOfOrderness" not in said
+    assert html.read_text().count('class="watermark"') == 3  # and the legend's
+    _, output, _ = tidegate(*command)
+    assert "mark" not in output.replace("watermark", "").replace("Watermark", "").replace(str(html), "")
 
 
 def test_a_transactional_back_fill_is_seen_by_samples(kafka):

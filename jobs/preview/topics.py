@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.generators.contract import NO_EVENT_TIME
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, counted
+from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.preview.aligned import aligned_histories
 from tidegate.jobs.preview.curve import Curve
 from tidegate.jobs.preview.history import MOST_TIMES, History
+from tidegate.jobs.preview.seen import Seen
+from tidegate.jobs.preview.spark import by_backlog
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time.punctuated import PunctuatedWatermarks
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.source import Source
 
 REQUESTS_PER_SECOND = 200
 _SAMPLES = 8  # of each partition
@@ -32,41 +38,26 @@ _UNSURE_SAMPLES = 64
 _ROWS = 200  # of a sample
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The rows of each split, as far as lookups and samples tell.
-
-    histories: those of the splits with rows.
-    empty: the splits without any.
-    blind: the splits with many rows that the time index cannot see; only samples tell their event times.
-    bytes_per_row: the mean size of a record as stored.
-    now_ms: the driver's clock.
-    """
-
-    histories: Mapping[SplitId, History]
-    empty: Collection[SplitId]
-    blind: Collection[SplitId]
-    bytes_per_row: float
-    now_ms: int
-
-
 class _Sample(NamedTuple):
-    """Some records of a split that follow each other."""
+    """Some records of a split that follow each other.
+
+    marks_ms: the watermarks that they contain; NO_EVENT_TIME: none.
+    """
 
     offsets: NDArray[np.int64]
     times_ms: NDArray[np.int64]
+    marks_ms: NDArray[np.int64]
 
 
-def look(source: Source) -> Seen:
+def look_at_topics(source: KafkaSource) -> Seen:
     """Return what the time index and samples tell of a source from its start to its present end.
 
-    Raises OptionError for a source that is not previewed, and the errors of a planner's first calls.
+    Raises OptionError for event times that Kafka does not index, and the errors of a planner's first calls.
     """
-    by_timestamp = isinstance(source, KafkaSource) and source.event_times.by_record_timestamp
-    if not isinstance(source, KafkaSource) or not by_timestamp or source.watermark_from is not None:
+    if not source.event_times.by_record_timestamp:
         raise OptionError(
-            "preview reads Kafka topics by the timestamps of their records; a source of objects, or one with "
-            "eventTime or watermarkFrom, has no preview"
+            f"eventTime is {source.event_time!r}, but Kafka indexes the timestamps of records only; "
+            "preview the topic by them, without eventTime"
         )
     quiet = {"bad_event_time": "ignore", "bad_records_path": None, "commit_group_id": None}
     source = source.model_copy(update=quiet).as_batch()
@@ -91,21 +82,65 @@ def look(source: Source) -> Seen:
         number = max(2, min(_SAMPLES, _MOST_SAMPLES // max(1, len(curves))))
         wanted = {split: _wanted(curve, number) for split, curve in curves.items()}
         samples: dict[SplitId, list[_Sample]] = defaultdict(list)
-        reader = source.reader(enumerator.snapshot())
+        reader, marks = source.reader(enumerator.snapshot()), _marks(source)
         for ranges in _tasks(wanted, ends):
             for rows in reader.read(ReadTask(ranges, tuple(map(enumerator.details, ranges)))):
                 split = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()).split_id
                 times_us = rows.column("timestamp").cast("int64").to_numpy()
-                samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000))
+                samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000, marks(rows)))
         cost = enumerator.cost({s: SplitRange(s, e.begin, e.end) for s, e in known.items()})
     histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
+    marked = {s: _Marked.among(of_split) for s, of_split in samples.items()} if source.watermark_from else {}
     return Seen(
-        histories,
-        [split for split in splits if split not in known],
-        [split for split, curve in curves.items() if len(wanted[split]) > number],
-        cost.bytes / max(1, cost.rows),
-        time.time_ns() // 1_000_000,
+        histories=histories,
+        by_spark=lambda budget: by_backlog(histories, budget.rows),
+        planned=histories,
+        by_tidegate=lambda max_drift_ms, budget: aligned_histories(histories, max_drift_ms, budget),
+        budget=Budget(rows=source.budget.rows),
+        units=sum(extent.end - extent.begin for extent in known.values()),
+        bytes_per_row=cost.bytes / max(1, cost.rows),
+        now_ms=time.time_ns() // 1_000_000,
+        empty=[split for split in splits if split not in known],
+        blind=[split for split, curve in curves.items() if len(wanted[split]) > number],
+        watermark_from=source.watermark_from,
+        marks={s: found.greatest_ms for s, found in marked.items() if found.greatest_ms is not None},
+        notes={s: [found.remark] for s, found in marked.items()},
     )
+
+
+def _marks(source: KafkaSource) -> Callable[[pa.RecordBatch], NDArray[np.int64]]:
+    """Return what reads the watermarks in records."""
+    generator = source.as_stream().watermarks.generator if source.watermark_from is not None else None
+    punctuated = None if generator is None else generator()
+
+    def read(rows: pa.RecordBatch) -> NDArray[np.int64]:
+        if not isinstance(punctuated, PunctuatedWatermarks):
+            return np.full(rows.num_rows, NO_EVENT_TIME)
+        marks: NDArray[np.int64] = pa.array(punctuated.marks(rows)).fill_null(NO_EVENT_TIME).to_numpy()
+        return marks
+
+    return read
+
+
+class _Marked(NamedTuple):
+    """What the samples of a split tell of its marks."""
+
+    greatest_ms: int | None
+    remark: str
+
+    @classmethod
+    def among(cls, samples: Sequence[_Sample]) -> _Marked:
+        ordered = sorted(samples, key=lambda sample: int(sample.offsets[0]))
+        offsets, times_ms, marks_ms = map(np.concatenate, zip(*ordered, strict=True))
+        _, once = np.unique(offsets, return_index=True)  # samples of a short split overlap
+        times_ms, marks_ms = times_ms[once], marks_ms[once]
+        number, before_ms = int(np.count_nonzero(marks_ms != NO_EVENT_TIME)), np.maximum.accumulate(marks_ms)
+        if not number:
+            return cls(None, f"no mark in {counted(len(once), 'sampled record')}")
+        late = int(np.count_nonzero(times_ms[1:] <= before_ms[:-1]))
+        greatest_ms = int(before_ms[-1])
+        remark = f"{count(number)} of {counted(len(once), 'sampled record')} are marks, up to {clock_time(greatest_ms)}"
+        return cls(greatest_ms, f"{remark}; {count(late)} come behind a mark" if late else remark)
 
 
 def _wanted(curve: Curve, least: int) -> list[int]:
