@@ -25,7 +25,6 @@ from tidegate.errors import BrokerTooOldError, ConnectorError, OptionError, Refu
 from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
 from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka.wire.login import decode_response as _decode_response
-from tidegate.readers.kafka.wire.mechanisms import TicketError
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError
 
@@ -44,32 +43,15 @@ if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
     _log.setLevel(logging.CRITICAL)
 
 
-_LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
-    kafka_errors.IllegalSaslStateError: ("security_protocol", "sasl_mechanism"),
-    kafka_errors.UnsupportedSaslMechanismError: ("sasl_mechanism",),
-    kafka_errors.SaslAuthenticationFailedError: ("sasl_plain_username", "sasl_plain_password"),
-    FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
-    NotKafkaError: ("security_protocol", "bootstrap_servers"),
-    TicketError: ("sasl_jaas_config",),
-    TokenError: ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
+_LOOK_AT: dict[type[Exception], str] = {
+    kafka_errors.IllegalSaslStateError: "kafka.security.protocol and kafka.sasl.mechanism",
+    kafka_errors.UnsupportedSaslMechanismError: "kafka.sasl.mechanism",
+    kafka_errors.SaslAuthenticationFailedError: "kafka.sasl.*",
+    FrameTooLargeError: "kafka.security.protocol and kafka.bootstrap.servers",
+    NotKafkaError: "kafka.security.protocol and kafka.bootstrap.servers",
+    TokenError: "kafka.sasl.*",
 }
 """The options that explain a refusal."""
-
-
-_OTHER_LOGINS: dict[str, tuple[str, ...]] = {
-    "OAUTHBEARER": ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
-    "GSSAPI": ("sasl_jaas_config", "sasl_kerberos_service_name"),
-}
-
-_OF_LOGIN = ("sasl_from_jaas",)
-_OTHER_NAMES: dict[str, tuple[str, ...]] = {
-    "ssl_truststore_location": ("ssl_truststore_certificates",),
-    "ssl_keystore_location": ("ssl_keystore_certificate_chain",),
-    "sasl_plain_username": _OF_LOGIN,
-    "sasl_plain_password": _OF_LOGIN,
-    "sasl_oauthbearer_token_endpoint_url": ("sasl_login_callback_handler_class",),
-}
-"""Other ways to give the same, which are named if they were taken."""
 
 
 class BrokerConnection:
@@ -153,7 +135,7 @@ class BrokerConnection:
         self.close()
         sentence = f"lost the Kafka broker {self.address}: {_reason(error)}"
         if isinstance(error, FrameTooLargeError):
-            return RefusedError(f"{sentence}; look at {_option('receive_message_max_bytes')}")
+            return RefusedError(f"{sentence}; look at kafka.receive.message.max.bytes")
         # A broker that requires a login sends its versions to every client, and then closes the connection.
         refusal = None if self._was_answered else _other_protocol(self.address, self._properties, error, deadline)
         return refusal or TransientError(sentence)
@@ -190,8 +172,8 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
     reason = _without_secrets(_reason(error), properties)
     if _may_heal(error):
         return TransientError(f"cannot connect to {address}: {reason}")
-    options = _look_at(error, properties)
-    hint = f"; look at {_enumerated([_option(name) for name in options])}" if options else ""
+    options = _look_at(error)
+    hint = f"; look at {options}" if options else ""
     if isinstance(error, TokenError):
         return RefusedError(f"cannot connect to {address}: {reason}{hint}")
     return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
@@ -210,14 +192,14 @@ def _other_protocol(
     offered = f" with {' or '.join(listener.mechanisms)}" if listener.mechanisms else ""
     return RefusedError(
         f"the Kafka broker {address} refused the connection: it speaks {listener.protocol}{offered}, "
-        f"but {_option('security_protocol')} is {protocol}"
+        f"but kafka.security.protocol is {protocol}"
     )
 
 
 def _is_of_another_protocol(error: Exception) -> bool:
     """Return whether another protocol of the listener may explain the refusal."""
     if isinstance(error, ssl.SSLError):
-        return look_at_for(error) in ((), ("security_protocol",))
+        return look_at_for(error) in {"", "kafka.security.protocol"}
     cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
     return (cut_off and not isinstance(error, TimeoutError)) or isinstance(error, FrameTooLargeError | NotKafkaError)
 
@@ -230,31 +212,11 @@ def _may_heal(error: Exception) -> bool:
     return isinstance(error, OSError) or (isinstance(error, kafka_errors.KafkaError) and error.retriable)
 
 
-def _look_at(error: Exception, properties: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options to look at, by the names that were given."""
+def _look_at(error: Exception) -> str:
+    """Return the options to look at."""
     if isinstance(error, ssl.SSLError):
-        return _as_given(look_at_for(error), properties)
-    options = next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), ())
-    if isinstance(error, kafka_errors.SaslAuthenticationFailedError) and properties["sasl_mechanism"] in _OTHER_LOGINS:
-        options = _OTHER_LOGINS[properties["sasl_mechanism"]]
-    return _as_given(options, properties)
-
-
-def _as_given(options: tuple[str, ...], properties: Mapping[str, Any]) -> tuple[str, ...]:
-    names = dict.fromkeys(
-        next((other for other in _OTHER_NAMES.get(name, ()) if other in properties), name) for name in options
-    )
-    return tuple(names)
-
-
-def _option(name: str) -> str:
-    if name == "sasl_from_jaas":
-        return "kafka.sasl.jaas.config"
-    return f"kafka.{name.replace('_', '.')}"
-
-
-def _enumerated(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        return look_at_for(error)
+    return next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), "")
 
 
 def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:

@@ -19,14 +19,10 @@ FEWEST_ITERATIONS = 4096
 _MAY_HEAL = {2529639068, 2529639132}  # KRB5_KDC_UNREACH, KRB5_REALM_CANT_RESOLVE, without a sign
 
 
-class TicketError(TokenError):
-    """Kerberos gives no ticket; ``may_heal`` tells whether there may be one later."""
-
-
 class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-python has no types
     """kafka-python's dialogue, with another constructor, because the original knows only the default ticket.
 
-    Raises OptionError if the package gssapi is missing, and TicketError.
+    Raises OptionError if the package gssapi is missing, and TokenError for a ticket that is not given.
     """
 
     def __init__(self, **config: Any) -> None:
@@ -48,7 +44,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
         except gssapi.exceptions.GSSError as error:
             reason = re.sub(r"^.*Minor \(\d+\): ", "", str(error), flags=re.DOTALL)
             sentence = f"Kerberos gives no ticket for {self.auth_id}{_by_key(config)}: {reason}"
-            raise TicketError(sentence, may_heal=error.min_code & 0xFFFFFFFF in _MAY_HEAL) from None
+            raise TokenError(sentence, may_heal=error.min_code & 0xFFFFFFFF in _MAY_HEAL) from None
 
 
 def _credentials(gssapi: Any, config: dict[str, Any]) -> Any:

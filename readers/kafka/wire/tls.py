@@ -55,19 +55,19 @@ def unverified_context() -> ssl.SSLContext:
     return context
 
 
-def look_at_for(error: ssl.SSLError) -> tuple[str, ...]:
-    """Return the options that explain why a handshake fails for good; none: it was only cut off."""
+def look_at_for(error: ssl.SSLError) -> str:
+    """Return the options that explain why a handshake fails for good; empty: it was only cut off."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAMES_DIFFER:
-            return ("ssl_endpoint_identification_algorithm", "bootstrap_servers")
+            return "kafka.ssl.endpoint.identification.algorithm and kafka.bootstrap.servers"
         if error.verify_code in _OUT_OF_DATE:
-            return ("bootstrap_servers",)
-        return ("ssl_truststore_location",)
+            return "kafka.bootstrap.servers"
+        return "kafka.ssl.truststore.*"
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
-        return ()
+        return ""
     if "ALERT" in (error.reason or ""):
-        return ("ssl_keystore_location", "security_protocol")
-    return ("security_protocol",)
+        return "kafka.ssl.keystore.* and kafka.security.protocol"
+    return "kafka.security.protocol"
 
 
 def _trust(context: ssl.SSLContext, properties: Mapping[str, Any]) -> None:

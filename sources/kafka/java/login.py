@@ -49,7 +49,7 @@ def take_login_module(connecting: MutableMapping[str, Any]) -> None:
     taken = take(module)
     if twice := next((name for name in taken if name in connecting), None):
         raise OptionError(f"the option 'kafka.{twice.replace('_', '.')}' is given, and in 'kafka.sasl.jaas.config' too")
-    connecting.update(taken, sasl_from_jaas=True)
+    connecting.update(taken)
 
 
 def _of_password(module: LoginModule) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import pytest
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism, TicketError
+from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism
+from tidegate.readers.kafka.wire.tokens import TokenError
 
 COMMON = {"host": "broker", "sasl_kerberos_service_name": "kafka"}
 
@@ -75,15 +76,15 @@ def test_a_ticket_that_is_refused_is_reported_and_one_of_a_centre_that_is_away_m
     gssapi: Any = sys.modules["gssapi"]
     monkeypatch.setattr(gssapi, "Credentials", refuse)
     monkeypatch.setattr(gssapi, "exceptions", SimpleNamespace(GSSError=GSSError), raising=False)
-    with pytest.raises(TicketError, match=r"^Kerberos gives no ticket for kafka@broker: the reason$") as raised:
+    with pytest.raises(TokenError, match=r"^Kerberos gives no ticket for kafka@broker: the reason$") as raised:
         KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c")
     assert raised.value.may_heal is may_heal
     keys = tmp_path / "keys"
     login = {**COMMON, "sasl_kerberos_keytab": str(keys), "sasl_kerberos_principal": "me@REALM"}
-    with pytest.raises(TicketError, match=r" with the key table '.*/keys', which does not exist: the reason$"):
+    with pytest.raises(TokenError, match=r" with the key table '.*/keys', which does not exist: the reason$"):
         KerberosMechanism(**login)
     keys.touch()
-    with pytest.raises(TicketError, match=r" with the key table '.*/keys' and the principal 'me@REALM': the reason$"):
+    with pytest.raises(TokenError, match=r" with the key table '.*/keys' and the principal 'me@REALM': the reason$"):
         KerberosMechanism(**login)
 
 

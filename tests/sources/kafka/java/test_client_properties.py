@@ -53,7 +53,6 @@ def test_a_file_of_java_gives_servers_and_login_and_options_come_before_it(file)
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "KEY",
         "sasl_plain_password": SECRET,
-        "sasl_from_jaas": True,
     }
     options = {"kafka.bootstrap.servers": "here", "kafka.security.protocol": "SASL_PLAINTEXT"}
     source = KafkaSource.from_options({"kafkaProperties": str(file), "subscribe": "orders", **options})
