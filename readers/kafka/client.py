@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafka import errors as kafka_errors
 
-from tidegate.errors import BrokerTooOldError
+from tidegate.errors import BrokerTooOldError, CorruptDataError, PositionGoneError
 from tidegate.kafka_private import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
+from tidegate.readers.kafka.cluster import NO_ERROR, REDIRECTED, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
-from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
-from tidegate.readers.kafka.fetch_call import fetch_call
-from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
+from tidegate.readers.kafka.fetch import (
+    ISOLATION_LEVELS,
+    NO_REPLICA,
+    FetchedPartition,
+    fetch_request,
+    fetched_partitions,
+)
+from tidegate.readers.kafka.records.batches import split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.connection import decode_response
 from tidegate.readers.retry import Deadline
@@ -39,6 +44,9 @@ Answer = TypeVar("Answer")
 CLOCK_S = 2.0
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that introduced these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
+OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
+NOT_LEADER = kafka_errors.NotLeaderForPartitionError.errno
+OTHER_TOPIC = {kafka_errors.UnknownTopicIdError.errno, kafka_errors.InconsistentTopicIdError.errno}
 UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
 CONSUMER = -1  # as a replica id
 
@@ -269,17 +277,6 @@ class KafkaClient:
             max_wait_ms=self.config.fetch_max_wait_ms,
         )
 
-    def fetch_jointly(
-        self, positions: Mapping[TopicPartition, int], useful_bytes: int, topic_ids: Mapping[str, UUID | None]
-    ) -> dict[TopicPartition, FetchedPartition]:
-        """Fetch record batches of many partitions as ``fetch`` does, by one request for each broker.
-
-        Returns only partitions with at least one whole batch, because a response may be too small for all.
-        """
-        partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        fetched, _ = self.fetch_parts(positions, lambda _, part: part, topic_ids, partition_bytes).reached()
-        return {p: part for p, part in fetched.items() if part is not None and holds_a_batch(part.records)}
-
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
         """Return whether an empty answer from ``position``, below the visible ``end``, proves a hole between them.
 
@@ -334,16 +331,49 @@ class KafkaClient:
         config: KafkaConnectionConfig | None = None,
         max_wait_ms: int = 0,
     ) -> LeaderCall[Answer]:
-        """Send a fetch for many partitions, in requests for a few of them each; see ``fetch_call``."""
-        return fetch_call(
-            self._cluster,
-            config or self.config,
+        """Send a fetch for many partitions, in requests for a few of them each; the result waits for the answers.
+
+        use: turns a partition's part of the response into its answer; gets None if the position is out of range.
+        partition_bytes: the limit for one partition; only the first one of a request gets a larger batch.
+
+        The result raises PositionGoneError if another topic has taken its topic's place.
+        """
+        config, cluster = config or self.config, self._cluster
+        topics = {partition.topic for partition in positions}
+        known_ids = {topic: topic_id for topic in topics if (topic_id := topic_ids.get(topic)) is not None}
+        refused: set[str] = set()
+
+        def request(asked: Iterable[TopicPartition]) -> Any:
+            for topic in refused:
+                # A leader may not know a new topic yet.
+                if cluster.topic_ids.get(topic) not in {None, known_ids[topic]}:
+                    raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and recreated")
+            wanted = {partition: positions[partition] for partition in asked}
+            rack = "" if any(map(cluster.nearby.is_avoided, wanted)) else config.client_rack
+            return fetch_request(replace(config, client_rack=rack), wanted, partition_bytes, max_wait_ms, known_ids)
+
+        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
+            for partition, error_code, fetched in fetched_partitions(decode_response(sent, frame), known_ids):
+                if partition not in positions:
+                    raise CorruptDataError(f"a fetch response names {partition.split_id}, which was not requested")
+                error = NO_ERROR if error_code == OUT_OF_RANGE else error_code
+                if error_code in OTHER_TOPIC:
+                    refused.add(partition.topic)
+                if error_code == OUT_OF_RANGE and cluster.nearby.avoid(partition):
+                    error = NOT_LEADER  # a follower may lag behind; only the leader knows
+                if error == NO_ERROR and fetched.preferred_replica != NO_REPLICA:
+                    cluster.nearby.prefer(partition, fetched.preferred_replica)
+                    error = REDIRECTED
+                yield partition, error, use(partition, None if error_code else fetched)
+
+        return LeaderCall(
+            cluster,
+            "fetch records",
             positions,
-            use,
-            topic_ids,
-            partition_bytes,
-            max_wait_ms=max_wait_ms,
+            request,
+            read,
             most_together=most_together,
+            nearby=bool(config.client_rack),
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import PositionGoneError
 from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.records.batches import holds_a_batch
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -65,8 +66,12 @@ class JointFetch:
         if len(positions) < 2:
             return
         try:
-            self._fetched = self._client.fetch_jointly(positions, int(most), topic_ids)
+            fetched, _ = self._client.fetch_parts(
+                positions, lambda _, part: part, topic_ids, max(FEW_BYTES, int(most))
+            ).reached()
         except PositionGoneError:  # of one topic, and the others know nothing of it
             return
+        # A response may be too small for all, and have less than a batch of some.
+        self._fetched = {p: part for p, part in fetched.items() if part is not None and holds_a_batch(part.records)}
         if size := sum(len(part.records) for part in self._fetched.values()):
             self._bytes_per_record = MARGIN * size / records

@@ -11,7 +11,6 @@ from tests.support.servers.answering import Answering
 from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import cluster as kafka_cluster
-from tidegate.readers.kafka import fetch_call
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -67,8 +66,8 @@ def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     responses = []
-    read = fetch_call.fetched_partitions
-    monkeypatch.setattr(fetch_call, "fetched_partitions", lambda *how: responses.append(how) or read(*how))
+    read = kafka_client.fetched_partitions
+    monkeypatch.setattr(kafka_client, "fetched_partitions", lambda *how: responses.append(how) or read(*how))
     topic = lab.new_topic(partitions=24)
     partitions = [TopicPartition(topic, number) for number in range(24)]
     heads = {partition: (0, partition.partition) for partition in partitions}

@@ -16,7 +16,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.offsets import OffsetsSpec
 from tidegate.enumerators.kafka.subscription import Subscribe
 from tidegate.errors import DeadlineError
-from tidegate.readers.kafka import fetch_call as kafka_fetch_call
+from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
@@ -50,7 +50,7 @@ class Tiers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, local: int) -> None:
         self.silent_for = self.fetches = 0
-        self._read = kafka_fetch_call.fetched_partitions
+        self._read = kafka_client.fetched_partitions
         list_offsets = KafkaClient._listed_offsets
 
         def list_some_remote(client: KafkaClient, timestamps: Any, level: Any) -> Any:
@@ -59,7 +59,7 @@ class Tiers:
                 p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in listed.items()
             }
 
-        monkeypatch.setattr(kafka_fetch_call, "fetched_partitions", self.read)
+        monkeypatch.setattr(kafka_client, "fetched_partitions", self.read)
         monkeypatch.setattr(KafkaClient, "_listed_offsets", list_some_remote)
 
     def read(self, *response: Any) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:

@@ -12,7 +12,7 @@ from tests.support.kafka.lab import Lab, Record, encode, rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.kafka import fetch_call as kafka_fetch_call
+from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.fetch import fetched_partitions
@@ -101,7 +101,7 @@ def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
         moved.append(last)
         yield last, NotLeaderForPartitionError.errno if has_moved else error_code, fetched
 
-    monkeypatch.setattr(kafka_fetch_call, "fetched_partitions", with_a_leader_that_moved)
+    monkeypatch.setattr(kafka_client, "fetched_partitions", with_a_leader_that_moved)
     records = read(lab, ranges)
     assert moved[:2] == [moved[0]] * 2  # the partition was requested again
     assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(3) for o in range(30)]

@@ -22,7 +22,6 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import client as kafka_client
-from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -207,13 +206,13 @@ def test_a_range_that_the_log_holds_is_read_though_a_broker_says_once_that_it_is
 ) -> None:
     topic = lab.new_topic()
     lab.append(topic, encode([Record()] * 10))
-    read, stray = kafka_fetch_call.fetched_partitions, iter([kafka_fetch_call.OUT_OF_RANGE])
+    read, stray = kafka_client.fetched_partitions, iter([kafka_client.OUT_OF_RANGE])
 
     def read_with_one_error(*response: Any) -> Iterator[Any]:
         for partition, error_code, fetched in read(*response):
             yield partition, next(stray, error_code), fetched
 
-    monkeypatch.setattr(kafka_fetch_call, "fetched_partitions", read_with_one_error)
+    monkeypatch.setattr(kafka_client, "fetched_partitions", read_with_one_error)
     assert len(lab.read(topic, 0, 10, fail_on_data_loss=fail_on_data_loss)) == 10
     assert next(stray, None) is None
 
