@@ -90,14 +90,6 @@ class SplitEnumerator(ABC):
 
 
 @runtime_checkable
-class SupportsClock(Protocol):
-    """Knows the time of the system that is read; otherwise the driver's clock is used."""
-
-    def wall_clock(self) -> float:
-        """Return that system's time in seconds since the epoch.  Called once per plan: no I/O."""
-
-
-@runtime_checkable
 class SupportsCommit(Protocol):
     """Keeps resources for records until they are written."""
 

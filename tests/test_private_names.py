@@ -37,7 +37,6 @@ KAFKA = {
     "kafka.net.sasl.oauth.SaslMechanismOAuth": ("token_provider",),
     "kafka.net.sasl.scram.SaslMechanismScram": ("_scram_client",),
     "kafka.net.sasl.scram.ScramClient": ("auth_message", "create_salted_password", "first_message", "nonce", "user"),
-    "kafka.protocol.admin.DescribeQuorumRequest": (),
     "kafka.protocol.broker_version_data.BrokerVersionData": ("api_version",),
     "kafka.protocol.consumer.FetchRequest": (),
     "kafka.protocol.consumer.ListOffsetsRequest": ("ListOffsetsTopic",),

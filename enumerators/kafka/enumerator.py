@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
@@ -75,7 +74,6 @@ class KafkaEnumerator(SplitEnumerator):
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
         self._peeked = PeekedBatches()
-        self._clock_ahead_s = 0.0
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
         self._found: list[TopicPartition] = []
@@ -91,13 +89,7 @@ class KafkaEnumerator(SplitEnumerator):
         if not self._met:
             self._met = True
             self._recognise_cluster()
-        now_ms = self._client.clock_ms()
-        self._clock_ahead_s = 0.0 if now_ms is None else now_ms / 1000 - time.time()
         return [partition.split_id for partition in self._found]
-
-    def wall_clock(self) -> float:
-        """Return the cluster's time, or the driver's if the cluster does not report its time."""
-        return time.time() + self._clock_ahead_s
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
         """Return the planned topic and leader."""

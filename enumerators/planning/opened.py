@@ -17,7 +17,6 @@ from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import (
     Completeness,
     SplitEnumerator,
-    SupportsClock,
     SupportsCommit,
     SupportsCompleteness,
     SupportsCost,
@@ -166,8 +165,7 @@ class OpenedSource:
 
     def horizon_ms(self) -> int:
         """Return where the future begins now."""
-        clock = self.enumerator.wall_clock if isinstance(self.enumerator, SupportsClock) else self._clocks.wall
-        return self._settings.event_times.horizon(int(clock() * 1000)).at_ms
+        return self._settings.event_times.horizon(int(self._clocks.wall() * 1000)).at_ms
 
     def task(self, ranges: Iterable[SplitRange], horizon_ms: int) -> ReadTask:
         """Return the task of some ranges, with the details that their reader needs."""

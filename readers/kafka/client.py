@@ -41,7 +41,6 @@ EARLIEST_LOCAL = -4
 FEW_BYTES = 64 << 10
 
 Answer = TypeVar("Answer")
-CLOCK_S = 2.0
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that introduced these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
@@ -94,10 +93,6 @@ class KafkaClient:
         By default they wait until their deadline.
         """
         self._cluster.patience_s = seconds
-
-    def clock_ms(self) -> int | None:
-        """Return the cluster's wall clock in ms; None: unknown (before Kafka 3.3, or without the right to ask)."""
-        return self._cluster.clock_ms(self._cluster.deadline("read its clock", CLOCK_S))
 
     def partitions(
         self,

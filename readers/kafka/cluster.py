@@ -6,14 +6,13 @@ import math
 import random
 import time
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from kafka import errors as kafka_errors
 
 from tidegate.errors import ConnectorError, RefusedError, TransientError, UnavailableError, UnknownPartitionError
-from tidegate.kafka_private import CoordinatorType, DescribeQuorumRequest, FindCoordinatorRequest, MetadataRequest
+from tidegate.kafka_private import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.nearby import NearbyReplicas
 from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
@@ -28,7 +27,6 @@ Answer = TypeVar("Answer")
 REQUEST_TIMEOUT_MS = 30_000
 UNKNOWN_TOPIC_GRACE_S = 5.0
 IN_FLIGHT = 3  # requests of a call to one broker, which works on the next one while we read an answer
-METADATA_TOPIC = "__cluster_metadata"
 NO_ERROR = kafka_errors.NoError.errno
 UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
 NO_TOPIC_ID = UUID(int=0)
@@ -154,24 +152,6 @@ class KafkaCluster:
         for topic in topics:
             if self._absences.is_absent(topic) and not self._absences.is_over(topic):
                 return TransientError(f"Kafka knows no topic {topic}")
-        return None
-
-    def clock_ms(self, deadline: Deadline) -> int | None:
-        """Return the wall clock of the cluster's controller in ms; None: no broker reports it.
-
-        Kafka has no request for the time.  But the leader of the metadata quorum reports that it is caught up now
-        (KIP-836, since Kafka 3.3; needs the right to describe the cluster).
-        """
-        partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-        for address in list(self._connections):
-            request = DescribeQuorumRequest(topics=[topic], min_version=1)
-            with suppress(TransientError, ConnectorError):
-                response = self.ask(address, request, self.request_timeout_s(deadline))
-                for quorum in (partition for topic in response.topics for partition in topic.partitions):
-                    voters = {voter.replica_id: voter.last_caught_up_timestamp for voter in quorum.current_voters}
-                    at_ms: int = voters.get(quorum.leader_id, -1) if quorum.error_code == NO_ERROR else -1
-                    return at_ms if at_ms > 0 else None
         return None
 
     def coordinator(self, group_id: str, deadline: Deadline) -> str:

@@ -13,7 +13,6 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
-from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -35,7 +34,6 @@ __all__ = [
     "BrokerVersionData",
     "CoordinatorType",
     "DefaultRecordBatchBuilder",
-    "DescribeQuorumRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
     "LegacyRecordBatch",

@@ -168,9 +168,6 @@ class Enumerator(SplitEnumerator):
             times[split] = max((at_ms for at_ms in used if at_ms is not None), default=None)
         return times
 
-    def wall_clock(self) -> float:
-        return self._present.clock.wall()
-
     def snapshot(self):
         return {"incarnations": dict(sorted(self._known.items()))}
 

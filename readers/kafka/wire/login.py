@@ -65,8 +65,7 @@ def open_frames(
     """
     deadline = time.monotonic() + timeout_s
     host, port, _ = get_ip_port_afi(address)
-    buffers = [properties.get(f"{name}_buffer_bytes", -1) for name in ("send", "receive")]
-    sock = connected(host, port, deadline, buffers)
+    sock = connected(host, port, deadline)
     try:
         if context is not None:
             name = host.rstrip(".")

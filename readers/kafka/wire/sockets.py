@@ -7,22 +7,17 @@ kafka-python's own way (``kafka.net``, as of 3.0) lets the first address take al
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegate.readers.kafka.wire.frames import remaining_s
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 
 
-def connected(host: str, port: int, deadline: float, buffers: Sequence[int] = (-1, -1)) -> socket.socket:
+def connected(host: str, port: int, deadline: float) -> socket.socket:
     """Return a TCP connection to a broker.
 
     deadline: a time of ``time.monotonic()``.
-    buffers: bytes of the socket's buffers for sending and receiving; -1: the system decides.
 
     Raises OSError.
     """
@@ -31,22 +26,18 @@ def connected(host: str, port: int, deadline: float, buffers: Sequence[int] = (-
     for number, target in enumerate(targets):
         share_s = remaining_s(deadline) / (len(targets) - number)
         try:
-            return _connected_to(target, share_s, buffers)
+            return _connected_to(target, share_s)
         except OSError as error:
             failed = error
     raise failed
 
 
-def _connected_to(target: tuple[Any, ...], timeout_s: float, buffers: Sequence[int]) -> socket.socket:
+def _connected_to(target: tuple[Any, ...], timeout_s: float) -> socket.socket:
     family, kind, protocol, _, address = target
     sock = socket.socket(family, kind, protocol)
     try:
         for option in SOCKET_OPTIONS:
             sock.setsockopt(*option)
-        # This comes before the connection, which fixes the largest possible window.
-        for buffer, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), buffers, strict=True):
-            if size > 0:
-                sock.setsockopt(socket.SOL_SOCKET, buffer, size)
         sock.settimeout(timeout_s)
         sock.connect(address)
     except BaseException:

@@ -59,11 +59,6 @@ def _zero_or_more(text: str) -> int:
     return _at_most(_LARGEST_LONG, int(text))
 
 
-def buffer(text: str) -> int:
-    """Read the size of a buffer in bytes; -1: the system decides."""
-    return -1 if text.strip() == "-1" else natural(text)
-
-
 def tls_versions(text: str) -> tuple[str, ...]:
     """Leave out old versions, which OpenSSL no longer speaks, if there is a newer one."""
     listed = [name.strip() for name in text.split(",") if name.strip()]

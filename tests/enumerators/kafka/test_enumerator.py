@@ -43,7 +43,7 @@ def enumerate_(kafka):
 
 
 def latest(enumerator, ends):
-    horizon = EventTimePolicy().horizon(int(enumerator.wall_clock() * 1000))
+    horizon = EventTimePolicy().horizon(int(time.time() * 1000))
     return TimeIndex(enumerator, horizon.at_ms).latest({split: Extent(0, end) for split, end in ends.items()})
 
 
@@ -280,20 +280,6 @@ class TestTimeIndex:
         assert latest(enumerator, ends) == {f"{topic}-0": 900, f"{topic}-1": 150, f"{topic}-2": None}
         assert latest(enumerator, {f"{topic}-0": 1}) == {f"{topic}-0": 100}
 
-    def test_what_is_in_the_future_is_told_by_the_cluster_s_clock(self, kafka, enumerate_):
-        tomorrow_ms = int(time.time() * 1000) + 36 * 3_600_000
-        topic = new_topic(kafka, [tomorrow_ms])
-        enumerator = enumerate_(Subscribe((topic,)))
-        split = f"{topic}-0"
-
-        def seen():
-            enumerator.discover()
-            return enumerator.peek({split: 0}, EventTimePolicy().horizon(int(enumerator.wall_clock() * 1000)))
-
-        assert seen() == {split: None}
-        enumerator._client.clock_ms = lambda: tomorrow_ms
-        assert seen() == {split: Head(0, tomorrow_ms)}
-
     def test_peeks_nearby_share_one_request_until_the_next_plan(self, kafka, enumerate_, monkeypatch):
         topic = new_topic(kafka, [*range(500)], [*range(500, 1000)])
         enumerator = enumerate_(Subscribe((topic,)))
@@ -324,7 +310,7 @@ class TestTimeIndex:
             enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
         )
         end = extents[f"{topic}-0"].end
-        horizon = EventTimePolicy().horizon(int(enumerator.wall_clock() * 1000))
+        horizon = EventTimePolicy().horizon(int(time.time() * 1000))
         assert enumerator.peek({f"{topic}-0": 1}, horizon) == {f"{topic}-0": None}
         once = len(fetched)
         enumerator.extents(enumerator.discover())

@@ -206,7 +206,6 @@ def _rights() -> Iterator[Case]:
     yield Case("no right (ACL) to read the topic", "SASL_PLAINTEXT", login, missing, SEEN)
     yield Case("no right to describe the topic", "SASL_PLAINTEXT", login, missing, HIDDEN)
     yield Case("no right on groups: none is needed", "SASL_PLAINTEXT", login)
-    yield Case("no right to describe the cluster: the driver's clock is used", "SASL_PLAINTEXT", login)
 
 
 def _oauth(ca: dict[str, str], more: dict[str, str]) -> dict[str, str]:

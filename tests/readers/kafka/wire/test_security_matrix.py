@@ -21,22 +21,11 @@ from tests.readers.kafka.wire.security_matrix import (
 )
 from tests.support.servers.tokens import CLIENT_SECRET
 from tests.support.stores import STORE_PASSWORD
-from tidegate.readers.kafka.client import KafkaClient
-from tidegate.sources.kafka.java.properties import connection_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.readers.kafka.wire.security_matrix import Place
-
-
-def test_the_cluster_s_clock_is_given_to_those_who_may_describe_it(at: Place) -> None:
-    login = next(case for case in cases(at) if case.title == "SCRAM-SHA-512").properties
-    secured = connection_config(at.kafka.servers_of("SASL_SSL"), {"security.protocol": "SASL_SSL", **login})
-    for config, is_given in ((connection_config(at.kafka.bootstrap_servers, {}), True), (secured, False)):
-        with KafkaClient(config) as client:
-            client.partitions([READABLE])
-            assert (client.clock_ms() is not None) == is_given
 
 
 def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any, tmp_path: Path) -> None:

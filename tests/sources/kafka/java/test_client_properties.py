@@ -192,7 +192,6 @@ def test_tls_is_set_by_the_names_of_java():
         ({"ssl.key.password": SECRET}, "'kafka.ssl.keystore.location' or 'kafka.ssl.keystore.key' is missing"),
         ({"ssl.keystore.key": SECRET}, "'kafka.ssl.keystore.certificate.chain' is missing: a key is of use"),
         ({"ssl.engine.factory.class": "x"}, "here, set kafka.ssl.truststore.location and kafka.ssl.keystore.location"),
-        ({"send.buffer.bytes": "0"}, "is malformed: expected a whole number above zero"),
     ],
 )
 def test_tls_that_cannot_be_is_told_in_one_sentence(properties, sentence):

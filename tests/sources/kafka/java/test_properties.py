@@ -194,7 +194,7 @@ def test_what_may_be_decompressed_has_a_limit(value):
 
 @pytest.mark.parametrize(
     ("name", "largest"),
-    [("fetch.max.bytes", 2**31 - 1), ("send.buffer.bytes", 2**31 - 1), ("metadata.max.age.ms", 2**63 - 1)],
+    [("fetch.max.bytes", 2**31 - 1), ("request.timeout.ms", 2**31 - 1), ("metadata.max.age.ms", 2**63 - 1)],
 )
 def test_numbers_end_where_those_of_java_end(name, largest):
     connection_config("here", {name: str(largest)})
