@@ -120,7 +120,7 @@ class HeadFinder:
             yield rows
 
     def _first_held(self, rows: pa.RecordBatch, horizon: Horizon) -> tuple[int, int] | None:
-        times = int64_times(self.event_times.times(rows, horizon))
+        times = int64_times(self.event_times.judge(rows, horizon).times)
         row = int(np.argmax(times >= horizon.at_ms))
         return (rows.column("offset")[row].as_py(), int(times[row])) if times[row] >= horizon.at_ms else None
 
@@ -129,7 +129,7 @@ class HeadFinder:
         while start < rows.num_rows:
             # The first row counts unless the policy leaves it out.
             some = rows.slice(start, count)
-            for row, at_ms in enumerate(self.event_times.times(some, horizon).to_pylist()):
+            for row, at_ms in enumerate(self.event_times.judge(some, horizon).times.to_pylist()):
                 if at_ms is not None:
                     return some.column("offset")[row].as_py(), at_ms
             start, count = start + count, 8 * count

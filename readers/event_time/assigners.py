@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias, cast, get_args
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from tidegate.errors import did_you_mean, nearest_name
+from tidegate.errors import did_you_mean
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.event_time.registered import RegistryForm, RegistryTimestamp
@@ -33,9 +32,6 @@ of Spark's Kafka source.  A null (pyarrow only) means that the time is missing o
 too.  The same row must always get the same time.
 """
 
-_ABSENT = object()
-_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z_-]{0,39}")
-_MOST_FIELDS = 100
 _ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -109,22 +105,6 @@ class JsonTimestamp(UnitAssigner):
         unit = self._fixed_unit()
         return value_times([*self._values(batch)], unit)
 
-    def missing(self, record: pa.RecordBatch) -> str:
-        """Return a clause that names the field that the only row lacks, and a field with nearly that name."""
-        try:
-            node = orjson.loads(record.column("value")[0].as_py())
-        except orjson.JSONDecodeError:
-            return ""
-        for token in tokens_of(self.pointer):
-            child = _child(node, token)
-            if child is _ABSENT:
-                # Other names may be data, such as the ids of users.
-                fields = filter(_IDENTIFIER.fullmatch, islice(node, _MOST_FIELDS) if isinstance(node, dict) else ())
-                nearest = nearest_name(token, fields)
-                return f", but the value lacks {token!r}" + (f" and has {nearest!r}" if nearest else "")
-            node = child
-        return ""
-
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         tokens = tokens_of(self.pointer)
         return (_field(value, tokens) for value in batch.column("value").to_pylist())
@@ -136,18 +116,13 @@ def _field(value: bytes | None, tokens: Sequence[str]) -> object:
     except orjson.JSONDecodeError:
         return None
     for token in tokens:
-        node = _child(node, token)
-        if node is _ABSENT:
+        if isinstance(node, dict):
+            node = node.get(token)
+        elif isinstance(node, list) and _ARRAY_INDEX.fullmatch(token) and int(token) < len(node):
+            node = node[int(token)]
+        else:
             return None
     return node
-
-
-def _child(node: object, token: str) -> object:
-    if isinstance(node, dict):
-        return node.get(token, _ABSENT)
-    if isinstance(node, list) and _ARRAY_INDEX.fullmatch(token) and int(token) < len(node):
-        return node[int(token)]
-    return _ABSENT
 
 
 def assigner_of(

@@ -24,7 +24,7 @@ from tidegate.readers.event_time.assigners import (
     RecordTimestamp,
     TimestampAssigner,
 )
-from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, JudgedTimes, Times, int64_times
+from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, Times, int64_times
 from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner
 from tidegate.readers.event_time.units import TimeUnit
@@ -96,28 +96,23 @@ class RecordTimes:
             return self.assigner.detect(batch)
         return None
 
-    def times(self, batch: pa.RecordBatch, horizon: Horizon) -> pa.Int64Array:
-        """Return the times in milliseconds; null where planning leaves the row out.  Raises as ``judge`` does."""
-        assigned, own = self._assigned(batch)
-        if self.policy.accepts_all(own, horizon):
-            return assigned
-        return _counted(self._judged(batch, own, self._stand_in(batch, own), horizon))
-
     def judge(self, batch: pa.RecordBatch, horizon: Horizon) -> JudgedRecords:
         """Return the times, their faults, and the records that are set aside.
 
-        Raises CorruptDataError for the first record that ends the query; the error shows nothing of the record but the
-        name of a field.  Raises ContractError unless the assigner returns an int64 for each row.  Errors of the
-        assigner itself pass.
+        Raises CorruptDataError for the first record that ends the query; the error shows nothing of the record.  Raises
+        ContractError unless the assigner returns an int64 for each row.  Errors of the assigner itself pass.
         """
         assigned, own = self._assigned(batch)
         # Most batches need no stand-ins, and they take as long to decode as the times themselves.
         if self.policy.accepts_all(own, horizon):
             return JudgedRecords(assigned, pa.nulls(batch.num_rows, pa.string()))
         stand_in = self._stand_in(batch, own)
-        judged = self._judged(batch, own, stand_in, horizon)
+        judged = self.policy.judge(own, stand_in, horizon)
+        if judged.refused is not None:
+            row = judged.refused.row
+            raise judged.refused.error(_place(batch, row), self._origin + self._cause(batch.slice(row, 1)))
         return JudgedRecords(
-            _counted(judged),
+            integers(judged.times, pa.int64(), judged.times == NO_TIME),
             pc.if_else(judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))),
             {
                 row: self.policy.refusal(row, own, stand_in).reason(self._origin)
@@ -138,25 +133,15 @@ class RecordTimes:
         )
         return assigned, int64_times(assigned)
 
-    def _judged(self, batch: pa.RecordBatch, own: Times, stand_in: Times | None, horizon: Horizon) -> JudgedTimes:
-        judged = self.policy.judge(own, stand_in, horizon)
-        if judged.refused is not None:
-            row = judged.refused.row
-            raise judged.refused.error(_place(batch, row), self._origin + self._cause(batch.slice(row, 1)))
-        return judged
-
     def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:
         if self.by_record_timestamp:
             return own
         return None if self.policy.bad == "ignore" else int64_times(RecordTimestamp()(batch))
 
     def _cause(self, record: pa.RecordBatch) -> str:
-        """Return a clause that names what a record lacks, or the unit of its time if it is not the one in use."""
-        if not isinstance(self.assigner, UnitAssigner):
+        """Return a clause that names the unit of a record's time if it is not the one in use."""
+        if not isinstance(self.assigner, UnitAssigner) or self.assigner.unit is None:
             return ""
-        missing = self.assigner.missing(record)
-        if missing or self.assigner.unit is None:
-            return missing
         unit = self.assigner.detect(record)
         if unit is None or unit == self.assigner.unit:
             return ""
@@ -166,10 +151,6 @@ class RecordTimes:
     @property
     def _origin(self) -> str:
         return f" from {self.name}"
-
-
-def _counted(judged: JudgedTimes) -> pa.Int64Array:
-    return integers(judged.times, pa.int64(), judged.times == NO_TIME)
 
 
 def _checked(assigned: object, rows: int, name: str) -> pa.Int64Array:

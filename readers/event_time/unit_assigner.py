@@ -40,11 +40,6 @@ class UnitAssigner(ABC):
         values = [*self._values(batch)]
         return pa.array([None if value is None else _time_by_own_unit(value) for value in values], pa.int64())
 
-    def missing(self, record: pa.RecordBatch) -> str:
-        """Return a clause about what the only row of ``record`` lacks, for errors; empty if nothing is known of it."""
-        del record
-        return ""
-
     def with_unit(self, unit: TimeUnit) -> Self:
         """Return this assigner with its unit fixed."""
         return replace(self, unit=unit)  # type: ignore[type-var]  # each assigner is a dataclass

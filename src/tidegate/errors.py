@@ -59,7 +59,6 @@ __all__ = [
     "UnavailableError",
     "UnknownPartitionError",
     "did_you_mean",
-    "nearest_name",
 ]
 
 
@@ -180,19 +179,13 @@ class ServerError(TidegateError):
 _SHORT = 3  # fewer letters are a part of any name
 
 
-def nearest_name(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name nearest to ``name``."""
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
     by_folded = {option.casefold(): option for option in valid}
     nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     if not nearest and len(name) > _SHORT:
         nearest = [option for option in by_folded if name.casefold() in option]
-    return by_folded[nearest[0]] if nearest else None
-
-
-def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
-    nearest = nearest_name(name, valid)
-    return "" if nearest is None else f"; did you mean {nearest!r}?"
+    return f"; did you mean {by_folded[nearest[0]]!r}?" if nearest else ""
 
 
 def counted(number: float, noun: str) -> str:

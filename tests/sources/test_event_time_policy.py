@@ -36,7 +36,7 @@ def test_every_source_has_the_policy_that_its_options_name(source, earliest_ms):
 
 def test_records_are_judged_by_the_policy_of_their_source():
     assert SOURCES[0][0].event_times.policy == WANTED
-    held = SOURCES[0][0].event_times.times(batch(timestamps_ms=[5]), Horizon(2_001))
+    held = SOURCES[0][0].event_times.judge(batch(timestamps_ms=[5]), Horizon(2_001)).times
     assert held.to_pylist() == [5]
 
 

@@ -65,7 +65,7 @@ def test_the_planner_sees_and_refuses_what_an_executor_does(times_ms, position, 
     def by_executor():
         rows = rows_of(timestamps_ms=times_ms, first_offset=0)
         for offset in range(position, len(times_ms)):
-            (at_ms,) = RecordTimes(policy=policy).times(rows.slice(offset, 1), horizon).to_pylist()
+            (at_ms,) = RecordTimes(policy=policy).judge(rows.slice(offset, 1), horizon).times.to_pylist()
             if at_ms is not None:
                 return offset, at_ms
         return None

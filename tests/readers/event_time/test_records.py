@@ -32,7 +32,7 @@ def records(assigner: Any = BY_JSON, **options: Any) -> RecordTimes:
 
 def times(rows: pa.RecordBatch, bad: Any, assigner: Any = BY_JSON) -> pa.Array:
     """Return the times of records by a policy for which nothing is in the future."""
-    return records(assigner, bad=bad, future="hold").times(rows, HORIZON)
+    return records(assigner, bad=bad, future="hold").judge(rows, HORIZON).times
 
 
 @pytest.mark.parametrize(
@@ -63,30 +63,6 @@ def test_a_value_in_another_unit_than_the_one_in_use_is_named_by_its_unit(value:
         f"from eventTime=json:/at, read in the unit {unit}, but the value looks like {shown} (eventTimeUnit): it is "
     )
     assert clause in str(error.value)
-
-
-@pytest.mark.parametrize("unit", ["ms", None])
-@pytest.mark.parametrize(
-    ("pointer", "value", "clause"),
-    [
-        ("/att", GOOD, ", but the value lacks 'att' and has 'at':"),
-        ("/order/created", b'{"order": {"createdAt": 5}}', ", but the value lacks 'created' and has 'createdAt':"),
-        ("/order/at", b'{"at": 5}', ", but the value lacks 'order':"),
-        ("/events/1", b'{"events": [5]}', ", but the value lacks '1':"),
-        ("/at/x", GOOD, ", but the value lacks 'x':"),
-        # Names that are no identifiers may be data.
-        ("/user", b'{"user:alice": 5, "user4711": 5, "user@x": 5}', ", but the value lacks 'user':"),
-        ("/att", b'{"att": null, "at": 5}', ":"),
-        ("/att", b"no JSON", ":"),
-        ("/att", None, ":"),
-    ],
-)
-def test_a_missing_field_is_named_with_the_one_that_may_be_meant(
-    pointer: str, value: bytes | None, clause: str, unit: Any
-) -> None:
-    with pytest.raises(CorruptDataError) as error:
-        times(batch([value]), "fail", JsonTimestamp(pointer, unit))
-    assert f"from eventTime=json:{pointer}{clause} it is missing or unparsable; set" in str(error.value)
 
 
 def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -> None:
@@ -180,7 +156,7 @@ def test_what_the_clock_refuses_is_not_set_aside() -> None:
 def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:
     undetected = records(JsonTimestamp("/at"), bad="ignore")
     assert undetected.detect(batch([SECRET])) is None
-    assert undetected.times(batch([SECRET, GOOD]), HORIZON).to_pylist() == [None, None]
-    assert undetected.with_unit(undetected.detect(batch([GOOD]))).times(batch([GOOD]), HORIZON).to_pylist() == [
+    assert undetected.judge(batch([SECRET, GOOD]), HORIZON).times.to_pylist() == [None, None]
+    assert undetected.with_unit(undetected.detect(batch([GOOD]))).judge(batch([GOOD]), HORIZON).times.to_pylist() == [
         1700000000000
     ]
