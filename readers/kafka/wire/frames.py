@@ -1,20 +1,22 @@
-"""Sends and receives frames of Kafka's protocol, which are a length and as many bytes, as a whole before a deadline."""
+"""Connects to brokers, and sends and receives frames of Kafka's protocol, each as a whole before a deadline.
+
+A frame is a length and as many bytes.  kafka-python's own way to connect (``kafka.net``, as of 3.0) lets the first
+address of a name take all the time, and Python's ``socket.create_connection`` gives each of them the whole of it.
+"""
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tidegate.readers.kafka.wire.request_rate import wait_for_turn
-
-if TYPE_CHECKING:
-    import socket
-
 
 LARGEST_FRAME = 100_000_000
 SMALLEST_BUFFER = 64 << 10
 LENGTH = struct.Struct(">i")
+SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 
 
 class FrameTooLargeError(Exception):
@@ -87,3 +89,35 @@ def remaining_s(deadline: float) -> float:
     if remaining <= 0:
         raise TimeoutError("it does not answer")
     return remaining
+
+
+def connected(host: str, port: int, deadline: float) -> socket.socket:
+    """Return a TCP connection to a broker.
+
+    deadline: a time of ``time.monotonic()``.
+
+    Raises OSError.
+    """
+    failed = OSError("its name is not known")
+    targets = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, target in enumerate(targets):
+        share_s = remaining_s(deadline) / (len(targets) - number)
+        try:
+            return _connected_to(target, share_s)
+        except OSError as error:
+            failed = error
+    raise failed
+
+
+def _connected_to(target: tuple[Any, ...], timeout_s: float) -> socket.socket:
+    family, kind, protocol, _, address = target
+    sock = socket.socket(family, kind, protocol)
+    try:
+        for option in SOCKET_OPTIONS:
+            sock.setsockopt(*option)
+        sock.settimeout(timeout_s)
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

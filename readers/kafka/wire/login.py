@@ -28,9 +28,8 @@ from tidegate.kafka_private import (
     get_ip_port_afi,
     get_sasl_mechanism,
 )
-from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, remaining_s
+from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, connected, remaining_s
 from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism, ScramMechanism
-from tidegate.readers.kafka.wire.sockets import connected
 from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
 from tidegate.readers.kafka.wire.tokens import TokenProvider
 

@@ -22,6 +22,7 @@ from tidegate.readers.kafka.wire.frames import remaining_s
 _USED_OF_LIFE = 0.8  # as Java's sasl.login.refresh.window.factor
 _STATUS_THAT_MAY_HEAL = {408, 429}
 _LARGEST_ANSWER = 1 << 20
+_LONGEST_S = 30.0  # of an endpoint, for its answer
 _CODES = {  # of RFC 6749, sections 4.1.2.1 and 5.2; any other text may repeat the client's secret
     "access_denied",
     "invalid_client",
@@ -123,7 +124,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             raise TokenError(f"the function {name} gives no number as the end of the token's life") from None
 
     def _of_endpoint(self, url: str) -> _Token:
-        deadline = time.monotonic() + self._timeout_s()
+        deadline = min(self._deadline, time.monotonic() + _LONGEST_S)
         try:
             answer = ask(url, self._headers(), deadline, most_bytes=_LARGEST_ANSWER, form=self._question())
         except NoAnswerError as error:
@@ -154,10 +155,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             client, secret = quote_plus(client), quote_plus(secret)
         login = base64.b64encode(f"{client}:{secret}".encode()).decode()
         return {"Authorization": f"Basic {login}", "Accept": "application/json"}
-
-    def _timeout_s(self) -> float:
-        limits = [self._properties.get(f"sasl_login_{name}_timeout_ms") for name in ("connect", "read")]
-        return min(remaining_s(self._deadline), *(float(limit) / 1000 for limit in limits if limit), 30.0)
 
 
 def _is_fresh(token: _Token) -> bool:

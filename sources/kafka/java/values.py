@@ -9,11 +9,10 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tidegate.errors import did_you_mean
-from tidegate.sources.kafka.java.login import callback_name, either
+from tidegate.sources.kafka.java.login import either
 
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
 _OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
-_STORES = ("JKS", "PKCS12", "PEM")
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1  # of Java, and of Kafka's protocol
 
 
@@ -78,11 +77,6 @@ def identification(text: str) -> str:
     return algorithm
 
 
-def store_type(text: str) -> str:
-    """Read the type of a key store, in any case of letters."""
-    return one_of(*_STORES)(text.upper())
-
-
 def token_url(text: str) -> str:
     """Read the URL of a token endpoint, which holds no login."""
     # Python's client for HTTP takes a login for a part of the host, and shows it in its error.
@@ -99,12 +93,6 @@ def token_url(text: str) -> str:
     if not text.isprintable() or " " in text:
         raise ValueError(f"{expected}, without blanks")
     return text
-
-
-def java_handler(text: str) -> None:
-    """Ignore a Java class, which has no effect here, and refuse a Python function."""
-    if callback_name(text) is not None:
-        raise ValueError("a function that returns tokens goes into kafka.sasl.login.callback.handler.class")
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

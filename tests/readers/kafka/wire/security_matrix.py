@@ -144,7 +144,7 @@ def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
 
     password = {"ssl.keystore.password": STORE_PASSWORD}
     key, chain = re.findall("-----BEGIN.*?-----END[^\n]*\n", (at.folder / "mine.pem").read_text(), re.DOTALL)
-    inline = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+    inline = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
     refused = "look at kafka.ssl.keystore.* and kafka.security.protocol"
     yield Case("client key in PEM", "MTLS", in_pem("mine"))
     yield Case("client key in PEM, encrypted", "MTLS", {**in_pem("locked"), "ssl.key.password": PASSWORD})
