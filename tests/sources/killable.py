@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 MOST_IN_VAIN = 10  # runs in a row that commit nothing; Spark finds out one by one that its idle workers are gone
 
 
-def driver_session(master, settings=None):
+def driver_session(master, settings):
     """Return a session without pages, on this host; settings: Spark's settings by name."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers of a cluster learn it only from here
     return (
         SparkSession.builder.master(master)
-        .config(map=settings or {})
+        .config(map=settings)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.showConsoleProgress", "false")

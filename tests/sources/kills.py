@@ -6,20 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.sources.killable import commits
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tests.support.waiting import PATIENCE_S, await_that
 
-HOURS_A_KILL = 5  # of event time, and a batch reads one at most
 ROWS_AN_HOUR = 1_000
 BAD_EVERY = 7  # of the last partition's records, one has no event time
-
-
-def start_driver(servers, topic, out, *master):
-    return start_module("tests.sources.driver", out, servers, topic, str(out), *master)
 
 
 def start_module(module, out, *arguments, **environment):
@@ -67,6 +62,32 @@ def kill_while_it_works(driver, out, dice, folders=None):
     with ending(driver):
         await_commits(driver, out, folders or [out], dice)
         return driver.poll() is None
+
+
+def descendants(pid):
+    """Return the descendants of a process, even outside of its group, with their command lines."""
+    children = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    commands, left = {}, [pid]
+    while left:
+        for child in children.get(left.pop(), []):
+            left.append(child)
+            with suppress(OSError):
+                commands[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return commands
+
+
+def candidates(kind, driver):
+    """Return the processes of a kind below the driver."""
+    below = descendants(driver.pid)
+    if kind == "planner":
+        return [pid for pid, line in below.items() if "python_streaming_source_runner" in line]
+    if kind == "executor":
+        return [pid for pid, line in below.items() if "CoarseGrainedExecutorBackend" in line]
+    return [pid for pid, line in below.items() if "pyspark.daemon" in line or "pyspark/daemon" in line]
 
 
 def log_of(out):

@@ -15,9 +15,9 @@ import pytest
 
 import tidegate
 from tests.sources.kafka.marked_topic import closed, complete_windows, marked_topic
-from tests.sources.kafka.random_kills import LOCAL_CLUSTER, candidates
 from tests.sources.kills import (
     await_commits,
+    candidates,
     commits,
     ending,
     judge_written,
@@ -44,6 +44,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 SETTINGS = {**tidegate.session_conf(), "spark.deploy.maxExecutorRetries": "-1"}
 SPECULATIVE = ("spark.speculation=true", "spark.speculation.multiplier=1", "spark.speculation.quantile=0.5")
 HOURS, MARKED_WINDOWS = 10, 28
+LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 WINDOW_HOURS, SESSIONS_AN_HOUR, ROWS_A_SESSION = 6, 20, 12
 OBJECTS_A_BATCH = 10
 
@@ -94,7 +95,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         return {Path(folder).name: commits(folder) for folder in folders}
 
     def is_struck(kind):
-        processes = candidates(kind, [driver.pid])
+        processes = candidates(kind, driver)
         if not processes:
             return False
         try:
