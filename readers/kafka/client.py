@@ -295,9 +295,7 @@ class KafkaClient:
 
     def split(self, fetched: FetchedPartition) -> list[RecordBatch]:
         """Return the whole record batches of a fetch; see split_batches."""
-        return split_batches(
-            fetched.records, check_crc=self.config.check_crcs, most_bytes=self.config.max_decompressed_bytes
-        )
+        return split_batches(fetched.records, most_bytes=self.config.max_decompressed_bytes)
 
     def reading(self, partition: TopicPartition, end: int) -> Deadline:
         """Return the deadline for a broker to send records that it should have."""
@@ -374,5 +372,5 @@ class KafkaClient:
 
 def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:
     """Return the base offset of the first batch, if one was sent."""
-    batches = [] if fetched is None else split_batches(fetched.records, check_crc=False)
+    batches = [] if fetched is None else split_batches(fetched.records)
     return batches[0].base_offset if batches else None

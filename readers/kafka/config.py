@@ -56,7 +56,6 @@ class KafkaConnectionConfig:
         ``ssl_truststore_location``, ``client_id`` ...).  They hold secrets, so neither ``repr`` nor any error shows
         them.
     isolation_level: whether records of open and of aborted transactions are visible.
-    check_crcs: verify the checksum of every record batch.
     max_decompressed_bytes: the maximum size of one decompressed record batch in memory.
     fetch_max_bytes: bytes of one fetch response; a single larger record batch still comes whole.
     max_partition_fetch_bytes: the same limit for each partition in the response.
@@ -70,7 +69,6 @@ class KafkaConnectionConfig:
     bootstrap_servers: str
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     isolation_level: IsolationLevel = "read_uncommitted"
-    check_crcs: bool = True
     max_decompressed_bytes: int = DEFAULT_MOST_BYTES
     fetch_max_bytes: int = 4 << 20
     max_partition_fetch_bytes: int = 4 << 20

@@ -64,6 +64,7 @@ class RecordBatch:
     append_time_ms: the time of all its records if the broker stamped them; None if their producer did.
     producer_id: the producer that wrote it, if in a transaction; usually -1.
     attributes: the codec and the flags of the header.
+    crc: its checksum; None: there is none, since each message of an old format had its own.
     count: the number of records, from the header.
     most_bytes: the maximum size of its records when decompressed.
     has_timestamps: whether its records have timestamps; otherwise each is -1.
@@ -77,18 +78,17 @@ class RecordBatch:
     append_time_ms: int | None
     producer_id: int
     attributes: int
-    crc: int
+    crc: int | None
     count: int
-    check_crc: bool = True
     most_bytes: int = DEFAULT_MOST_BYTES
     has_timestamps: bool = True
     start: int = HEADER.size
     leader_epoch: int | None = None
 
     def verify(self) -> None:
-        """Raise CorruptDataError if the checksum has to be verified and does not fit."""
+        """Raise CorruptDataError if the checksum does not fit."""
         # A NumPy slice is accepted without a copy; a memoryview would be refused.
-        if self.check_crc and google_crc32c.value(self.data[CRC_START:]) != self.crc:
+        if self.crc is not None and google_crc32c.value(self.data[CRC_START:]) != self.crc:
             raise CorruptDataError(f"the checksum of the record batch at offset {self.base_offset} does not fit")
 
     def records(self) -> npt.NDArray[np.uint8]:
@@ -110,9 +110,7 @@ class RecordBatch:
             raise type(problem)(f"the record batch at offset {self.base_offset} {problem}") from None
 
 
-def split_batches(
-    fetched: memoryview, *, check_crc: bool = True, most_bytes: int = DEFAULT_MOST_BYTES
-) -> list[RecordBatch]:
+def split_batches(fetched: memoryview, *, most_bytes: int = DEFAULT_MOST_BYTES) -> list[RecordBatch]:
     """Return whole batches in the bytes of a fetch, in order; brokers cut the last one anywhere.
 
     Batches of message formats 0 and 1 are checked and decompressed here.  Of these at most OLD_BYTES are returned, and
@@ -129,11 +127,11 @@ def split_batches(
             batches += _upgraded(old)
             old = []
             header = HEADER.unpack_from(fetched, start)
-            batches.append(_batch(data[start:end], header, check_crc=check_crc, most_bytes=most_bytes))
+            batches.append(_batch(data[start:end], header, most_bytes))
             continue
         message = OldMessage(fetched[start:end], SizeLimit(most_bytes, MOST_BYTES_OPTION))
         try:
-            old += message.read(check_crc=check_crc)
+            old += message.read()
         except CorruptDataError:
             if batches or old:
                 break
@@ -174,7 +172,7 @@ def _frames(fetched: memoryview) -> Iterator[tuple[int, int, int]]:
         yield start, end, magic
 
 
-def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], *, check_crc: bool, most_bytes: int) -> RecordBatch:
+def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], most_bytes: int) -> RecordBatch:
     (
         base_offset,
         _,
@@ -200,7 +198,6 @@ def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], *, check_crc: boo
         attributes,
         crc,
         count,
-        check_crc,
         most_bytes,
         leader_epoch=leader_epoch,
     )
@@ -224,9 +221,8 @@ def _upgraded(old: Iterable[Any]) -> Iterator[RecordBatch]:
             append_time_ms,
             producer_id=-1,
             attributes=0,
-            crc=0,
+            crc=None,
             count=len(messages),
-            check_crc=False,  # each message had its own
             most_bytes=len(data),
             has_timestamps=magic > 0,
             start=0,

@@ -49,13 +49,13 @@ class OldMessage(LegacyRecordBatch):  # type: ignore[misc] # kafka-python has no
         """The bytes that it takes, once it was read."""
         return len(self._buffer)
 
-    def read(self, *, check_crc: bool) -> list[Any]:
+    def read(self) -> list[Any]:
         """Return kafka-python's records, with the offsets and timestamps that they have in the log.
 
         Raises CorruptDataError if the checksum does not fit, a field is wrong or the wrapper cannot be decompressed.
         """
         offset = self.base_offset
-        if check_crc and not self.validate_crc():
+        if not self.validate_crc():
             raise CorruptDataError(f"the checksum of the message at offset {offset} does not fit")
         try:
             records = list(self)

@@ -81,4 +81,4 @@ def test_a_secret_never_shows_in_an_error_or_in_the_plan(spark, kafka, topic):
     refused = message_of_stream(spark, options)
     assert "refused the connection" in refused
     assert "hunter2" not in refused
-    assert "hunter2" not in message_of_stream(spark, {**options, "kafka.check.crcs": "hunter2"})
+    assert "hunter2" not in message_of_stream(spark, {**options, "kafka.fetch.max.bytes": "hunter2"})
