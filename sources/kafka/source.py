@@ -37,7 +37,7 @@ from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_file, check_bad_records
 from tidegate.sources.kafka.java.file import read_properties
-from tidegate.sources.kafka.java.properties import connection_config, planner_config, without_effect
+from tidegate.sources.kafka.java.properties import connection_config, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
 from tidegate.sources.kafka.option_types import (
     BadRecordsPath,
@@ -59,6 +59,13 @@ _LOG = logging.getLogger("tidegate.planner")
 _PREFIX = "kafka."
 _REGISTRY = "schema.registry."
 _IN_REGISTRY = ("avro:", "protobuf:")
+_DEADLINE = "kafka.default.api.timeout.ms limits every operation, with all retries"
+_OF_SPARK = {  # options that jobs of Spark's own source may bring, and why they change nothing
+    "poll_timeout_ms": _DEADLINE,
+    "fetch_offset_num_retries": _DEADLINE,
+    "fetch_offset_retry_interval_ms": "kafka.retry.backoff.ms is the pause before any attempt",
+    "group_id_prefix": NO_GROUP,
+}
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
@@ -116,14 +123,12 @@ class KafkaSource(ArchiveOptions, Source):
     include_headers: add the column ``headers``.
     include_event_time: add two columns.  ``event_time`` is the time that planning used, null if it left the row out.
         ``event_time_fault`` is ``bad`` or ``future`` if the row's own time was, else null.
-    poll_timeout_ms: how long a task tries to read from the brokers, with retries.  Default: the property
-        ``default.api.timeout.ms``.
-    fetch_offset_num_retries: how many times the planner repeats a request that was not answered within
-        ``default.api.timeout.ms``.  Default: 0.
-    fetch_offset_retry_interval_ms: the pause before the planner asks again.  Default: 50, doubled each time up to 2000.
+    poll_timeout_ms: without effect.
+    fetch_offset_num_retries: without effect.
+    fetch_offset_retry_interval_ms: without effect.
     commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
         failed commit is a warning.  Streams only.  The commits are never read back.
-    group_id_prefix: accepted for jobs that set it, but without effect, because no consumer group reads.
+    group_id_prefix: without effect.
     """
 
     connector: ClassVar[str] = "kafka"
@@ -299,8 +304,7 @@ class KafkaSource(ArchiveOptions, Source):
         """The options that are set and change nothing, each with the reason."""
         names = option_names(type(self))
         reasons = without_effect(self.kafka)
-        if self.group_id_prefix is not None:
-            reasons.append(f"groupIdPrefix ({NO_GROUP})")
+        reasons += [f"{names[field]} ({why})" for field, why in _OF_SPARK.items() if getattr(self, field) is not None]
         origins = (str(self.event_time), str(self.watermark_from))
         if self.schema_registry_url is not None and not any(origin.startswith(_IN_REGISTRY) for origin in origins):
             beginnings = f"eventTime and watermarkFrom begin with none of {', '.join(_IN_REGISTRY)}"
@@ -385,7 +389,7 @@ class KafkaSource(ArchiveOptions, Source):
 
             kind = archived_enumerator(layout, preferred=self.archive_preferred, by_timestamp=by_timestamp)
         return kind(
-            planner_config(self._config, self.fetch_offset_num_retries, self.fetch_offset_retry_interval_ms),
+            self._config,
             self._subscription(),
             self._start,
             next(iter(self._ends), None),
@@ -397,12 +401,9 @@ class KafkaSource(ArchiveOptions, Source):
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
-        config = self._config
-        if self.poll_timeout_ms is not None:
-            config = replace(config, deadline_s=self.poll_timeout_ms / 1000)
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
         return KafkaSplitReader(
-            config,
+            self._config,
             include_headers=self._has_headers,
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=event_times,

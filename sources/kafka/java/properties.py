@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import replace
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -69,18 +68,6 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     config = KafkaConnectionConfig(servers, connecting, **reading)
     if config.fetch_max_bytes + _FRAME_BEYOND_RECORDS > LARGEST_FRAME:
         connecting.setdefault("receive_message_max_bytes", config.fetch_max_bytes + _FRAME_BEYOND_RECORDS)
-    return config
-
-
-def planner_config(
-    config: KafkaConnectionConfig, retries: int | None, retry_interval_ms: int | None
-) -> KafkaConnectionConfig:
-    """Return the configuration for the planner, by Spark's ``fetchOffset.numRetries`` and ``retryIntervalMs``."""
-    if retries is not None:
-        config = replace(config, deadline_s=config.deadline_s * (1 + retries))
-    if retry_interval_ms is not None:
-        pause_s = max(1, retry_interval_ms) / 1000  # a busy loop does not help
-        config = replace(config, retry_pauses_s=(pause_s, pause_s))
     return config
 
 

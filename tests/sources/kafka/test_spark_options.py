@@ -1,28 +1,18 @@
 """The options that a job brings from Spark's built-in Kafka source, with Spark's meaning."""
 
 import logging
-import socket
-import time
 
 import pytest
 
 from tests.sources.kafka_options import of
 from tidegate.enumerators.kafka.offsets import ByTimestamp
-from tidegate.errors import DeadlineError, OptionError
+from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.sources.kafka.java.table import NO_GROUP
 
 BY_TIME, BY_OFFSET = '{"orders": {"0": 17}}', '{"orders": {"0": 3}}'
 ORDERS = TopicPartition("orders", 0)
-
-
-@pytest.fixture
-def nobody():
-    """An address where nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("which", ["starting", "ending"])
@@ -88,30 +78,14 @@ def test_a_batch_query_may_set_latest_offsets_beside_a_time_that_comes_before_th
 
 
 def test_what_has_no_effect_is_said_once_for_all_when_a_run_begins(caplog):
-    source = of(groupIdPrefix="reports", startingOffsets="earliest", startingTimestamp="5")
+    source = of(groupIdPrefix="reports", fetchOffset__numRetries="3", startingOffsets="earliest", startingTimestamp="5")
     with caplog.at_level(logging.WARNING):
         source.enumerator(None)
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"these options have no effect: groupIdPrefix ({NO_GROUP}), startingOffsets (startingTimestamp comes before it)"
+        "these options have no effect: fetchOffset.numRetries (kafka.default.api.timeout.ms limits every operation, "
+        f"with all retries), groupIdPrefix ({NO_GROUP}), startingOffsets (startingTimestamp comes before it)"
     )
     caplog.clear()
     of(startingOffsets="earliest").enumerator(None)
     assert not caplog.records
-
-
-def test_the_planner_asks_again_as_often_as_it_is_told_and_a_task_waits_as_long_as_it_is_told():
-    limits = {"kafka.default.api.timeout.ms": "2000", "fetchOffset.numRetries": "3", "fetchOffset.retryIntervalMs": "7"}
-    source = of(**limits, **{"kafkaConsumer.pollTimeoutMs": "500"})
-    planner, task = source.enumerator(None)._client.config, source.reader(None)._config
-    assert (planner.deadline_s, planner.retry_pauses_s) == (8, (0.007, 0.007))
-    assert (task.deadline_s, task.retry_pauses_s) == (0.5, (0.05, 2))
-    assert of().enumerator(None)._client.config == of().reader(None)._config
-
-
-def test_a_broker_that_is_away_ends_the_planner_s_question_within_its_tries(nobody):
-    limits = {"kafka.default.api.timeout.ms": "100", "fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "5"}
-    began = time.monotonic()
-    with pytest.raises(DeadlineError, match=r"within 0.2 s: cannot connect to 127.0.0.1:\d+: .*refused"):
-        of(**{"kafka.bootstrap.servers": nobody, **limits}).enumerator(None).discover()
-    assert time.monotonic() - began >= 0.2
