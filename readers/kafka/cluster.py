@@ -74,8 +74,6 @@ class KafkaCluster:
         A refusal is remembered until :meth:`close`: repeated attempts may lock a login out.
         """
         connection = self._connections.get(address)
-        if connection is not None and connection.needs_new_login:
-            connection.close()
         if connection is None or connection.is_closed:
             if self._refusal is not None:
                 raise RefusedError(self._refusal)

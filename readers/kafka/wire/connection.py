@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
-_USED_OF_LIFE = 0.85  # like Java, which uses 85 to 95 %
 _WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
 
 # kafka-python logs each failed attempt as an error, though we try again and tell the user once.  Users who want its log
@@ -65,8 +64,7 @@ class BrokerConnection:
     def __init__(self, address: str, properties: Mapping[str, Any], timeout_s: float) -> None:
         self.address = address
         self._properties = {"client_id": "tidegate", **properties}
-        self._socket, self._versions, lifetime_s = _connect(address, self._properties, timeout_s)
-        self._renew_at_s = None if lifetime_s is None else time.monotonic() + lifetime_s * _USED_OF_LIFE
+        self._socket, self._versions = _connect(address, self._properties, timeout_s)
         self._last_id = 0
         self._awaited: deque[int] = deque()
         self._was_answered = False
@@ -118,11 +116,6 @@ class BrokerConnection:
         """Whether it has been closed, by us or by an error."""
         return self._socket.fileno() < 0
 
-    @property
-    def needs_new_login(self) -> bool:
-        """Whether the broker will soon close it because the login expires (KIP-368), and no answer is awaited."""
-        return self._renew_at_s is not None and not self._awaited and time.monotonic() >= self._renew_at_s
-
     def fileno(self) -> int:
         """Return the socket's file descriptor, -1 once it is closed."""
         return self._socket.fileno()
@@ -152,7 +145,7 @@ def decode_response(request: Any, frame: memoryview) -> Any:
         raise ConnectorError(f"a Kafka broker cannot be understood: {error}") from error
 
 
-def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any, float | None]:
+def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any]:
     deadline = time.monotonic() + timeout_s
     try:
         return log_in(address, properties, timeout_s)

@@ -77,30 +77,28 @@ def open_frames(
         raise
 
 
-def log_in(
-    address: str, properties: Mapping[str, Any], timeout_s: float
-) -> tuple[FrameSocket, BrokerVersionData, float | None]:
+def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, BrokerVersionData]:
     """Connect, ask for the versions that the broker supports, and log in if ``security_protocol`` says so.
 
-    The last value is how many seconds the login lasts (KIP-368); None: until the connection ends.  The broker's first
-    answer may take ``socket_connection_setup_timeout_ms``; its answer to a login may take all of ``timeout_s``.  Raises
-    the errors of :func:`open_frames`, kafka-python's errors of SASL, NotKafkaError and FrameTooLargeError.
+    The broker's first answer may take ``socket_connection_setup_timeout_ms``; its answer to a login may take all of
+    ``timeout_s``.  A broker that limits the life of a login (KIP-368) closes the connection, and the next one has a new
+    login.  Raises the errors of :func:`open_frames`, those of SASL from kafka-python, NotKafkaError and
+    FrameTooLargeError.
     """
     began = time.monotonic()
     setup_s = properties.get("socket_connection_setup_timeout_ms", SETUP_TIMEOUT_MS) / 1000
     deadline, soon = began + timeout_s, began + min(timeout_s, setup_s)
-    lifetime_s = None
     context = tls_context(properties)
     frames = open_frames(address, properties, remaining_s(soon), context)
     try:
         ask = _Asking(frames, properties.get("client_id", "tidegate"))
         versions = _versions(ask, soon)
         if properties.get("security_protocol", "PLAINTEXT").startswith("SASL_"):
-            lifetime_s = _authenticate(ask, versions, address, properties, soon, deadline)
+            _authenticate(ask, versions, address, properties, soon, deadline)
     except BaseException:
         frames.close()
         raise
-    return frames, versions, lifetime_s
+    return frames, versions
 
 
 def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
@@ -167,8 +165,7 @@ def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
 
 def _authenticate(
     ask: _Asking, versions: BrokerVersionData, address: str, properties: Mapping[str, Any], soon: float, deadline: float
-) -> float | None:
-    """Log in, and return the seconds that it lasts."""
+) -> None:
     name = properties["sasl_mechanism"]
     offered = ask(_greeting(name, versions), soon)
     if offered.error_code not in _LOGIN_OFFERED:
@@ -177,18 +174,15 @@ def _authenticate(
         raise kafka_errors.UnsupportedSaslMechanismError(f"it offers {', '.join(offered.mechanisms) or 'none'}")
     host, _, _ = get_ip_port_afi(address)
     mechanism = _mechanism(name, host, properties, deadline)
-    lifetime_ms = 0
     while not mechanism.is_done():
         answer = ask(_authenticating(mechanism.auth_bytes(), versions), deadline)
         if answer.error_code != kafka_errors.NoError.errno:
             if name == "OAUTHBEARER":
                 mechanism.token_provider.forget()
             raise kafka_errors.SaslAuthenticationFailedError(answer.error_message)
-        lifetime_ms = getattr(answer, "session_lifetime_ms", 0)
         mechanism.receive(answer.auth_bytes)
     if not mechanism.is_authenticated():
         raise kafka_errors.SaslAuthenticationFailedError(f"{name} did not come to an end")
-    return lifetime_ms / 1000 if lifetime_ms else None
 
 
 def _mechanism(name: str, host: str, properties: Mapping[str, Any], deadline: float) -> Any:

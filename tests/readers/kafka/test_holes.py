@@ -38,9 +38,9 @@ def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
     connect = kafka_connection._connect
 
     def connect_to_older(*arguments: Any) -> Any:
-        taken, versions, lifetime_s = connect(*arguments)
+        taken, versions = connect(*arguments)
         versions.api_versions[ListOffsetsRequest.API_KEY] = (1, newest)
-        return taken, versions, lifetime_s
+        return taken, versions
 
     monkeypatch.setattr(kafka_connection, "_connect", connect_to_older)
 
