@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from tidegate.servers.java import find_java
 
-STORE_PASSWORD, KEY_PASSWORD = "of the store", "of the key"
+STORE_PASSWORD = "of the store"  # noqa: S105 - of stores that live for seconds
 
 
 def keytool(*arguments: str | Path) -> None:
@@ -19,19 +19,14 @@ def keytool(*arguments: str | Path) -> None:
     subprocess.run([tool, *arguments, "-noprompt"], check=True, capture_output=True)
 
 
-def key_stores(file: Path, ca: Path) -> dict[str, Path]:
-    """The key and the certificate of a PEM file as PKCS12 and JKS, the latter with another password for the key."""
+def key_store(file: Path, ca: Path) -> Path:
+    """The key and the certificate of a PEM file as PKCS12."""
     key = serialization.load_pem_private_key(file.read_bytes(), None)
     (certificate,), (issuer,) = (x509.load_pem_x509_certificates(path.read_bytes()) for path in (file, ca))
     encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
-    stores = {"PKCS12": file.with_suffix(".p12"), "JKS": file.with_suffix(".jks")}
-    stores["PKCS12"].write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, [issuer], encryption))
-    keytool(
-        *("-importkeystore", "-srckeystore", stores["PKCS12"], "-srcstorepass", STORE_PASSWORD, "-srcalias", "me"),
-        *("-destkeystore", stores["JKS"], "-deststoretype", "JKS", "-deststorepass", STORE_PASSWORD),
-        *("-destkeypass", KEY_PASSWORD),
-    )
-    return stores
+    store = file.with_suffix(".p12")
+    store.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, [issuer], encryption))
+    return store
 
 
 def trust_stores(ca: Path) -> dict[str, Path]:

@@ -1,7 +1,8 @@
-"""Reads the key stores and trust stores of Java clients: JKS, PKCS12 and PEM.
+"""Reads the key stores and trust stores of Java clients: PKCS12, PEM, and trust stores in JKS.
 
-JKS is read here: its only library for Python (pyjks) is no longer maintained, and needs a C compiler.  The format is
-that of ``sun.security.provider.JavaKeyStore``.  PKCS12 needs the package cryptography (``tidegate[keystores]``).
+PKCS12, which keytool makes since Java 9, needs the package cryptography (``tidegate[keystores]``).  JKS is read here as
+``sun.security.provider.JavaKeyStore`` writes it: its only library for Python (pyjks) is no longer maintained.  Its keys
+are not read, since Sun encrypted them in a way of its own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
-_KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
+_CONVERTS = "keytool -importkeystore -deststoretype PKCS12 converts it"
+_TRUSTED_ENTRY = 2
 _JKS_VERSION = 2  # since Java 1.2
 _PEM_LINE = 64
 _DIGEST_SIZE = hashlib.sha1(usedforsecurity=False).digest_size
-_SUNS_KEY_PROTECTOR = bytes.fromhex("300e060a2b060104012a021101010500")  # the algorithm's identifier in DER
 # No two parts match the same characters, so this takes linear time.
 _BLOCK = re.compile(
     r"-----BEGIN (?P<label>[A-Z0-9]+(?: [A-Z0-9]+)*)-----(?P<body>[A-Za-z0-9/+=\s]*)-----END (?P=label)-----"
@@ -29,11 +30,7 @@ _BLOCK = re.compile(
 
 
 class StoreError(Exception):
-    """A store, or only its key, cannot be read; completes the sentence "the store, ..."."""
-
-    def __init__(self, reason: str, *, is_of_key: bool = False) -> None:
-        super().__init__(reason)
-        self.is_of_key = is_of_key
+    """A store cannot be read; completes the sentence "the store, ..."."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +46,19 @@ class KeyMaterial:
     trusted: bytes = b""
 
 
-def read_store(
-    content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool = False
-) -> KeyMaterial:
+def read_store(content: bytes, password: str | None) -> KeyMaterial:
     """Return the content of a store; its first bytes show its type.
 
-    password: the password of the store; without it, a JKS store is read unchecked, as in Java.
-    key_password: the password of the key; None: the same as of the store.  A key in PEM stays encrypted.
-    only_trusted: leave out the key of a JKS store, so that it needs no password.
+    password: the password of the store; without it, a JKS store is read unchecked, as in Java.  A key in PEM stays
+        encrypted.
 
     Of several keys the first one is taken.  As in Java, the certificate of a key is trusted, but not those of its CAs.
     Raises StoreError.
     """
     if content.startswith(_JKS):
-        return _jks(content, password, key_password, only_trusted=only_trusted)
+        return KeyMaterial(trusted=_certificates(_trusted_of_jks(content, password)))
     if content.startswith(_JCEKS):
-        raise StoreError("which is a JCEKS store; keytool -importkeystore -deststoretype PKCS12 converts it")
+        raise StoreError(f"which is a JCEKS store; {_CONVERTS}")
     if b"-----BEGIN" in content:
         return _pem(content.decode("utf-8", "replace"))
     if content[:1] == _DER_SEQUENCE:
@@ -145,70 +139,28 @@ def _is_issued_by(certificate: Any, authority: Any) -> bool:
     return True
 
 
-def _jks(content: bytes, password: str | None, key_password: str | None, *, only_trusted: bool) -> KeyMaterial:
+def _trusted_of_jks(content: bytes, password: str | None) -> list[bytes]:
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     if password is not None:
         wanted = hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
         if not hmac.compare_digest(wanted, digest):
             raise StoreError("which does not open with its password, or is damaged")
+    fields, trusted = _Fields(body), []
     try:
-        key, ders, trusted = _jks_entries(_Fields(body))
+        _, version, entries = fields.take(">III")
+        if version != _JKS_VERSION:
+            raise StoreError(f"which is a JKS store of the unknown version {version}")
+        for _ in range(entries):
+            (kind,) = fields.take(">I")
+            if kind != _TRUSTED_ENTRY:
+                raise StoreError(f"which is a JKS store with a key; {_CONVERTS}")
+            fields.bytes(">H")  # the alias
+            fields.take(">Q")  # the date
+            fields.bytes(">H")  # the type of the certificate
+            trusted.append(fields.bytes(">I"))
     except struct.error:
         raise StoreError("which is a damaged JKS store") from None
-    if key is None or only_trusted:
-        return KeyMaterial(trusted=_certificates(trusted))
-    opening = key_password if key_password is not None else password
-    return KeyMaterial(_block("PRIVATE KEY", _unlocked(key, opening)), _certificates(ders), _certificates(trusted))
-
-
-def _jks_entries(fields: _Fields) -> tuple[bytes | None, list[bytes], list[bytes]]:
-    """Return the first key, the certificates of its chain, and the trusted certificates."""
-    _, version, entries = fields.take(">III")
-    if version != _JKS_VERSION:
-        raise StoreError(f"which is a JKS store of the unknown version {version}")
-    key: bytes | None = None
-    ders: list[bytes] = []
-    trusted: list[bytes] = []
-
-    def certificate() -> bytes:
-        fields.bytes(">H")  # its type
-        return fields.bytes(">I")
-
-    for _ in range(entries):
-        (kind,) = fields.take(">I")
-        fields.bytes(">H")  # the alias
-        fields.take(">Q")  # the date
-        if kind == _TRUSTED_ENTRY:
-            trusted.append(certificate())
-        elif kind == _KEY_ENTRY:
-            locked = fields.bytes(">I")
-            line = [certificate() for _ in range(fields.take(">I")[0])]
-            trusted += line[:1]
-            if key is None:
-                key, ders = locked, line
-        else:
-            raise StoreError("which is a damaged JKS store")
-    return key, ders, trusted
-
-
-def _unlocked(locked: bytes, password: str | None) -> bytes:
-    """Return a private key (PKCS 8) that was encrypted in Sun's own way, with a stream of SHA-1 digests."""
-    if password is None:
-        raise StoreError("whose key is encrypted", is_of_key=True)
-    _, found, secret = locked.partition(_SUNS_KEY_PROTECTOR)
-    if not found or len(secret) <= 2 * _DIGEST_SIZE:
-        raise StoreError("whose key is damaged, or encrypted in an unknown way")
-    more = secret[1] & 0x7F if secret[1] & 0x80 else 0  # bytes of a long length; the check below is for all of them
-    data, letters = secret[2 + more :], password.encode("utf-16-be")
-    digest, body, check = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
-    stream = bytearray()
-    while len(stream) < len(body):
-        digest = hashlib.sha1(letters + digest, usedforsecurity=False).digest()
-        stream += digest
-    key = bytes(a ^ b for a, b in zip(body, stream, strict=False))
-    if not hmac.compare_digest(hashlib.sha1(letters + key, usedforsecurity=False).digest(), check):
-        raise StoreError("whose key does not open with its password", is_of_key=True)
-    return key
+    return trusted
 
 
 class _Fields:

@@ -108,14 +108,13 @@ def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyMater
     file = properties.get(f"ssl_{kind}_location")
     if file is None:
         return None
-    password, key_password = properties.get(f"ssl_{kind}_password"), properties.get("ssl_key_password")
-    option = f"ssl.{kind}.location"
+    option, content = f"ssl.{kind}.location", Path(file).read_bytes()
     try:
-        content = Path(file).read_bytes()
-        return option, file, read_store(content, password, key_password, only_trusted=kind == "truststore")
+        store = read_store(content, properties.get(f"ssl_{kind}_password"))
     except StoreError as error:
-        remedy = f"look at 'kafka.ssl.{'key' if error.is_of_key else kind}.password'"
-        _refuse(option, file, f"{error}; {remedy}" if "password" in str(error) or error.is_of_key else str(error))
+        remedy = f"; look at 'kafka.ssl.{kind}.password'" if "password" in str(error) else ""
+        _refuse(option, file, f"{error}{remedy}")
+    return option, file, store
 
 
 def _inline(option: str, properties: Mapping[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.support.certificates import Authority
 from tests.support.kafka.lab import Lab, Record, encode
 from tests.support.servers.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, signers
-from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, trust_stores
+from tests.support.stores import STORE_PASSWORD, key_store, trust_stores
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import TidegateError
 from tidegate.readers.contract import ReadTask
@@ -61,7 +61,7 @@ class Place(NamedTuple):
     kafka: KafkaServer
     folder: Path
     authority: Authority
-    keys: dict[str, Path]
+    key_store: Path
     trusted: dict[str, Path]
     endpoint: TokenEndpoint
 
@@ -97,8 +97,8 @@ def place(folder: Path) -> Iterator[Place]:
         for user in (USER, ODD_USER, CLIENT, "CN=mine", "CN=locked"):
             kafka.allow(user, "READ", READABLE)
             kafka.allow(user, "DESCRIBE", SEEN)
-        stores = key_stores(mine, authority.certificate)
-        yield Place(kafka, folder, authority, stores, trust_stores(authority.certificate), endpoint)
+        store = key_store(mine, authority.certificate)
+        yield Place(kafka, folder, authority, store, trust_stores(authority.certificate), endpoint)
 
 
 def jaas(module: str, **options: str) -> str:
@@ -149,10 +149,7 @@ def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     yield Case("client key in PEM", "MTLS", in_pem("mine"))
     yield Case("client key in PEM, encrypted", "MTLS", {**in_pem("locked"), "ssl.key.password": PASSWORD})
     yield Case("client key in PEM, inside the options", "MTLS", {**ca, **inline})
-    p12, jks = ({**ca, "ssl.keystore.location": str(at.keys[kind]), **password} for kind in ("PKCS12", "JKS"))
-    yield Case("client key in PKCS12", "MTLS", p12)
-    yield Case("client key in JKS, with its own password", "MTLS", {**jks, "ssl.key.password": KEY_PASSWORD})
-    yield Case("client key in JKS, without its own password", "MTLS", jks, "look at 'kafka.ssl.key.password'")
+    yield Case("client key in PKCS12", "MTLS", {**ca, "ssl.keystore.location": str(at.key_store), **password})
     yield Case("no client certificate", "MTLS", ca, refused)
     yield Case("the client certificate has expired", "MTLS", in_pem("outdated"), refused)
     stranger = Authority(at.folder / "elsewhere", "another CA").issue("stranger")

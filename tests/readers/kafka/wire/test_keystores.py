@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import hashlib
 import os
 import ssl
 import struct
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from tests.support.certificates import Authority
-from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, keytool, trust_stores
+from tests.support.stores import STORE_PASSWORD, key_store, keytool, trust_stores
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.keystores import StoreError, as_pem, read_store
 from tidegate.readers.kafka.wire.tls import tls_context
@@ -28,7 +27,7 @@ from tidegate.readers.kafka.wire.tls import tls_context
 class Stores(NamedTuple):
     authority: Authority
     pem: Path
-    keys: dict[str, Path]
+    key: Path
     trusted: dict[str, Path]
 
 
@@ -36,29 +35,27 @@ class Stores(NamedTuple):
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     authority = Authority(tmp_path_factory.mktemp("authority"))
     pem = authority.issue("me")
-    return Stores(authority, pem, key_stores(pem, authority.certificate), trust_stores(authority.certificate))
+    return Stores(authority, pem, key_store(pem, authority.certificate), trust_stores(authority.certificate))
 
 
 def private_numbers(pem: bytes) -> object:
     return serialization.load_pem_private_key(pem, None).private_numbers()
 
 
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_key_comes_back_with_its_chain(stores: Stores, kind: str) -> None:
-    store = read_store(stores.keys[kind].read_bytes(), STORE_PASSWORD, KEY_PASSWORD)
+def test_a_key_comes_back_with_its_chain(stores: Stores) -> None:
+    store = read_store(stores.key.read_bytes(), STORE_PASSWORD)
     assert private_numbers(store.key) == private_numbers(stores.pem.read_bytes())
     own, issuer = x509.load_pem_x509_certificates(store.chain)
     assert own == x509.load_pem_x509_certificates(stores.pem.read_bytes())[0]
     assert issuer == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
 
 
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores: Stores, kind: str, tmp_path: Path) -> None:
+def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores: Stores, tmp_path: Path) -> None:
     file = tmp_path / "both"
-    file.write_bytes(stores.keys[kind].read_bytes())
+    file.write_bytes(stores.key.read_bytes())
     ca = stores.authority.certificate
     keytool("-importcert", "-alias", "ca", "-file", ca, "-keystore", file, "-storepass", STORE_PASSWORD)
-    trusted = read_store(file.read_bytes(), STORE_PASSWORD, KEY_PASSWORD).trusted
+    trusted = read_store(file.read_bytes(), STORE_PASSWORD).trusted
     wanted = (stores.pem, ca)
     assert set(x509.load_pem_x509_certificates(trusted)) == {
         x509.load_pem_x509_certificates(pem.read_bytes())[0] for pem in wanted
@@ -79,18 +76,13 @@ def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signe
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     opening = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
     authorities = [new, old] if new_first else [old, new]
-    store = read_store(
-        pkcs12.serialize_key_and_certificates(b"me", key, own, authorities, opening), STORE_PASSWORD, None
-    )
+    store = read_store(pkcs12.serialize_key_and_certificates(b"me", key, own, authorities, opening), STORE_PASSWORD)
     assert x509.load_pem_x509_certificates(store.chain) == [own, old]
     assert x509.load_pem_x509_certificates(store.trusted) == [own, new]
 
 
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_server_is_trusted_by_its_certificate_without_its_ca_and_without_the_password_of_a_key(
-    stores: Stores, kind: str
-) -> None:
-    client = tls_context(settings(truststore_location=stores.keys[kind], truststore_password=STORE_PASSWORD))
+def test_a_server_is_trusted_by_its_certificate_without_its_ca(stores: Stores) -> None:
+    client = tls_context(settings(truststore_location=stores.key, truststore_password=STORE_PASSWORD))
     assert client is not None
     assert shakes_hands(client, stores.pem)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -115,41 +107,32 @@ def shakes_hands(client: ssl.SSLContext, pem: Path) -> bool:
 
 def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wrong_one(stores: Stores) -> None:
     content = stores.trusted["JKS"].read_bytes()
-    assert read_store(content, None, None) == read_store(content, STORE_PASSWORD, None)
+    assert read_store(content, None) == read_store(content, STORE_PASSWORD)
+    (trusted,) = x509.load_pem_x509_certificates(read_store(content, None).trusted)
+    assert trusted == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
     for place in (60, len(content) - 1):
         damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
         with pytest.raises(StoreError, match="does not open with its password, or is damaged"):
-            read_store(damaged, STORE_PASSWORD, None)
+            read_store(damaged, STORE_PASSWORD)
 
 
 @pytest.mark.parametrize(
-    ("kind", "password", "key_password", "reason"),
-    [
-        ("JKS", "wrong", KEY_PASSWORD, "does not open with its password"),
-        ("JKS", STORE_PASSWORD, None, "whose key does not open with its password"),
-        ("JKS", None, None, "whose key is encrypted"),
-        ("PKCS12", "wrong", None, "does not open with its password"),
-        ("PKCS12", None, None, "needs its password"),
-    ],
+    ("password", "reason"), [("wrong", "does not open with its password"), (None, "needs its password")]
 )
-def test_a_wrong_password_is_reported(stores: Stores, kind: str, password: str, key_password: str, reason: str) -> None:
+def test_a_wrong_password_is_reported(stores: Stores, password: str | None, reason: str) -> None:
     with pytest.raises(StoreError, match=reason):
-        read_store(stores.keys[kind].read_bytes(), password, key_password)
+        read_store(stores.key.read_bytes(), password)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"0\x82", b"PK\3\4", b"\xff" * 99])
 def test_what_is_no_store_is_refused(content: bytes) -> None:
     with pytest.raises(StoreError, match=r"^which "):
-        read_store(content, None, None)
+        read_store(content, None)
 
 
-@pytest.mark.parametrize("locked", [b"", b"0", b"0\0", b"0\2\1\0", b"0\x84\xff\xff\xff\xff", b"0\4\6\0\4\0", bytes(60)])
-def test_a_key_that_is_damaged_in_a_jks_store_with_a_valid_digest_is_refused(locked: bytes) -> None:
-    entry = struct.pack(">IHQ", 1, 0, 0) + struct.pack(">I", len(locked)) + locked + struct.pack(">I", 0)
-    body = struct.pack(">III", 0xFEEDFEED, 2, 1) + entry
-    digest = hashlib.sha1("secret".encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
-    with pytest.raises(StoreError, match="whose key is"):
-        read_store(body + digest, "secret", None)
+def test_a_key_in_jks_is_refused_with_the_way_to_read_it() -> None:
+    with pytest.raises(StoreError, match=r"JKS store with a key; keytool -importkeystore -deststoretype PKCS12 conver"):
+        read_store(struct.pack(">IIII", 0xFEEDFEED, 2, 1, 1) + bytes(40), None)
 
 
 @pytest.mark.parametrize("begun", ["-" * 20_000, "-----BEGIN " + " " * 20_000, "-----BEGIN A" + " A" * 10_000])
@@ -159,10 +142,10 @@ def test_a_text_that_is_nearly_pem_is_read_at_once(begun: str, end: str) -> None
 
 
 def test_every_cut_of_a_store_is_refused(stores: Stores) -> None:
-    content = stores.keys["JKS"].read_bytes()
+    content = stores.trusted["JKS"].read_bytes()
     for end in range(4, len(content) - 1, 7):
         with pytest.raises(StoreError):
-            read_store(content[:end], None, KEY_PASSWORD)
+            read_store(content[:end], None)
 
 
 def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(
@@ -177,7 +160,7 @@ def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(
 
     monkeypatch.setattr(builtins, "__import__", importing)
     with pytest.raises(StoreError, match=r"pip install 'tidegate\[keystores\]', or convert the store to PEM"):
-        read_store(stores.keys["PKCS12"].read_bytes(), STORE_PASSWORD, None)
+        read_store(stores.key.read_bytes(), STORE_PASSWORD)
 
 
 def settings(**properties: object) -> dict[str, str]:
@@ -187,9 +170,8 @@ def settings(**properties: object) -> dict[str, str]:
 def of_stores(stores: Stores) -> dict[str, str]:
     return settings(
         truststore_location=stores.trusted["JKS"],
-        keystore_location=stores.keys["JKS"],
+        keystore_location=stores.key,
         keystore_password=STORE_PASSWORD,
-        key_password=KEY_PASSWORD,
     )
 
 
@@ -220,8 +202,8 @@ def test_a_store_becomes_a_context_and_its_key_touches_no_disk(
     assert context is not None
     assert context.cert_store_stats()["x509_ca"] == 1
     assert [path.parts[:4] for path, _, _ in loaded_from] == [("/", "proc", "self", "fd")]
-    with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*; look at 'kafka.ssl.key.password'$"):
-        tls_context(of_stores(stores) | {"ssl_key_password": "wrong"})
+    with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*; look at 'kafka.ssl.keystore.passw"):
+        tls_context(of_stores(stores) | {"ssl_keystore_password": "wrong"})
     assert open_files() == before
 
 
