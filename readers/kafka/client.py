@@ -167,17 +167,11 @@ class KafkaClient:
         """
         topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 
+        def part(p: TopicPartition) -> Any:
+            return topic_type.OffsetForLeaderPartition(partition=p.partition, leader_epoch=epochs[p])
+
         def request(asked: Iterable[TopicPartition]) -> Any:
-            topics = [
-                topic_type(
-                    topic=name,
-                    partitions=[
-                        topic_type.OffsetForLeaderPartition(partition=p.partition, leader_epoch=epochs[p])
-                        for p in partitions
-                    ],
-                )
-                for name, partitions in by_topic(asked).items()
-            ]
+            topics = [topic_type(topic=name, partitions=parts) for name, parts in by_topic(asked, part)]
             return OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=topics)
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
@@ -197,11 +191,11 @@ class KafkaClient:
     def _listed_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
     ) -> dict[TopicPartition, ListedOffset]:
-        if not SINCE.keys() & timestamps.values():
-            return self._list_offsets(timestamps, isolation_level).result()
         try:
             return self._list_offsets(timestamps, isolation_level).result()
         except BrokerTooOldError:
+            if not SINCE.keys() & timestamps.values():
+                raise
             plain = {partition: at for partition, at in timestamps.items() if at not in SINCE}
             unknown = ListedOffset(-1, -1, -1)
             return {**dict.fromkeys(timestamps, unknown), **self._list_offsets(plain, isolation_level).result()}
@@ -212,19 +206,13 @@ class KafkaClient:
         isolation = ISOLATION_LEVELS[isolation_level or self.config.isolation_level]
         topic_type = ListOffsetsRequest.ListOffsetsTopic
 
+        def part(p: TopicPartition) -> Any:
+            return topic_type.ListOffsetsPartition(partition_index=p.partition, timestamp=timestamps[p])
+
         def request(asked: Iterable[TopicPartition]) -> Any:
             return ListOffsetsRequest(
                 isolation_level=isolation,
-                topics=[
-                    topic_type(
-                        name=name,
-                        partitions=[
-                            topic_type.ListOffsetsPartition(partition_index=p.partition, timestamp=timestamps[p])
-                            for p in partitions
-                        ],
-                    )
-                    for name, partitions in by_topic(asked).items()
-                ],
+                topics=[topic_type(name=name, partitions=parts) for name, parts in by_topic(asked, part)],
                 min_version=max(SINCE.get(timestamp, ISOLATION_SINCE) for timestamp in timestamps.values()),
             )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
+_Part = TypeVar("_Part")
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
@@ -39,12 +40,14 @@ class TopicPartition(NamedTuple):
         return TopicPartition(topic, int(partition))
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Return the partitions of each topic, as requests name them."""
-    topics: dict[str, list[TopicPartition]] = {}
+def by_topic(
+    partitions: Iterable[TopicPartition], part: Callable[[TopicPartition], _Part]
+) -> Iterable[tuple[str, list[_Part]]]:
+    """Return each topic with the parts of a request that are about its partitions."""
+    topics: dict[str, list[_Part]] = {}
     for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition)
-    return topics
+        topics.setdefault(partition.topic, []).append(part(partition))
+    return topics.items()
 
 
 @dataclass(frozen=True, slots=True)

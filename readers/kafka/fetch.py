@@ -100,18 +100,16 @@ def session_request(
 
 
 def _topics(positions: Mapping[TopicPartition, int], partition_bytes: int, topic_ids: Mapping[str, UUID]) -> list[Any]:
-    return [
-        FetchRequest.FetchTopic(
-            topic=topic,
-            topic_id=topic_ids.get(topic, UUID(int=0)),
-            partitions=[
-                FetchRequest.FetchTopic.FetchPartition(
-                    partition=p.partition, fetch_offset=positions[p], partition_max_bytes=partition_bytes
-                )
-                for p in partitions
-            ],
+    topic_type = FetchRequest.FetchTopic
+
+    def part(p: TopicPartition) -> Any:
+        return topic_type.FetchPartition(
+            partition=p.partition, fetch_offset=positions[p], partition_max_bytes=partition_bytes
         )
-        for topic, partitions in by_topic(positions).items()
+
+    return [
+        topic_type(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=parts)
+        for topic, parts in by_topic(positions, part)
     ]
 
 

@@ -39,8 +39,8 @@ class ConsumerGroup:
         request = OffsetFetchRequest(
             group_id=self._group_id,
             topics=[
-                topic_type(name=topic, partition_indexes=[p.partition for p in of_topic])
-                for topic, of_topic in by_topic(partitions).items()
+                topic_type(name=topic, partition_indexes=indexes)
+                for topic, indexes in by_topic(partitions, lambda p: p.partition)
             ],
             require_stable=True,  # an offset of an open transaction is not committed yet
             max_version=FETCH_OF_ONE_GROUP,
@@ -58,20 +58,15 @@ class ConsumerGroup:
         Kafka refuses this while the group has members, because members commit themselves.
         """
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
+
+        def part(p: TopicPartition) -> Any:
+            return topic_type.OffsetCommitRequestPartition(
+                partition_index=p.partition, committed_offset=offsets[p], committed_metadata=""
+            )
+
         request = OffsetCommitRequest(
             group_id=self._group_id,
-            topics=[
-                topic_type(
-                    name=topic,
-                    partitions=[
-                        topic_type.OffsetCommitRequestPartition(
-                            partition_index=p.partition, committed_offset=offsets[p], committed_metadata=""
-                        )
-                        for p in of_topic
-                    ],
-                )
-                for topic, of_topic in by_topic(offsets).items()
-            ],
+            topics=[topic_type(name=topic, partitions=parts) for topic, parts in by_topic(offsets, part)],
             max_version=COMMIT_BY_NAME,
         )
         self._asked(

@@ -23,15 +23,11 @@ def boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def natural(text: str, largest: int = _LARGEST_INT) -> int:
-    """Read a whole number above zero, up to ``largest``."""
-    number = int(text) if text.strip().isdecimal() else 0
-    if number <= 0:
-        raise ValueError("expected a whole number above zero")
-    return _at_most(largest, number)
-
-
-def _at_most(largest: int, number: int) -> int:
+def natural(text: str, largest: int = _LARGEST_INT, least: int = 1) -> int:
+    """Read a whole number from ``least`` on, up to ``largest``."""
+    number = int(text) if text.strip().isdecimal() else -1
+    if number < least:
+        raise ValueError(f"expected a whole number {'above zero' if least else 'of 0 or more'}")
     if number > largest:
         raise ValueError(f"expected a whole number up to {largest}")
     return number
@@ -49,13 +45,7 @@ def seconds(text: str) -> float:
 
 def seconds_or_none(text: str) -> float:
     """Read milliseconds, including 0, as seconds."""
-    return _zero_or_more(text) / 1000
-
-
-def _zero_or_more(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ValueError("expected a whole number of 0 or more")
-    return _at_most(_LARGEST_LONG, int(text))
+    return natural(text, _LARGEST_LONG, least=0) / 1000
 
 
 def tls_versions(text: str) -> tuple[str, ...]:

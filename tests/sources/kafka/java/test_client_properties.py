@@ -112,60 +112,6 @@ def test_every_login_module_is_understood(mechanism, module, understood):
     assert "sasl_jaas_config" not in given
 
 
-@pytest.mark.parametrize(
-    ("properties", "sentence"),
-    [
-        ({"sasl.jaas.config": SECRET}, "'kafka.sasl.jaas.config' is malformed: expected the class of a login module"),
-        ({"sasl.jaas.config": "my.Module required;"}, "names the login module 'my.Module': expected PlainLoginModule,"),
-        (
-            {"sasl.jaas.config": "a.PlainLoginModule required;", "sasl.mechanism": "SCRAM-SHA-256"},
-            "names PlainLoginModule, which is for PLAIN",
-        ),
-        (
-            {"sasl.jaas.config": f'a.PlainLoginModule required password="{SECRET}";', "sasl.mechanism": "PLAIN"},
-            "'kafka.sasl.mechanism' is PLAIN, but 'kafka.sasl.plain.username' is missing",
-        ),
-        (
-            {"sasl.jaas.config": "a.PlainLoginModule required username=a password=b;", "sasl.plain.username": "a"},
-            "'kafka.sasl.plain.username' is given, and in 'kafka.sasl.jaas.config' too",
-        ),
-        ({"sasl.jaas.config": "a.Krb5LoginModule required useKeyTab=true;"}, "says useKeyTab, but keyTab is missing"),
-        (
-            {"sasl.jaas.config": "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=me;"},
-            "asks for unsecured tokens, which prove nothing",
-        ),
-        (
-            ENDPOINT,
-            "'kafka.sasl.oauthbearer.client.credentials.client.id' is missing, and clientId in",
-        ),
-        (
-            {"sasl.jaas.config": f"a.OAuthBearerLoginModule required ssl.truststore.password={SECRET};", **ENDPOINT},
-            "has 'ssl.truststore.password' for the token endpoint, which is checked by the system's CAs",
-        ),
-        (
-            {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.example.Handler"},
-            "is malformed: expected a Python function that returns a token, as package:function",
-        ),
-        (
-            {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@tokens"},
-            "a login goes into kafka.sasl.oauthbearer.client.credentials.*",
-        ),
-        ({"sasl.oauthbearer.token.endpoint.url": f"https://tokens:{SECRET}"}, "expected a URL of https, http or file"),
-        ({"sasl.oauthbearer.token.endpoint.url": "https:///token"}, "expected a URL of https, http or file"),
-        (
-            {"sasl.client.callback.handler.class": "my_company.tokens:signed"},
-            "here, set kafka.sasl.login.callback.handler.class to a Python",
-        ),
-        ({"sasl.login.class": "com.example.Login"}, "here, set kafka.sasl.login.callback.handler.class to a Python"),
-    ],
-)
-def test_a_login_that_cannot_be_is_told_in_one_sentence(properties, sentence):
-    with pytest.raises(OptionError) as raised:
-        connection_config("here", {"security.protocol": "SASL_SSL", **properties})
-    assert sentence in str(raised.value)
-    assert SECRET not in str(raised.value)
-
-
 def test_tls_is_set_by_the_names_of_java():
     assert tls_of(ssl__endpoint__identification__algorithm="")["ssl_endpoint_identification_algorithm"] == ""
     assert tls_of(ssl__endpoint__identification__algorithm="HTTPS")["ssl_endpoint_identification_algorithm"] == "https"
@@ -176,26 +122,106 @@ def test_tls_is_set_by_the_names_of_java():
     assert tls_of(ssl__protocol="TLS", ssl__enabled__protocols="TLSv1.3")["ssl_enabled_protocols"] == ("TLSv1.3",)
 
 
+LOGIN = {"sasl.plain.username": "me", "sasl.plain.password": SECRET}
+MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER"
+OF_LOGINS = [
+    ({"sasl.jaas.config": SECRET}, "'kafka.sasl.jaas.config' is malformed: expected the class of a login module"),
+    ({"sasl.jaas.config": "my.Module required;"}, "names the login module 'my.Module': expected PlainLoginModule,"),
+    (
+        {"sasl.jaas.config": "a.PlainLoginModule required;", "sasl.mechanism": "SCRAM-SHA-256"},
+        "names PlainLoginModule, which is for PLAIN",
+    ),
+    (
+        {"sasl.jaas.config": f'a.PlainLoginModule required password="{SECRET}";', "sasl.mechanism": "PLAIN"},
+        "'kafka.sasl.mechanism' is PLAIN, but 'kafka.sasl.plain.username' is missing",
+    ),
+    (
+        {"sasl.jaas.config": "a.PlainLoginModule required username=a password=b;", "sasl.plain.username": "a"},
+        "'kafka.sasl.plain.username' is given, and in 'kafka.sasl.jaas.config' too",
+    ),
+    ({"sasl.jaas.config": "a.Krb5LoginModule required useKeyTab=true;"}, "says useKeyTab, but keyTab is missing"),
+    (
+        {"sasl.jaas.config": "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=me;"},
+        "asks for unsecured tokens, which prove nothing",
+    ),
+    (
+        ENDPOINT,
+        "'kafka.sasl.oauthbearer.client.credentials.client.id' is missing, and clientId in",
+    ),
+    (
+        {"sasl.jaas.config": f"a.OAuthBearerLoginModule required ssl.truststore.password={SECRET};", **ENDPOINT},
+        "has 'ssl.truststore.password' for the token endpoint, which is checked by the system's CAs",
+    ),
+    (
+        {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.example.Handler"},
+        "is malformed: expected a Python function that returns a token, as package:function",
+    ),
+    (
+        {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@tokens"},
+        "a login goes into kafka.sasl.oauthbearer.client.credentials.*",
+    ),
+    ({"sasl.oauthbearer.token.endpoint.url": f"https://tokens:{SECRET}"}, "expected a URL of https, http or file"),
+    ({"sasl.oauthbearer.token.endpoint.url": "https:///token"}, "expected a URL of https, http or file"),
+    (
+        {"sasl.client.callback.handler.class": "my_company.tokens:signed"},
+        "here, set kafka.sasl.login.callback.handler.class to a Python",
+    ),
+    ({"sasl.login.class": "com.example.Login"}, "here, set kafka.sasl.login.callback.handler.class to a Python"),
+    (LOGIN, f"'kafka.security.protocol' is SASL_SSL, but 'kafka.sasl.mechanism' is missing: expected {MECHANISMS}"),
+    (
+        {"sasl.mechanism": "plain"},
+        f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}; did you mean 'PLAIN'?",
+    ),
+    ({"sasl.mechanism": "OAUTHBEARER"}, "is OAUTHBEARER, but there is no origin of tokens: set"),
+    (
+        {"sasl.mechanism": "PLAIN"},
+        "is PLAIN, but 'kafka.sasl.plain.username' and 'kafka.sasl.plain.password' are missing",
+    ),
+    (
+        {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512", "sasl.plain.password": ""},
+        "'kafka.sasl.mechanism' is SCRAM-SHA-512, but 'kafka.sasl.plain.password' is missing",
+    ),
+    (
+        {**LOGIN, "security.protocol": "PLAINTEXT"},
+        "'kafka.sasl.plain.username' is given, but 'kafka.security.protocol' is PLAINTEXT, which does not use it",
+    ),
+    (
+        {**LOGIN, "security.protocol": "SASL_PLAINTEXT", "ssl.truststore.location": "ca.pem"},
+        "'kafka.ssl.truststore.location' is given, but 'kafka.security.protocol' is SASL_PLAINTEXT, which does not",
+    ),
+]
+OF_TLS = [
+    ({"ssl.endpoint.identification.algorithm": "http"}, "is malformed: expected https, or nothing"),
+    (
+        {"ssl.cafile": "a"},
+        "is of another client of Kafka; here, set kafka.ssl.truststore.location,",
+    ),
+    ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "expected TLSv1.2 or TLSv1.3: older versions are not safe"),
+    ({"ssl.cipher.suites": "A"}, "here, let the brokers accept no others"),
+    ({"ssl.truststore.certificates": "a", "ssl.truststore.location": "b"}, "exclude each other; set one of them"),
+    ({"ssl.keystore.password": SECRET}, "'kafka.ssl.keystore.location' is missing: it opens that file"),
+    ({"ssl.key.password": SECRET}, "'kafka.ssl.keystore.location' or 'kafka.ssl.keystore.key' is missing"),
+    ({"ssl.keystore.key": SECRET}, "'kafka.ssl.keystore.certificate.chain' is missing: a key is of use"),
+    ({"ssl.engine.factory.class": "x"}, "here, set kafka.ssl.truststore.location and kafka.ssl.keystore.location"),
+]
+
+
 @pytest.mark.parametrize(
     ("properties", "sentence"),
     [
-        ({"ssl.endpoint.identification.algorithm": "http"}, "is malformed: expected https, or nothing"),
+        *(({"security.protocol": "SASL_SSL", **properties}, sentence) for properties, sentence in OF_LOGINS),
+        *(({"security.protocol": "SSL", **properties}, sentence) for properties, sentence in OF_TLS),
+        ({"bootstrap.servers": "here:9092"}, "'kafka.bootstrap.servers' is given twice"),
+        ({"sasl.mechanism": "PLAIN"}, "'kafka.security.protocol' is missing: expected SASL_SSL or SASL_PLAINTEXT"),
         (
-            {"ssl.cafile": "a"},
-            "is of another client of Kafka; here, set kafka.ssl.truststore.location,",
+            {"ssl.truststore.location": "ca.pem"},
+            "'kafka.ssl.truststore.location' is given, but 'kafka.security.protocol' is missing: expected SSL",
         ),
-        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "expected TLSv1.2 or TLSv1.3: older versions are not safe"),
-        ({"ssl.cipher.suites": "A"}, "here, let the brokers accept no others"),
-        ({"ssl.truststore.certificates": "a", "ssl.truststore.location": "b"}, "exclude each other; set one of them"),
-        ({"ssl.keystore.password": SECRET}, "'kafka.ssl.keystore.location' is missing: it opens that file"),
-        ({"ssl.key.password": SECRET}, "'kafka.ssl.keystore.location' or 'kafka.ssl.keystore.key' is missing"),
-        ({"ssl.keystore.key": SECRET}, "'kafka.ssl.keystore.certificate.chain' is missing: a key is of use"),
-        ({"ssl.engine.factory.class": "x"}, "here, set kafka.ssl.truststore.location and kafka.ssl.keystore.location"),
     ],
 )
-def test_tls_that_cannot_be_is_told_in_one_sentence(properties, sentence):
-    with pytest.raises(OptionError) as raised:
-        connection_config("here", {"security.protocol": "SSL", **properties})
+def test_what_cannot_be_is_told_in_one_sentence_before_any_connection(properties, sentence):
+    with pytest.raises(OptionError, match=r"^the option") as raised:
+        connection_config("here", properties)
     assert sentence in str(raised.value)
     assert SECRET not in str(raised.value)
 
