@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyarrow import dataset
 
 from tests.support.pages import cells
 from tests.support.streams import HOUR, NOON, even_times, new_topic
@@ -56,11 +55,6 @@ def test_without_arguments_an_example_says_how_it_is_called(name, monkeypatch):
 
 def test_every_example_but_the_one_without_a_server_takes_arguments():
     assert {path.name for path in EXAMPLES.glob("*.py")} - {*WITH_ARGUMENTS} == {"typed.py"}
-
-
-def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
-    run("backfill.py", tmp_path / "out")
-    assert dataset.dataset(tmp_path / "out", format="parquet").count_rows() == ROWS
 
 
 def test_windows_are_counted_to_the_end_of_the_topic(run):
