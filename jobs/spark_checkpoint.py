@@ -116,6 +116,10 @@ class BatchLogs:
         """Return the numbers of the written batches."""
         return _numbers(self._commits)
 
+    def written(self) -> list[int]:
+        """Return the numbers of the written batches with offsets, in order."""
+        return sorted(_numbers(self._offsets) & self.committed())
+
     def offsets(self, number: int) -> LoggedOffsets | None:
         """Return the offsets after a batch, unless Spark has deleted them."""
         stored = self._offsets.read(str(number))
@@ -131,41 +135,24 @@ class LoggedBatch:
     is_committed: bool
 
 
-class SparkCheckpoint:
-    """The checkpoint of a query, for one of its sources.
+def source_batches(folder: Folder, is_wanted: Callable[[Offset], bool]) -> list[LoggedBatch]:
+    """Return the batches that the checkpoint of a query still has, in order, for one of its sources.
 
     folder: the ``checkpointLocation``; it need not exist.
-    is_wanted: selects one of the query's sources by its offset.
+    is_wanted: selects the source by its offset.
 
-    Both methods raise ConnectorError if the folder cannot be read, and CheckpointError for an offset of another version
-    of tidegate.
+    Raises ConnectorError if the folder cannot be read, and CheckpointError for an offset of another version of
+    tidegate.
     """
-
-    def __init__(self, folder: Folder, is_wanted: Callable[[Offset], bool]) -> None:
-        self._logs, self._is_wanted = BatchLogs(folder), is_wanted
-
-    def batches(self) -> list[LoggedBatch]:
-        """Return the batches that the checkpoint still has, in order."""
-        committed = self._logs.committed()
-        batches = []
-        for number in self._logs.planned():
-            end = self._end(number)
-            if end is not None:
-                batches.append(LoggedBatch(number, end, number in committed))
-        return batches
-
-    def last_committed(self) -> Offset | None:
-        """Return the source's offset after the last written batch."""
-        number = max({*self._logs.planned()} & self._logs.committed(), default=None)
-        return None if number is None else self._end(number)
-
-    def _end(self, number: int) -> Offset | None:
-        logged = self._logs.offsets(number)
-        for source in () if logged is None else logged.sources:
-            offset = Offset.recognized(source.value)
-            if offset is not None and offset.source and self._is_wanted(offset):
-                return offset
-        return None
+    logs = BatchLogs(folder)
+    committed, batches = logs.committed(), []
+    for number in logs.planned():
+        logged = logs.offsets(number)
+        ends = [] if logged is None else [Offset.recognized(source.value) for source in logged.sources]
+        end = next((end for end in ends if end is not None and end.source and is_wanted(end)), None)
+        if end is not None:
+            batches.append(LoggedBatch(number, end, number in committed))
+    return batches
 
 
 def _numbers(folder: Folder) -> set[int]:

@@ -62,8 +62,7 @@ def account_of_checkpoint(folder: Folder, state: Figure | None = None) -> Accoun
     Raises OptionError if there is no written batch, and CheckpointError for an offset of another version of tidegate.
     """
     logs = BatchLogs(folder)
-    written = sorted({*logs.planned()} & logs.committed())
-    logged = {number: offsets for number in written if (offsets := logs.offsets(number)) is not None}
+    logged = {number: offsets for number in logs.written() if (offsets := logs.offsets(number)) is not None}
     if not logged:
         raise OptionError(f"CHECKPOINT is {folder.address}, which is no checkpoint with a written batch")
     numbers = [number for number in logged if number == 0 or number - 1 in logged]

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError
-from tidegate.jobs.spark_checkpoint import SparkCheckpoint
+from tidegate.jobs.spark_checkpoint import BatchLogs
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
@@ -40,7 +40,7 @@ class Output:
         self._lock: TextIO | None = None
         self._notes = self._own / "backfill.json"
         folder = open_folder(str(self.checkpoint), S3ConnectionConfig())
-        self._spark = SparkCheckpoint(folder, lambda _: True)  # the only source of its query
+        self._logs = BatchLogs(folder)
 
     def state(self, binding: Mapping[str, Any]) -> Json | None:
         """Return the enumerator's snapshot after the last written batch.
@@ -65,8 +65,10 @@ class Output:
                     f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "
                     "give the same again, or another --out"
                 )
-        stored = self._spark.last_committed()
-        return None if stored is None else stored.enumerator
+        written = self._logs.written()
+        logged = self._logs.offsets(written[-1]) if written else None
+        end = None if logged is None else logged.ours(0)  # the only source of its query
+        return None if end is None else end.enumerator
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import OWN_FOLDER, STATE_FOLDER
-from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint, open_checkpoint
+from tidegate.jobs.spark_checkpoint import LoggedBatch, open_checkpoint, source_batches
 from tidegate.sources.s3.source import S3Source
 
 
@@ -118,7 +118,7 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     batches = None
     if checkpoint is not None:
         folder = open_checkpoint(checkpoint, source.connection, option="--checkpoint")
-        batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == lease.owner).batches()
+        batches = source_batches(folder, lambda offset: _owner(offset) == lease.owner)
         if not batches:
             raise OptionError(
                 f"--checkpoint is {checkpoint}, which has no batch of the query {lease.owner} that uses {location}"

@@ -15,12 +15,14 @@ def log_batch(folder, number, positions, *, source="kafka", state=None, committe
     of_spark, of_source = fields.pop("watermarks", (0, None))
     progress = Progress(positions, watermark_ms=of_source, late=fields.pop("late", frozenset()))
     end = json.dumps(Offset(source, progress, enumerator=state, **fields).to_json())
-    notes = {"batchWatermarkMs": of_spark, "conf": {"a": "{}"}}
-    for name, lines in (("offsets", [json.dumps(notes), *others, end]), ("commits", ["{}"])):
-        if name == "commits" and not committed:
-            continue
-        kept = [
-            f"{at - 1}:{line}" if version == 2 and at and name == "offsets" else line for at, line in enumerate(lines)
-        ]
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / str(number)).write_text("\n".join([f"v{version}", *kept]))
+    notes = json.dumps({"batchWatermarkMs": of_spark, "conf": {"a": "{}"}})
+    ends = [f"{place}:{text}" if version == 2 else text for place, text in enumerate([*others, end])]
+    write_log(folder, "offsets", number, notes, *ends, version=version)
+    if committed:
+        write_log(folder, "commits", number, "{}", version=version)
+
+
+def write_log(folder, name, number, *lines, version=1):
+    """Write a file of one of the two logs."""
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / name / str(number)).write_text("\n".join([f"v{version}", *lines]))

@@ -7,7 +7,6 @@ from pyarrow import dataset
 
 from tests.jobs.backfill.sources import asked
 from tests.support.streams import HOUR, MINUTE, NOON
-from tidegate.errors import OptionError
 from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import write_batches
@@ -76,11 +75,3 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     assert "rows/s · read up to 2023-11-15 18:00:00 · " in shown[0]
     # The second run begins with a batch that the first one has planned, and the third one with nothing.
     assert [line.split(" · ")[0] for line in shown] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]
-
-
-def test_another_path_is_refused_for_an_output_that_was_begun(source, tmp_path):
-    output = Output(tmp_path / "out")
-    with output.alone():
-        output.claim(binding(source()))
-        with pytest.raises(OptionError, match=r"^--option fileFormat is json, but it was parquet when .* was begun"):
-            output.state(binding(source(fileFormat="json")))

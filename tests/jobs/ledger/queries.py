@@ -5,6 +5,7 @@ from collections import Counter
 from contextlib import closing
 from datetime import timedelta
 
+from tests.jobs.checkpoints import write_log
 from tidegate import S3Source, WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -37,14 +38,10 @@ class Query:
                 end = json.loads(json.dumps(planner.latest_offset(self.offset)))
                 if end == self.offset:
                     return
-                self._log("offsets", json.dumps({}), json.dumps(end))
+                write_log(self.checkpoint, "offsets", self.number, json.dumps({}), json.dumps(end))
                 if commits or left > 1:
                     for task in planner.tasks(self.offset, end):
                         chunks = [chunk for of_range in task.details for chunk in of_range]
                         self.delivered.update(chunk.key.rpartition("/")[2] for chunk in chunks)
-                    self._log("commits", "{}")
+                    write_log(self.checkpoint, "commits", self.number, "{}")
                 self.offset, self.number = end, self.number + 1
-
-    def _log(self, name, *lines):
-        (self.checkpoint / name).mkdir(parents=True, exist_ok=True)
-        (self.checkpoint / name / str(self.number)).write_text("\n".join(["v1", *lines]))
