@@ -1,1 +1,1 @@
-"""Columns and DataFrames: decoded values, the source's watermark, counts of bad event times."""
+"""Columns and DataFrames: decoded values, the source's watermark."""

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from tidegate.jobs.pages.report import report
     from tidegate.jobs.preview.preview import Preview, preview
     from tidegate.sources.columns.decoding import from_avro, from_protobuf
-    from tidegate.sources.columns.observed import observe_event_times
     from tidegate.sources.columns.watermark import with_source_watermark
     from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.progress.query import on_progress, progress
@@ -84,7 +83,6 @@ __all__ = [
     "archive",
     "from_avro",
     "from_protobuf",
-    "observe_event_times",
     "on_progress",
     "preview",
     "progress",
@@ -109,7 +107,6 @@ _HOMES = {
     "archive": "tidegate.jobs.archive.run",
     "from_avro": "tidegate.sources.columns.decoding",
     "from_protobuf": "tidegate.sources.columns.decoding",
-    "observe_event_times": "tidegate.sources.columns.observed",
     "on_progress": "tidegate.sources.progress.query",
     "preview": "tidegate.jobs.preview.preview",
     "progress": "tidegate.sources.progress.query",

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from kafka import KafkaProducer
+from pyspark.sql import functions as f
 
-import tidegate
 from tests.support.streams import HOUR, NOON, available_now, even_times, every, milliseconds, new_topic
 from tests.support.streams import kafka_source as source_of
-from tidegate import OptionError, WatermarkStrategy
+from tidegate import WatermarkStrategy
 
 YEAR_2099 = 4_070_908_800_000
 ROWS = 120
@@ -76,21 +76,13 @@ def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, t
     values = [json.dumps({"at": NOON}).encode(), b"no json", b'{"at": -5}', None]
     produce(kafka, topic, 0, [(value, []) for value in values])
     source = kafka_source(kafka, topic, event_time="json:/at", bad_event_time="ignore", include_event_time=True)
-    observed = tidegate.observe_event_times(source.read_stream(spark))
-    run = available_now(observed.select("partition", "offset", "event_time"), tmp_path)
-    counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
-    assert sum(metrics.rows for metrics in counted) == 4
-    assert sum(metrics.bad for metrics in counted) == 3
-    assert sum(metrics.future for metrics in counted) == 0
-    assert sum(metrics.ignored for metrics in counted) == 3
+    bad = f.expr("count_if(event_time_fault = 'bad') AS bad")  # as docs/guarantees.md has it
+    observed = source.read_stream(spark).observe("event_times", bad)
+    run = available_now(observed.select("partition", "offset", "event_time", "event_time_fault"), tmp_path)
+    assert sum(p.observedMetrics["event_times"].bad for p in run.progress.values() if p.observedMetrics) == 3
+    assert sorted(str(row["event_time_fault"]) for row in run.all_rows) == ["None", "bad", "bad", "bad"]
     times_by_offset = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
     assert [times_by_offset[offset] for offset in range(4)] == [NOON, None, None, None]
-
-
-def test_event_times_that_are_not_included_cannot_be_counted(spark, kafka):
-    frame = kafka_source(kafka, new_topic(kafka, [NOON])).read(spark)
-    with pytest.raises(OptionError, match="no column 'event_time_fault'; set includeEventTime"):
-        tidegate.observe_event_times(frame)
 
 
 class TestFutureTimes:
@@ -103,12 +95,10 @@ class TestFutureTimes:
 
     def test_by_default_it_neither_parks_its_partition_nor_moves_the_watermark(self, spark, kafka, tmp_path, topic):
         source = kafka_source(kafka, topic, include_event_time=True)
-        observed = tidegate.observe_event_times(source.read_stream(spark))
-        run = available_now(observed.select("partition", "offset", "timestamp", "event_time"), tmp_path)
+        columns = ("partition", "offset", "timestamp", "event_time", "event_time_fault")
+        run = available_now(source.read_stream(spark).select(*columns), tmp_path)
         assert run.offsets() == every([201, 200])
-        counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
-        counts = zip(*((m.rows, m.bad, m.future, m.ignored) for m in counted), strict=True)
-        assert [sum(of) for of in counts] == [401, 0, 1, 1]
+        assert [row["event_time_fault"] for row in run.all_rows if row["event_time_fault"]] == ["future"]
         assert len(run.rows) >= 4
         for batch, rows in run.rows.items():
             times = [milliseconds(row["event_time"]) for row in rows if row["event_time"] is not None]
