@@ -16,7 +16,6 @@ from tidegate.windows.assigners.session import (
     ProcessingTimeSessionWindows,
 )
 from tidegate.windows.assigners.sliding import SlidingEventTimeWindows, SlidingProcessingTimeWindows
-from tidegate.windows.assigners.stagger import WindowStagger
 from tidegate.windows.assigners.tumbling import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from tidegate.windows.evictors import (
     CountEvictor,
@@ -102,5 +101,4 @@ __all__ = [
     "WindowAssignerContext",
     "WindowFunction",
     "WindowOperator",
-    "WindowStagger",
 ]

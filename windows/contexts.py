@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import OptionError
-from tidegate.windows.assigners.stagger import WindowStagger
 from tidegate.windows.state.descriptors import KeyedStateStore, MergingStateDescriptor, StateDescriptor
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.window import Window
@@ -25,14 +24,6 @@ class KeyClock:
     def get_current_processing_time(self) -> int:
         """Return the processing time."""
         return self.processing_time
-
-    def stagger_offset(self, stagger: WindowStagger, size: int) -> int:
-        """Return the key's offset in ms, drawn when the first row of the key arrived."""
-        if stagger is WindowStagger.ALIGNED:
-            return 0
-        if self.state.stagger is None:
-            self.state.stagger = stagger.get_stagger_offset(self.processing_time, size)
-        return self.state.stagger
 
 
 class PaneContext:

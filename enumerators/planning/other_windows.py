@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from tidegate.errors import CheckpointError
 
+_ALWAYS = ", stagger=ALIGNED"  # of windows, which earlier versions described so
+
 
 def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raise CheckpointError if a checkpoint has the state of windows with another description."""
-    both = {name: (stored.get(name, "none"), now.get(name, "none")) for name in {**stored, **now}}
+    both = {name: (stored.get(name, "none").replace(_ALWAYS, ""), now.get(name, "none")) for name in {**stored, **now}}
     changes = [f"{name} was {was!r} and is {is_now!r}" for name, (was, is_now) in both.items() if was != is_now]
     if changes:
         raise CheckpointError(

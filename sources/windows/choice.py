@@ -16,7 +16,6 @@ from tidegate.windows import (
     Trigger,
     TumblingEventTimeWindows,
     WindowAssigner,
-    WindowStagger,
 )
 
 
@@ -52,7 +51,7 @@ def why_not_in_spark(rows: DataFrame) -> str | None:
 def _why_not_assigned(assigner: WindowAssigner) -> str | None:
     # By their own classes: a subclass may assign rows in another way.
     if type(assigner) is TumblingEventTimeWindows:
-        return None if assigner.stagger is WindowStagger.ALIGNED else "Spark's windows are aligned"
+        return None
     if type(assigner) is SlidingEventTimeWindows:
         leaves_gaps = assigner.slide > assigner.size
         return "Spark's windows leave no gaps, and the slide is longer than the size" if leaves_gaps else None

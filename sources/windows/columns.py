@@ -27,7 +27,6 @@ from tidegate.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
     WindowOperator,
-    WindowStagger,
 )
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.key_windows import Fired
@@ -82,7 +81,6 @@ class ColumnWindows:
         assigner, function = operator.assigner, operator.folding
         return (
             type(assigner) in _ASSIGNERS
-            and getattr(assigner, "stagger", WindowStagger.ALIGNED) is WindowStagger.ALIGNED
             and type(operator.trigger) is EventTimeTrigger
             and isinstance(function, Aggregate)
             and function.process is None

@@ -47,10 +47,6 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
             lambda: TumblingEventTimeWindows.of(5),
             r"size is 5, but must be a .*timedelta, such as timedelta\(minutes=5\)",
         ),
-        (
-            lambda: TumblingProcessingTimeWindows.of(ONE, NONE, "natural"),
-            "window_stagger='natural' of .* must be one of WindowStagger.ALIGNED, WindowStagger.RANDOM, Window",
-        ),
         (lambda: SlidingEventTimeWindows.of(TWO, ONE, ONE), "offset=0:00:01 of .* must be smaller than slide=0:00:01."),
         (lambda: SlidingEventTimeWindows.of(timedelta(days=365), ONE / 1000), "slide=.* more than 10000000 windows."),
         (

@@ -25,10 +25,8 @@ from tidegate.windows import (
     ReducingStateDescriptor,
     SqlAggregates,
     TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
     ValueStateDescriptor,
     WindowOperator,
-    WindowStagger,
 )
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.state.store import MemoryKeyStore
@@ -394,27 +392,6 @@ def test_a_row_that_fills_a_merged_session_exactly_keeps_its_rows():
     operator, store = WindowOperator(assigner, Process(AllRows())), MemoryKeyStore()
     batch(operator, store, -1, [(10, 0), (11, 5), (16, 0)])
     assert batch(operator, store, 100, []) == [(0, [10, 11, 16])]
-
-
-def test_staggered_windows_of_a_key_keep_their_offset_across_batches():
-    assigner = TumblingProcessingTimeWindows.of(timedelta(milliseconds=10), window_stagger=WindowStagger.NATURAL)
-    operator, store = WindowOperator(assigner, COUNT), MemoryKeyStore()
-    starts = []
-    for now in (103, 111, 114):
-        run = KeyRun(operator, "a", store, now)
-        run.advance_processing_time(now)
-        run.process_element({}, 0)
-        starts += [result.window.start for result in run.results]
-        run.close()
-    assert starts == [103]
-    run = KeyRun(operator, "a", store, 123)
-    run.advance_processing_time(123)
-    assert [result.window for result in run.results] == [(113, 123)]
-
-
-def test_random_offsets_of_staggered_windows_lie_inside_the_size():
-    offsets = {WindowStagger.RANDOM.get_stagger_offset(0, 5) for _ in range(200)}
-    assert offsets == {0, 1, 2, 3, 4}
 
 
 def test_the_cleanup_time_of_a_window_near_the_end_of_time_is_the_end_of_time():

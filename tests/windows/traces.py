@@ -51,7 +51,6 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowOperator,
-    WindowStagger,
 )
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.state.store import MemoryKeyStore
@@ -97,12 +96,8 @@ def distance(last, row):
 
 
 ASSIGNERS = {
-    "tumbling-event": lambda size, offset, stagger: TumblingEventTimeWindows.of(
-        ms(size), ms(offset), WindowStagger[stagger]
-    ),
-    "tumbling-processing": lambda size, offset, stagger: TumblingProcessingTimeWindows.of(
-        ms(size), ms(offset), WindowStagger[stagger]
-    ),
+    "tumbling-event": lambda size, offset: TumblingEventTimeWindows.of(ms(size), ms(offset)),
+    "tumbling-processing": lambda size, offset: TumblingProcessingTimeWindows.of(ms(size), ms(offset)),
     "sliding-event": lambda *times: SlidingEventTimeWindows.of(*map(ms, times)),
     "sliding-processing": lambda *times: SlidingProcessingTimeWindows.of(*map(ms, times)),
     "session-event": lambda gap: EventTimeSessionWindows.with_gap(ms(gap)),
@@ -235,11 +230,6 @@ def answer_of(trace, **ways):
 WAYS = ({}, {"reopened": True}, {"at_once": True}, {"at_once": True, "reopened": True})
 
 
-def ways_of(trace):
-    """Return the ways to run a trace; a key that is closed without windows draws its offset anew."""
-    return [ways for ways in WAYS if "NATURAL" not in trace["assigner"] or "reopened" not in ways]
-
-
 def comparable(answer):
     """Return an answer in an order that does not depend on keys, or on timers at one time: Flink promises none."""
     fired = []
@@ -260,7 +250,6 @@ def random_trace(chance: random.Random):
     """Return one trace."""
     assigner = _assigner(chance)
     kind = assigner[0].partition("-")[0]
-    natural = assigner[-1] == "NATURAL"  # in Flink the keys of a subtask share the offset
     trigger = _trigger(chance, kind)
     endless = kind == "global" and "continuous-event" in str(trigger)  # in Flink it fires up to the end of time
     chosen = chance.choice(["count", "delta", "time"])
@@ -272,7 +261,7 @@ def random_trace(chance: random.Random):
         else None,
         "lateness": chance.choice([0, 0, chance.randint(1, 25)]),
         "function": chance.choice(["process", "aggregate"]),
-        "steps": _steps(chance, keys=1 if natural else chance.randint(1, 3), endless=endless),
+        "steps": _steps(chance, keys=chance.randint(1, 3), endless=endless),
     }
 
 
@@ -281,12 +270,7 @@ def _assigner(chance):
     size = chance.randint(1, 30)
     match chance.choice(["tumbling", "sliding", "session", "session", "dynamic", "global"]):
         case "tumbling":
-            return [
-                f"tumbling-{clock}",
-                size,
-                chance.randint(1 - size, size - 1),
-                chance.choice(["ALIGNED", "NATURAL"]),
-            ]
+            return [f"tumbling-{clock}", size, chance.randint(1 - size, size - 1)]
         case "sliding":
             slide = chance.randint(max(1, size // 4), size + 5)
             return [f"sliding-{clock}", size, slide, chance.randint(1 - slide, slide - 1)]

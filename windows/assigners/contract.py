@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from tidegate.windows.assigners.stagger import WindowStagger
 from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import TimeWindow, Window
@@ -23,13 +22,10 @@ class Assigned(NamedTuple):
 
 
 class WindowAssignerContext(Protocol):
-    """The clock of an operator, and one key's offset for staggered windows."""
+    """The clock of an operator."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time in ms."""
-
-    def stagger_offset(self, stagger: WindowStagger, size: int) -> int:
-        """Return the key's offset in ms, drawn when the first row of the key arrived."""
 
 
 class WindowAssigner(RowsReader, ABC):

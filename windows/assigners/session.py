@@ -30,7 +30,7 @@ class _FixedGap(OfTime, MergingWindowAssigner):
         """
         return cls(duration_ms("gap", gap, 1, f"of {cls.__name__}"))
 
-    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
+    def windows_at(self, time: int, element: Mapping[str, Any]) -> list[TimeWindow]:
         """Return the window from a time to the end of the gap."""
         return [TimeWindow(time, time + self.gap)]
 
@@ -51,7 +51,7 @@ class _DynamicGap(OfTime, MergingWindowAssigner):
         check_takes(gap, 1, f"gap of {cls.__name__} must be a function that takes a row and returns a timedelta,")
         return cls(gap)
 
-    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
+    def windows_at(self, time: int, element: Mapping[str, Any]) -> list[TimeWindow]:
         """Return the window from a time to the end of the row's gap."""
         return [TimeWindow(time, time + duration_ms("gap", self.gap(element), 1, f"of {type(self).__name__}"))]
 

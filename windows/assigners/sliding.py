@@ -41,7 +41,7 @@ class _Sliding(OfTime):
             raise OptionError(f"slide={slide} of {cls.__name__} gives a row more than {MOST_WINDOWS} windows.")
         return cls(size_ms, slide_ms, offset_ms)
 
-    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
+    def windows_at(self, time: int, element: Mapping[str, Any]) -> list[TimeWindow]:
         """Return the windows that hold a time, the last first."""
         last = window_start(time, self.offset, self.slide)
         return [TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)]

@@ -18,7 +18,7 @@ class OfTime(WindowAssigner):
     """Assigns rows to windows by one time of theirs."""
 
     @abstractmethod
-    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> Sequence[TimeWindow]:
+    def windows_at(self, time: int, element: Mapping[str, Any]) -> Sequence[TimeWindow]:
         """Return the windows of a row with a time in ms."""
 
 
@@ -29,7 +29,7 @@ class InEventTime(OfTime):
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
     ) -> Sequence[TimeWindow]:
         """Return the windows of the row's event time."""
-        return self.windows_at(timestamp, element, context)
+        return self.windows_at(timestamp, element)
 
     def get_default_trigger(self) -> Trigger:
         """Return the event-time trigger."""
@@ -47,7 +47,7 @@ class InProcessingTime(OfTime):
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
     ) -> Sequence[TimeWindow]:
         """Return the windows of the processing time."""
-        return self.windows_at(context.get_current_processing_time(), element, context)
+        return self.windows_at(context.get_current_processing_time(), element)
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
         """Return the windows of the processing time, which all rows share; None: they also depend on the row."""

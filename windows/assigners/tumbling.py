@@ -11,7 +11,6 @@ from typing_extensions import Self
 
 from tidegate.errors import OptionError
 from tidegate.windows.assigners.contract import Assigned, WindowAssignerContext
-from tidegate.windows.assigners.stagger import WindowStagger
 from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
 from tidegate.windows.rows import Times
 from tidegate.windows.window import TimeWindow, duration_ms, window_start
@@ -20,39 +19,27 @@ from tidegate.windows.window import TimeWindow, duration_ms, window_start
 class _Tumbling(OfTime):
     """Windows of one size.  Times are in milliseconds."""
 
-    def __init__(self, size: int, offset: int, stagger: WindowStagger) -> None:
-        self.size, self.offset, self.stagger = size, offset, stagger
+    def __init__(self, size: int, offset: int) -> None:
+        self.size, self.offset = size, offset
 
     @classmethod
-    def of(
-        cls,
-        size: timedelta,
-        offset: timedelta = timedelta(0),
-        window_stagger: WindowStagger = WindowStagger.ALIGNED,
-    ) -> Self:
+    def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> Self:
         """Return windows of a size.
 
         offset: shifts their starts, which otherwise are multiples of the size since 1970 UTC.
-        Raises OptionError if the size is not positive, if the offset is not smaller than the size, or if
-        ``window_stagger`` is none.
+        Raises OptionError if the size is not positive, or if the offset is not smaller than the size.
         """
         size_ms, offset_ms = duration_ms("size", size, 1, f"of {cls.__name__}"), duration_ms("offset", offset)
         if abs(offset_ms) >= size_ms:
             raise OptionError(f"offset={offset} of {cls.__name__} must be smaller than size={size}.")
-        if not isinstance(window_stagger, WindowStagger):
-            raise OptionError(
-                f"window_stagger={window_stagger!r} of {cls.__name__} must be one of "
-                f"{', '.join(map(str, WindowStagger))}."
-            )
-        return cls(size_ms, offset_ms, window_stagger)
+        return cls(size_ms, offset_ms)
 
-    def windows_at(self, time: int, element: Mapping[str, Any], context: WindowAssignerContext) -> list[TimeWindow]:
+    def windows_at(self, time: int, element: Mapping[str, Any]) -> list[TimeWindow]:
         """Return the window that holds a time."""
-        return [self._window(time, context)]
+        return [self._window(time)]
 
-    def _window(self, time: int, context: WindowAssignerContext) -> TimeWindow:
-        shift = (self.offset + context.stagger_offset(self.stagger, self.size)) % self.size
-        start = window_start(time, shift, self.size)
+    def _window(self, time: int) -> TimeWindow:
+        start = window_start(time, self.offset, self.size)
         return TimeWindow(start, start + self.size)
 
 
@@ -63,7 +50,7 @@ class TumblingEventTimeWindows(InEventTime, _Tumbling):
 
     def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
         """Return the windows of all rows."""
-        first, last = (self._window(int(time), context) for time in (timestamps.min(), timestamps.max()))
+        first, last = (self._window(int(time)) for time in (timestamps.min(), timestamps.max()))
         if first == last:
             return [Assigned(first, None)]
         numbers = (timestamps - first.start) // self.size

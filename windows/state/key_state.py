@@ -59,7 +59,6 @@ class KeyState:
         self._panes: dict[Window, PaneState] = {}
         self._dropped: list[int] = []
         self.watermark: int = MIN_TIME
-        self.stagger: int | None = None
         self.function: dict[str, Any] = {}
         self.merged: dict[Window, TimeWindow] = {}
         """The window under which each merged window's pane is stored."""
@@ -68,7 +67,7 @@ class KeyState:
         self._next_chunk = self._live_chunks = 0
         if self._read is not None:
             stored = of_bytes(self._read)
-            self.watermark, self.stagger, self.function, self._next_chunk, self._live_chunks, *timers, panes = stored
+            self.watermark, _, self.function, self._next_chunk, self._live_chunks, *timers, panes = stored
             self._stored = panes
         event, processing, pairs = timers
         self.event_timers = Timers([(time, _window(start, end)) for time, start, end in event])
@@ -138,7 +137,8 @@ class KeyState:
         timers = [[(time, *window) for time, window in entries] for entries in (event, processing)]
         pairs = [(*window, *stored) for window, stored in self.merged.items()]
         chunks = (self._next_chunk, self._live_chunks)
-        state = (self.watermark, self.stagger, self.function, *chunks, *timers, pairs, panes)
+        # The None was an offset of the key's windows in earlier versions.
+        state = (self.watermark, None, self.function, *chunks, *timers, pairs, panes)
         return to_bytes(state)
 
     def _store_rows(self, contents: ElementList) -> None:

@@ -51,7 +51,7 @@ class Top(AggregateFunction):
 
 
 CHANGES = {
-    "assigner was 'TumblingEventTimeWindows.offset=0, size=5000, stagger=ALIGNED.' and is .*size=6000": (
+    "assigner was 'TumblingEventTimeWindows.offset=0, size=5000.' and is .*size=6000": (
         WindowOperator(FIVE, COUNT),
         WindowOperator(SIX, COUNT),
     ),

@@ -160,9 +160,9 @@ public class Traces {
     private static WindowAssigner assigner(JsonNode parts) {
         switch (parts.get(0).asText()) {
             case "tumbling-event":
-                return TumblingEventTimeWindows.of(ms(parts, 1), ms(parts, 2), stagger(parts.get(3)));
+                return TumblingEventTimeWindows.of(ms(parts, 1), ms(parts, 2));
             case "tumbling-processing":
-                return TumblingProcessingTimeWindows.of(ms(parts, 1), ms(parts, 2), stagger(parts.get(3)));
+                return TumblingProcessingTimeWindows.of(ms(parts, 1), ms(parts, 2));
             case "sliding-event":
                 return SlidingEventTimeWindows.of(ms(parts, 1), ms(parts, 2), ms(parts, 3));
             case "sliding-processing":
@@ -178,10 +178,6 @@ public class Traces {
             default:
                 return GlobalWindows.create();
         }
-    }
-
-    private static WindowStagger stagger(JsonNode name) {
-        return name.asText().equals("NATURAL") ? WindowStagger.NATURAL : WindowStagger.ALIGNED;
     }
 
     private static Trigger trigger(JsonNode parts) {
