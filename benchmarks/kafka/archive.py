@@ -1,10 +1,11 @@
 """Measures how fast a topic is archived, how fast its archive is read, and how long plans over many objects take.
 
-    python -m benchmarks.kafka.archive [--rows 6000000] [--rounds 5] [--value-bytes 100] [--codecs none zstd]
+    python -m benchmarks.kafka.archive [--rows 6000000] [--rounds 5] [--value-bytes 100] [--codecs none zstd] [--bucket]
     python -m benchmarks.kafka.archive --objects 100000
 
 ``tidegate.archive`` is compared with Spark's Kafka source that writes Parquet, partitioned by topic and partition.
-Then a batch query reads the same records to Spark's noop sink: from Kafka, and from the archive.
+Then a batch query reads the same records to Spark's noop sink: from Kafka, and from the archive.  With ``--bucket``, it
+reads the archive of a bucket, and nothing else is measured.
 
 With ``--objects``, a coordinator in this process plans a back-fill over a bucket with an object for each hour of 8
 partitions, in slices of 30 days.  A plan begins with the listing.
@@ -13,6 +14,7 @@ partitions, in slices of 30 days.  A plan begins with the listing.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 import time
@@ -69,6 +71,31 @@ def compare(work: str, peer: Callable[[], None], ours: Callable[[], None], round
         f"    CPU seconds a run: {cpu(taken['peer'])}; {cpu(taken['ours'])}",
         flush=True,
     )
+
+
+def compare_reading(spark: SparkSession, servers: str, topic: str, archive: dict[str, str], rounds: int) -> None:
+    """Compare a query over Kafka with one over the archive."""
+    options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+    both = (batch_read(spark, TIDEGATE, read) for read in (options, {**options, **archive}))
+    compare(f"{topic}, read from Kafka, from the archive", *both, rounds)
+
+
+def compare_bucket(arguments: argparse.Namespace) -> None:
+    """Compare Kafka with the archive of a bucket."""
+    with KafkaServer() as kafka, S3Server() as s3:
+        lake = str(s3.create_bucket("lake"))
+        names = {"endpoint": s3.endpoint, "region": s3.region, "accessKey": s3.access_key, "secretKey": s3.secret_key}
+        variables = ("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        os.environ.update(zip(variables, names.values(), strict=True))
+        spark = session(settings=tidegate.session_conf())
+        for codec in arguments.codecs:
+            topic = f"bucket-{codec}"
+            kafka.create_topic(topic, arguments.partitions)
+            fill(kafka.bootstrap_servers, topic, arguments, codec)
+            tidegate.archive(spark, bootstrap_servers=kafka.bootstrap_servers, topics=[topic], out=lake)
+            archive = {"archive": lake, **{f"archive.{name}": value for name, value in names.items()}}
+            compare_reading(spark, kafka.bootstrap_servers, topic, archive, arguments.rounds)
+        spark.stop()
 
 
 def fill_archive(place: ArchivePlace, topic: str, partition: int, times: list[int]) -> None:
@@ -128,7 +155,11 @@ def main() -> None:
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--codecs", nargs="+", default=("none", "zstd"))
+    parser.add_argument("--bucket", action="store_true", help="read the archive of a bucket instead")
     arguments = parser.parse_args()
+    if arguments.bucket:
+        compare_bucket(arguments)
+        return
     if arguments.objects is not None:
         plans_over(arguments.objects)
         return
@@ -148,13 +179,7 @@ def main() -> None:
             )
             sizes = [sum(f.stat().st_size for f in place.rglob("*.parquet")) >> 20 for place in (parquet, archive)]
             print(f"    MiB: {sizes[0]}, {sizes[1]}")
-            options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
-            compare(
-                f"{codec}, read from Kafka, from the archive",
-                batch_read(spark, TIDEGATE, options),
-                batch_read(spark, TIDEGATE, {**options, "archive": str(archive)}),
-                arguments.rounds,
-            )
+            compare_reading(spark, servers, topic, {"archive": str(archive)}, arguments.rounds)
         spark.stop()
 
 
