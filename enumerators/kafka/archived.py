@@ -117,7 +117,7 @@ class _Archived(KafkaEnumerator):
         self._begins.update(moved)
         self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
         self._check_found(moved)
-        return {split: self._with_archive(split, extent) for split, extent in extents.items()}, away
+        return {s: replace(extent, begin=self._begin(TopicPartition.of(s))) for s, extent in extents.items()}, away
 
     def _check_found(self, moved: Mapping[TopicPartition, int]) -> None:
         """Tell once of partitions without an archive.  moved: what Kafka has newly deleted.
@@ -164,9 +164,9 @@ class _Archived(KafkaEnumerator):
         directory = self._directory(partition)
         return bool(directory.holes(directory.first or 0, begin))
 
-    def _with_archive(self, split: SplitId, extent: Extent) -> Extent:
-        first = self._directory(TopicPartition.of(split)).first
-        return extent if first is None or first >= extent.begin else replace(extent, begin=first)
+    def _begin(self, partition: TopicPartition) -> int:
+        begin, first = super()._begin(partition), self.earliest(partition)
+        return begin if first is None else min(first, begin)
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
         """Also name the archived parts of the range.

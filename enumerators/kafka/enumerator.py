@@ -191,6 +191,9 @@ class KafkaEnumerator(SplitEnumerator):
         ends = self._asked(lambda: self._client.epoch_ends(earlier)) if earlier else {}
         return {partition.split_id: end for partition, (_, end) in ends.items() if end >= 0}
 
+    def _begin(self, partition: TopicPartition) -> int:
+        return self._logs.begins.get(partition, 0)
+
     def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
         """Find topics that were recreated since the last look: their logs end before their positions."""
         if shorter:
@@ -324,7 +327,7 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; leave a partition to peeks if it is not that of a record before the end."""
-        begins = {split: self._logs.begins.get(TopicPartition.of(split), 0) for split in ends}
+        begins = {split: self._begin(TopicPartition.of(split)) for split in ends}
         wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
         answers = self._asked(lambda: self._client.list_offsets(wanted))
         # Kafka may also name a record that was deleted.

@@ -97,18 +97,22 @@ class KafkaWriter(Writer):
 
 
 class ArchivedWriter(KafkaWriter):
-    """Archives the partition behind the reader's back; then Kafka deletes all but what was appended last."""
+    """Archives behind the reader's back what was appended before; Kafka keeps what was appended last and next to last.
+
+    So records are only in the archive, in both places, or only in Kafka.
+    """
 
     def __init__(self, place, *partition):
         super().__init__(*partition)
-        self.place = place
+        self.place, self.kept = place, 0
 
     def append(self, rows):
+        archive_topic(self.server, self.topic, self.place)
         before = self.end
         super().append(rows)
-        archive_topic(self.server, self.topic, self.place)
-        if before:
-            delete_before(self.server, self.topic, before, self.partition)
+        if self.kept:
+            delete_before(self.server, self.topic, self.kept, self.partition)
+        self.kept = before
 
 
 class KafkaHarness(Harness):
