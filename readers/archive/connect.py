@@ -13,7 +13,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from tidegate.errors import OptionError
-from tidegate.readers.archive.connect_files import headers_in, keys_in, values_in
+from tidegate.readers.archive.connect_files import items_in
 from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedObject
 from tidegate.readers.archive.place import ArchivePlace
@@ -21,7 +21,7 @@ from tidegate.readers.archive.place import ArchivePlace
 _NAME = re.compile(
     r".+\+\d+\+(?P<offset>\d+)(?:\.(?P<aside>keys|headers))?\.(?:json|bin|avro|(?:\w+\.)?parquet)", re.ASCII
 )
-_COLUMNS = {"keys": ("key", keys_in), "headers": ("headers", headers_in)}
+_COLUMNS = {"keys": "key", "headers": "headers"}
 _BATCH_ROWS = 16_384
 
 
@@ -58,7 +58,7 @@ class ConnectLayout(ArchiveLayout):
             if match["aside"] is None:
                 begins.append((first, name))
             else:
-                aside.setdefault(first, []).append((match["aside"], f"{folder}/{name}", size))
+                aside.setdefault(first, []).append((_COLUMNS[match["aside"]], f"{folder}/{name}", size))
         objects = [
             ArchivedObject(
                 f"{topic}/{partition}",
@@ -93,11 +93,12 @@ class _Records:
         """Yield the records, if the group is asked for."""
         obj, count = self._obj, self._obj.next - self._obj.first
         topic, _, partition = obj.folder.rpartition("/")
-        items: dict[str, Iterator[Any]] = {"value": values_in(self._place, obj.path, obj.size, count)}
-        for kind, path, size in obj.aside:
-            name, read = _COLUMNS[kind]
-            if name in schema.names:
-                items[name] = read(self._place, path, size, count)
+        files = [("value", obj.path, obj.size), *obj.aside]
+        items = {
+            column: items_in(self._place, path, size, count, column)
+            for column, path, size in files
+            if column in schema.names
+        }
         for first in range(obj.first, obj.next, _BATCH_ROWS) if numbers else ():
             rows = min(_BATCH_ROWS, obj.next - first)
             known: dict[str, Any] = {name: [*islice(of, rows)] for name, of in items.items()}

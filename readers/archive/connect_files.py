@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from functools import partial
@@ -26,28 +26,17 @@ _WHOLE = "tidegate_whole"
 _MISFITS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
-def values_in(place: ArchivePlace, path: str, size: int, count: int) -> Iterator[bytes | None]:
-    """Yield the values of a file: lines and texts as they are, and others as JSON.
+def items_in(place: ArchivePlace, path: str, size: int, count: int, column: str) -> Iterator[Any]:
+    """Yield what a file holds of each record, as the column has it.
 
     count: how many records it must have.
+    column: ``value``: lines and texts come as they are, and others as JSON; ``key``: so do they, but texts in JSON come
+        without quotes; ``headers``.
 
-    Raises CorruptDataError, before the first value if their number is another one, and the errors of
+    Raises CorruptDataError, before the first item if their number is another one, and the errors of
     ``ArchivePlace.fetch``.
     """
-    return _converted(place, path, size, count, _as_bytes)
-
-
-def keys_in(place: ArchivePlace, path: str, size: int, count: int) -> Iterator[bytes | None]:
-    """Yield the keys of a file in the same way; texts in JSON come without quotes."""
-    return _converted(place, path, size, count, _key)
-
-
-def headers_in(place: ArchivePlace, path: str, size: int, count: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield the headers of each record of a file, with the names and types of the column ``headers``."""
-    return _converted(place, path, size, count, _headers)
-
-
-def _converted(place: ArchivePlace, path: str, size: int, count: int, convert: Callable[[Any], Any]) -> Iterator[Any]:
+    convert = {"value": _as_bytes, "key": _key, "headers": _headers}[column]
     address = place.address(path)
     if not path.endswith(".parquet") and size > _MOST_BYTES:
         raise CorruptDataError(

@@ -31,7 +31,7 @@ class ArchivedObject(NamedTuple):
     min_ms, max_ms: the least and the greatest timestamp of its records in ms; -1: it has none.
     topic_id: as Kafka's tools show it; empty: unknown.
     file: its path in the archive, in other layouts than tidegate's own.
-    aside: files with more columns of its records: what they hold, their paths and their sizes.
+    aside: files with more columns of its records: the columns, their paths and their sizes.
     leader_epoch: no record is of a later leader epoch; None: unknown.
 
     In other layouts, the times may be -1 and UNKNOWN_MS.
