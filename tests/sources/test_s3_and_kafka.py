@@ -48,3 +48,9 @@ def test_an_archive_without_offsets_is_cut_at_an_event_time(spark, kafka, bucket
     run = available_now(names["orders"], tmp_path / "checkpoint")
     assert sorted(row["id"] for row in run.all_rows) == [*range(360)]
     assert run.furthest_ahead(lambda row: milliseconds(row["at"])) <= HOUR + IN_AN_OBJECT
+
+    recipe[0].with_own({**own, "s3://lake/state": str(tmp_path / "state of both")}).run(names)
+    overlapping = names["older"].unionByName(names["newer"]).withWatermark("at", "2 hours")
+    run = available_now(overlapping.dropDuplicatesWithinWatermark(["id"]), tmp_path / "checkpoint of both")
+    assert sorted(row["id"] for row in run.all_rows) == [*range(360)]
+    assert sum(progress.numInputRows for progress in run.progress.values()) > 360

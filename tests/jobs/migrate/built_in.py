@@ -13,7 +13,7 @@ def write_checkpoint(folder, begins, batches, committed, version=1):
     """
     for place, offset in begins.items():
         write(folder / "sources" / str(place) / "0", b"\x00v1\n" + json.dumps(offset).encode())
-    write(folder / "metadata", b'{"id":"a0c800b1"}')
+    write(folder / "metadata", b'{"id":"a0c800b1-4b5e-4f0e-9d3c-0b9a1c2d3e4f"}')
     write(folder / "state" / "0" / "0" / "1.delta", b"state")
     for number, sources in enumerate(batches):
         names_places = version == 2 or isinstance(sources, dict)

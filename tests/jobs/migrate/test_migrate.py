@@ -3,9 +3,12 @@ import json
 import pytest
 
 from tests.jobs.migrate.built_in import write_checkpoint
+from tests.support.archives import archive_topic, delete_before
+from tests.support.streams import HOUR, NOON, available_now, even_times, kafka_source, new_topic
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ConnectorError
+from tidegate.readers.archive.place import ArchivePlace
 
 FILES = {"logOffset": 3}
 BEGINS = {1: {"orders": {"0": 5, "1": 0}}, 2: {"clicks-eu": {"0": 9}}}
@@ -294,3 +297,15 @@ def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, mon
     assert tidegate("migrate", old, "--to", there)[0] == 0
     sentence = f"CHECKPOINT is {there}, which is no checkpoint with Spark's built-in Kafka source"
     assert sentence in tidegate("migrate", there)[0]
+
+
+def test_a_migrated_query_goes_on_in_an_archive_where_kafka_has_deleted_records(kafka, spark, tidegate, old, tmp_path):
+    topic, lake, new = new_topic(kafka, even_times(NOON, NOON + HOUR, 60)), tmp_path / "lake", tmp_path / "new"
+    archive_topic(kafka, topic, ArchivePlace(str(lake)))
+    delete_before(kafka, topic, 40)
+    write_checkpoint(old, {0: {topic: {"0": 0}}}, [[{topic: {"0": 10}}], [{topic: {"0": 20}}]], 1)
+    assert tidegate("migrate", old, "--to", new)[0] == 0
+    source = kafka_source(kafka, topic, archive=str(lake))
+    run = available_now(source.read_stream(spark).select("partition", "offset"), new)
+    assert run.offsets() == [(0, offset) for offset in range(10, 60)]
+    assert [row["offset"] for row in run.rows[1]] == [*range(10, 20)]  # the batch that was not written

@@ -11,6 +11,7 @@ from tests.support.archives import archive_topic, delete_before
 from tests.support.streams import (
     HOUR,
     NOON,
+    Run,
     append,
     available_now,
     even_times,
@@ -19,6 +20,7 @@ from tests.support.streams import (
     kafka_source,
     milliseconds,
     new_topic,
+    parsed,
     running,
 )
 from tests.support.waiting import await_that
@@ -68,12 +70,15 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, b
     windows = Windows(source.read_stream(spark), tmp_path / "windows")
     finish(windows.start(availableNow=True))
     assert windows.counts == hourly(old, new)
+    windows = Windows(source.read_stream(spark), tmp_path / "live")
     with running(windows.start()) as query:
+        await_that(lambda: windows.counts == hourly(old, new))
         later = [even_times(END, END + 2 * DAY, count) for count in KEPT]
         archive_topic(kafka, topic, place)
         append(kafka, topic, dict(enumerate(later)))
         await_that(lambda: windows.counts == hourly(old, new, later))
         assert not dropped(query)
+        assert 0 < read_by(query, old, new).furthest_ahead(lambda at: times.get(at, at)) <= 4 * DAY
 
 
 def soon_idle(minutes):
@@ -86,6 +91,18 @@ def hourly(*parts):
     """Return the number of records of each partition in each hour; that of 2099 has no event time."""
     times = ((partition, at) for part in parts for partition, times in enumerate(part) for at in times.tolist())
     return Counter((partition, at // HOUR) for partition, at in times if at != YEAR_2099_MS)
+
+
+def read_by(query, *parts):
+    """Return what a query has read of records, as their times, by its offsets."""
+    times = [[at for part in of_partition for at in part] for of_partition in zip_longest(*parts, fillvalue=())]
+    rows = {}
+    for progress in query.recentProgress:
+        start, end = (parsed(at) or {} for at in (progress.sources[0].startOffset, progress.sources[0].endOffset))
+        starts = start.get("positions", {})
+        read = [times[int(s.rpartition("-")[2])][starts.get(s, 0) : at] for s, at in end["positions"].items()]
+        rows[progress.batchId] = [at for of_partition in read for at in of_partition]
+    return Run(query, rows)
 
 
 class Windows:
