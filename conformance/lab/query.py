@@ -16,7 +16,7 @@ from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import WaitedError
 from tidegate.conformance.harness import Row
-from tidegate.conformance.lab.explain import difference, ordered_difference
+from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.planning import LabClock, Run
 from tidegate.enumerators.contract import Json
@@ -112,7 +112,7 @@ class Query:
         end = self.last_offset
         start = _parsed(self.offsets[-2]) if len(self.offsets) > 1 else dict(INITIAL_OFFSET)
         keys = [key for task in self.running.tasks(start, end) for key in self._keys_of(task, end)]
-        self.lab.tell(f"batch {len(self.offsets) - 1}: {_listed(keys)}")
+        self.lab.tell(f"batch {len(self.offsets) - 1}: {listed(keys) or 'no rows'}")
         return Batch(len(self.offsets) - 1, start, end, keys)
 
     def commit(self, batch: Batch) -> None:
@@ -196,9 +196,3 @@ def _split_of(key: str) -> str:
 def _parsed(text: str) -> Json:
     offset: Json = json.loads(text)
     return offset
-
-
-def _listed(keys: list[str]) -> str:
-    return (
-        "no rows" if not keys else ", ".join(keys) if len(keys) <= 8 else f"{len(keys)} rows, {keys[0]} to {keys[-1]}"
-    )

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import outbox
 from harness import OutboxHarness
 
+from tests.conformance.mutants.patched import changed
+
 _TEXT = Path(outbox.__file__).read_text(encoding="utf-8")
 _PEEK = """AND id >= ? ORDER BY id"
         return {s: next(self._heads(query, s, position"""
@@ -31,10 +33,9 @@ class Mistake(NamedTuple):
 
     def harness(self):
         """Return a harness of the outbox with this mistake."""
-        assert _TEXT.count(self.old) == 1, f"{self.old!r} stands {_TEXT.count(self.old)} times in the outbox"
         module = ModuleType(f"outbox_with_{id(self)}")
         sys.modules[module.__name__] = module  # pydantic looks there for the types of fields
-        exec(compile(_TEXT.replace(self.old, self.new), module.__name__, "exec"), module.__dict__)  # noqa: S102
+        exec(compile(changed(_TEXT, (self.old, self.new)), module.__name__, "exec"), module.__dict__)  # noqa: S102
 
         class Mistaken(OutboxHarness):
             def source(self, options):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.explain import first_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.rules import rule
 
@@ -77,13 +77,8 @@ def event_times_come_as_they_were_written(lab: Lab) -> None:
 def _unlike(wanted: str | None, read: str | None) -> str:
     if wanted is None or read is None or max(len(wanted), len(read)) <= 40:
         return _named(read)
-    at = _first_difference(wanted, read)
+    at = first_difference(wanted, read)
     return f"{_named(read)}, other from character {at:,} on,"
-
-
-def _first_difference(first: Sequence[str], second: Sequence[str]) -> int:
-    differing = (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
-    return next(differing, min(len(first), len(second)))
 
 
 def _named(value: str | None) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.spark.session import shared_session
 from tidegate.sources.source import Source
@@ -116,7 +117,7 @@ class SparkStream:
     def _keep(self, frame: DataFrame, number: int) -> None:
         keys = self._keys(frame)
         again = self._keys(frame) if self._twice else keys
-        self.lab.tell(f"batch {number}: {len(keys)} rows" + (f", {', '.join(keys)}" if 0 < len(keys) <= 8 else ""))
+        self.lab.tell(f"batch {number}: {listed(keys) or 'no rows'}")
         self.batches.append(SparkBatch(number, keys, again))
 
     def _keys(self, frame: DataFrame) -> list[str]:

@@ -1,17 +1,5 @@
 """Connectors with one sin each."""
 
-from tests.conformance.mutants import align, fault, life, patched, read, read_values, spark, split, state, time, whole
+from tests.conformance.mutants import parts, patched, planners
 
-MUTANTS = [
-    *patched.MUTANTS,
-    *split.MUTANTS,
-    *read.MUTANTS,
-    *read_values.MUTANTS,
-    *time.MUTANTS,
-    *align.MUTANTS,
-    *whole.MUTANTS,
-    *state.MUTANTS,
-    *life.MUTANTS,
-    *spark.MUTANTS,
-    *fault.MUTANTS,
-]
+MUTANTS = [*patched.MUTANTS, *parts.MUTANTS, *planners.MUTANTS]

@@ -22,7 +22,7 @@ class Mutant:
 
     sin: str
     killer: str
-    words: tuple[str, ...]
+    words: str
     harness: HarnessFactory
     open_run: OpenRun = open_coordinator
     patience_s: float = 0.3

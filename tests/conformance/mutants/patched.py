@@ -22,20 +22,34 @@ VALUES = "[row.value for row in rows]"
 STATE = 'self._state = {"v": 1, "store": self._client.name}'
 OTHER_STORE = "if state is not None and ("
 LOSS = 'raise DataLossError(f"rows of {wanted.split_id} from {position} on are gone; see failOnDataLoss")'
+ASKED = "for wanted in task.ranges"
+PAGE = "end = min(position + _BATCH_ROWS, wanted.end)"
+BEGIN = "extent[0] > position"
+READ_RANGE = "yield from self._read(client, wanted)"
+READS_ON = "position = wanted.start"
+RETURN_STATE = "return self._state"
+DEADLINE = "self.deadline.total_seconds()"
+OPTIONS = '"deadline": "1 second", **options})'
+ERRORS = "import CheckpointError, DataLossError"
+WITH_CONNECTOR_ERROR = (ERRORS, "import CheckpointError, ConnectorError, DataLossError")
 IGNORING = "{'bad_event_time': 'ignore', 'future_event_time': 'ignore'}"
 
 
+def changed(text, changes):
+    """Return a text with other parts: old, new, old, new ..."""
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the text"
+        text = text.replace(old, new)
+    return text
+
+
 def patched(*changes):
-    """Return the harness of a copy of the reference with other texts: old, new, old, new ..."""
+    """Return the harness of a copy of the reference with these changes."""
 
     @cache
     def copied():
-        text = _TEXT
-        for old, new in zip(changes[::2], changes[1::2], strict=True):
-            assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the reference"
-            text = text.replace(old, new)
         names = {"__name__": "__main__"}  # so that its classes are pickled as a whole
-        exec(compile(text, "patched", "exec"), names)  # noqa: S102
+        exec(compile(changed(_TEXT, changes), "patched", "exec"), names)  # noqa: S102
         return names["MemoryHarness"]
 
     def harness():
@@ -44,15 +58,27 @@ def patched(*changes):
     return harness
 
 
-def method(text):
-    """Return the change that gives the enumerator another method: its head, and what it returns."""
+def method(text, before="    def snapshot(self):"):
+    """Return the change that gives a class another method: its head, and what it returns."""
     head, _, result = text.partition(" -> ")
-    return "    def snapshot(self):", f"    def {head}:\n        return {result}\n\n    def snapshot(self):"
+    return before, f"    def {head}:\n        return {result}\n\n{before}"
+
+
+def renamed(prefix):
+    """Return the changes with which splits have a prefix, which ends in / and is made of the split's name ``s``."""
+    return (
+        *(RETURN_FOUND, f"return [str({prefix}) + '/' + s for s in {FOUND}]"),
+        *('self._client.ask("extents", list(splits))', "self.by_name(splits)"),
+        *method(
+            "by_name(self, splits) -> {s: found for s in splits for found in "
+            "self._client.ask('extents', [s.rpartition('/')[2]]).values()}"
+        ),
+        *(ASKED, "for wanted in [type(r)(r.split_id.rpartition('/')[2], r.start, r.end) for r in task.ranges]"),
+    )
 
 
 PATCHES = [
     ("SPLIT-1", "a late split is read from its end", "2 missing", BEGINS, "extent.begin if first else extent.end"),
-    ("SPLIT-1", "new splits begin as the option says", "all are missing, 1#0 to 1#1", "= first and ", "= "),
     ("SPLIT-3", "only the first page of splits is found", "2 missing", FOUND, f"{FOUND}[:3]"),
     ("SPLIT-4", "splits are named by numbers", "named by int", FOUND, f"range(len({FOUND}))"),
     ("SPLIT-4", "names are no UTF-8", "as UTF-8", FOUND, f'["\\udcff" + name for name in {FOUND}]'),
@@ -79,7 +105,7 @@ PATCHES = [
     ("SPLIT-17", "unread splits are forgotten", "never read", *method("forget(self, removed) -> removed.keys()")),
     ("SPLIT-17", "a deleted split is not lost", "lost() names nothing", *method("lost(self, removed) -> ()")),
     ("SPLIT-20", "a split begins behind its end", "past its end", "Extent(begin,", "Extent(begin + (begin == end),"),
-    ("READ-1", "rows come backwards", "comes after 0#6", READ, READ.replace("records]", "records[::-1]]")),
+    ("READ-1", "rows come backwards", "out of order", READ, READ.replace("records]", "records[::-1]]")),
     (
         "READ-4",
         "ranges are kept by split",
@@ -87,7 +113,7 @@ PATCHES = [
         "in task.ranges",
         "in {r.split_id: r for r in task.ranges}.values()",
     ),
-    ("READ-9", "rows hold the time of reading", "column 'at' differs", "row.event_time_ms * 1_000")
+    ("READ-9", "rows hold the time of reading", "they differ from row 0", "row.event_time_ms * 1_000")
     + ("__import__('time').time_ns() // 1_000",),
     (
         "READ-15",
@@ -119,8 +145,6 @@ PATCHES = [
     + (f"if record.row.event_time_ms is None:\n            return None\n        {USABLE}",),
     ("TIME-18", "a time in the future fails nothing", "0#2 is delivered with badEventTime=fail", USABLE)
     + (f"return self.model_copy(update={IGNORING}).usable_time_ms(",),
-    ("TIME-26", "peek looks at a thousand rows", "peek() finds +0 s, but", PEEKED)
-    + ("next((h for h in self._heads(split, position, horizon) if h.position < position + 1_000), None)",),
     (
         "ALIGN-1",
         "the bound is inclusive",
@@ -163,6 +187,158 @@ PATCHES = [
         'self._state = {"address": source.address}',
     )
     + (OTHER_STORE, "if False and ("),
+    ("SPLIT-5", "names hold the size of a split", "is not found any more")
+    + renamed("self._client.ask('extents', [s])[s][1]"),
+    ("READ-11", "names hold a hash", "found here and in another process", *renamed("hash(s)")),
+    ("SPLIT-11", "ends go back", "the end of 'split-0' went back", EXTENT)
+    + (EXTENT.replace("end,", "max(begin, end - (next(self.asked) % 4 == 0)),"),)
+    + (STATE, f"{STATE}; self.asked = __import__('itertools').count(1)"),
+    ("SPLIT-18", "a split that goes ends the query in spite of the option", "a split is gone", RETURN_FOUND)
+    + (
+        (
+            f"before, self.known = self.__dict__.get('known', []), {FOUND}\n"
+            "        if {*before} - {*self.known}:\n            raise DataLossError('a split is gone')\n"
+            "        return self.known"
+        ),
+    ),
+    ("READ-1", "the last row of a page is lost", "2 missing", READ, READ.replace("records]", "records[:-1]]")),
+    ("READ-3", "the end of a range is inclusive", "position 0 of split-0 has 0#0, 0#1", PAGE)
+    + (PAGE.replace("wanted.end", "wanted.end + 1"),),
+    ("READ-3", "no rows is no limit", "from 0 to 0", ASKED)
+    + ("for wanted in [type(r)(r.split_id, r.start, r.end + 100 * (r.start == r.end)) for r in task.ranges]",),
+    ("READ-4", "ranges are joined over gaps", "never asked for", ASKED)
+    + (
+        (
+            "for wanted in {a.split_id: type(a)(a.split_id, min(b.start for b in task.ranges if b.split_id == "
+            "a.split_id), max(b.end for b in task.ranges if b.split_id == a.split_id)) for a in task.ranges}.values()"
+        ),
+    ),
+    ("READ-7", "reading ends at a hole", "4 missing", READ)
+    + (
+        READ.replace(
+            "records]", "records[: next((n for n, r in enumerate(records) if r.position > position + n), None)]]"
+        ),
+    ),
+    ("READ-9", "reading goes on to the present end", "5 rows first, then 7", PAGE)
+    + (PAGE.replace("wanted.end", "extent[1] if wanted.end > 3 else wanted.end"),),
+    ("READ-14", "a row is skipped after a loss", "1 missing", 'ask("records", wanted.split_id, position, end, _BATCH')
+    + ('ask("records", wanted.split_id, extent[0] + 1 if extent[0] > position else position, end, _BATCH',),
+    ("READ-27", "loss is looked for in the first range", "and no error", BEGIN, f"{BEGIN} and wanted in self.first")
+    + ("self._horizon = task.horizon", "self._horizon, self.first = task.horizon, task.ranges[:1]"),
+    ("READ-27", "every deletion is a loss", "no row of", BEGIN, "extent[0] > 0"),
+    ("READ-28", "loss is looked for before the first page", "deleted after the first batch", BEGIN)
+    + (f"{BEGIN} == wanted.start",),
+    ("READ-11", "readers need the process of the enumerator", "here and in another process", RETURN_FOUND)
+    + (f"found = {FOUND}; globals().setdefault('KNOWN', set()).update(found); return found", ASKED)
+    + ("for wanted in [r for r in task.ranges if r.split_id in globals().get('KNOWN', ())]",),
+    (
+        "READ-11",
+        "a source keeps a value that cannot be pickled",
+        "cannot be pickled",
+        "return MemoryEnumerator(self, state)",
+    )
+    + ("self.__dict__['lock'] = __import__('threading').Lock(); return MemoryEnumerator(self, state)",),
+    ("READ-21", "the last batch has another schema", "'value' is large_string, not string", "        schema=_SCHEMA,")
+    + ("        schema=_SCHEMA if len(rows) > 1 else _SCHEMA.set(1, pa.field('value', pa.large_string())),",),
+    ("READ-21", "a text is no UTF-8", "not valid Arrow", VALUES)
+    + ("pa.array([row.value and row.value.encode() + b'\\xff' for row in rows], pa.binary()).view(pa.string())",),
+    ("TIME-6", "lookup takes a split to be sorted", "and skips position", LOOKED_UP)
+    + (
+        (
+            "{s: (lambda h: h[at] if (at := __import__('bisect').bisect_left(h, event_time_ms, "
+            "key=lambda head: head.event_time_ms)) < len(h) else None)(list(heads[s])) for s in splits}"
+        ),
+    ),
+    ("TIME-26", "latest is none where the greatest time does not count", "says none")
+    + method(
+        "latest(self, ends, horizon) -> {s: self._source.usable_ms(s, max(self._client.ask('records', s, 0, end), "
+        "key=lambda record: record.row.event_time_ms), horizon) for s, end in ends.items()}"
+    ),
+    ("STATE-2", "a start is resolved twice", "are gone", EXTENT)
+    + (
+        EXTENT.replace(
+            "begin,",
+            "max(begin, self.ends.setdefault(split, end) if self._source.starting == 'latest' else 0),",
+        ),
+        *(STATE, f"{STATE}; self.ends = {{}}"),
+    ),
+    ("STATE-7", "planned rows count as done", "gone", STATE)
+    + (f"{STATE}; self.done = dict(globals().setdefault('PLANNED', {{}}))", EXTENT)
+    + (
+        EXTENT.replace("begin,", "max(begin, self.done.get(split, 0)),").replace(
+            "end,", "PLANNED.update({split: end}) or end,"
+        ),
+    ),
+    (
+        "STATE-10",
+        "a tuple in the snapshot",
+        "and after JSON",
+        RETURN_STATE,
+        "return {**self._state, 'splits': ('a', 'b')}",
+    ),
+    ("STATE-10", "NaN in the snapshot", "is not JSON", RETURN_STATE, "return {**self._state, 'mean': float('nan')}"),
+    ("SPLIT-10", "a clock in the JSON", "nothing was added, but snapshot() changed", RETURN_STATE)
+    + ("return {**self._state, 'at': int(__import__('time').time())}",),
+    ("STATE-12", "non-canonical JSON", "in another process it becomes", RETURN_STATE)
+    + ("return {**self._state, 'splits': list({f'{split}{n}' for split in self.discover() for n in range(20)})}",),
+    ("STATE-14", "a field that is missing is a KeyError", "KeyError", RETURN_FOUND)
+    + (f"return {FOUND}[self._state['skipped'] :]", OTHER_STORE, "if False and (")
+    + (STATE, f"{STATE[:-1]}, 'skipped': 0}}; self._state = state or self._state"),
+    ("STATE-14", "a field that is missing means something else", "raises no error, but reads 2 rows", RETURN_FOUND)
+    + (f"return {FOUND}[self._state['skipped'] :]", STATE)
+    + (f"{STATE[:-1]}, 'skipped': 0 if state is None else state.get('skipped', 1)}}",),
+    ("WHOLE-1", "a row behind the third is read twice", "more than once", READ)
+    + (READ.replace("in records]", "in [*records[: wanted.start >= 3], *records]]"),),
+    ("LIFE-1", "a constructor looks up a host", "an enumerator acts outside of it: socket.getaddrinfo", STATE)
+    + (f"{STATE}; __import__('socket').getaddrinfo('localhost', 80)",),
+    ("LIFE-1", "a constructor writes a file", "an enumerator acts outside of it: open", STATE)
+    + (f"{STATE}; __import__('tempfile').TemporaryFile('w').close()",),
+    ("LIFE-2", "a thread leaked", "more of the kind 'thread'", STATE)
+    + (f"{STATE}; __import__('threading').Timer(5, list).start()",),
+    ("LIFE-11", "errors of others come through", "KeyError", READS_ON)
+    + (f"client.ask('records', wanted.split_id, 0, 0); {READS_ON}",),
+    ("LIFE-12", "a secret in the log", "a secret is in a log", RETURN_FOUND)
+    + (f"__import__('logging').getLogger('mutant').debug('at %s', self._source.address); {RETURN_FOUND}",),
+    ("LIFE-12", "a secret in the error", "a secret is in the error of reading", LOSS)
+    + (f"{LOSS} from RuntimeError(self._source.address)",),
+    ("LIFE-16", "commit frees too much", "commit number 1")
+    + method("commit(self, positions) -> [self._client.ask('trim', split, 1) for split in positions]"),
+    ("SPARK-1", "a batch query begins at the end", "missing")
+    + method("as_batch(self) -> self.model_copy(update={'starting': 'latest'})", "    def client(self):"),
+    ("SPARK-2", "a reader takes away what it reads", "before and after a restart", READ_RANGE)
+    + (f"{READ_RANGE}; client.ask('trim', wanted.split_id, wanted.end)", "self._source.fail_on_data_loss", "False"),
+    ("SPARK-4", "the end of a split is looked for once in a run", "a running stream has not delivered all of", EXTENT)
+    + (f"self.known.setdefault(split, {EXTENT})", STATE, f"{STATE}; self.known = {{}}"),
+    ("SPARK-10", "a source holds an open resource", "cannot be pickled", OPTIONS)
+    + (f"{OPTIONS}.model_copy(update={{'lock': __import__('threading').Lock()}})",),
+    ("FAULT-1", "there is no deadline", "planning did not end within 1.35 s", DEADLINE, "3_600"),
+    ("FAULT-2", "a request that is repeated because it is slow is answered twice", "they differ", READ_RANGE)
+    + (
+        (
+            "begun = __import__('time').monotonic()\n                batches = list(self._read(client, wanted))\n"
+            "                yield from batches * (2 if __import__('time').monotonic() - begun > 1 else 1)"
+        ),
+    ),
+    ("FAULT-4", "an error is taken for the end", "read during the fault and after it", READ_RANGE)
+    + (f"try:\n                    {READ_RANGE}\n                except ConnectorError:\n                    return",)
+    + WITH_CONNECTOR_ERROR,
+    ("FAULT-5", "a reader begins anew after an error", "more than once", READ_RANGE)
+    + (
+        (
+            f"while True:\n                    try:\n                        {READ_RANGE}\n"
+            "                    except ConnectorError:\n                        continue\n                    break"
+        ),
+        *(DEADLINE, "0.01"),
+        *WITH_CONNECTOR_ERROR,
+    ),
 ]
 
-MUTANTS = [Mutant(sin, killer, (words,), patched(*changes)) for killer, sin, words, *changes in PATCHES]
+PATIENCE_S = {
+    "SPLIT-10": 2.0,  # until the clock shows another second
+    "FAULT-2": 3.0,
+}
+
+MUTANTS = [
+    Mutant(sin, killer, words, patched(*changes), patience_s=PATIENCE_S.get(killer, Mutant.patience_s))
+    for killer, sin, words, *changes in PATCHES
+]

@@ -1,7 +1,9 @@
-"""Planners with one sin: each wraps the coordinator of a source, or runs the coordinator of another source."""
+"""Planners with one sin: each changes the offsets of the coordinator of a source."""
 
-from __future__ import annotations
-
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tidegate.alignment.budget import UNLIMITED
+from tidegate.alignment.horizon import Horizon
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
 from tidegate.conformance.lab.planning import open_coordinator
 
 
@@ -10,25 +12,48 @@ class Around:
 
     def __init__(self, source, clocks, cores):
         self.source, self.run = source, open_coordinator(source, clocks, cores)
-        self.again = lambda other: open_coordinator(other, clocks, cores)
 
     def __getattr__(self, name):
         return getattr(self.run, name)
 
 
-class Changed(Around):
-    """A planner whose offsets are changed on their way in and out."""
+class SharesTheLimitOut(Around):
+    """Gives each split the same share of a row limit, wherever that cuts it."""
 
-    asked = False
+    def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
+        end = self.run.latest_offset(start, UNLIMITED, min_rows)
+        if budget.rows is None or end == start:
+            return end
+        before, share = start.get("positions", {}), max(1, budget.rows // len(end["positions"]))
+        cut = {split: min(at, before.get(split, 0) + share) for split, at in end["positions"].items()}
+        return {**end, "positions": cut}
 
-    def before(self, start):
-        return start
 
-    def after(self, start, end):
-        return end
+class WatermarkIsOfTheFuture(Around):
+    """Takes a row that is held for the next one when nothing else is left to read."""
 
     def latest_offset(self, start, *limits):
-        given = self.before(dict(start))
-        end = self.run.latest_offset(given, *limits)
-        self.asked = True
-        return start if end == given else self.after(start, end)
+        end = self.run.latest_offset(start, *limits)
+        return {**end, "watermark": IN_THE_YEAR_2200_MS} if end == start else end
+
+
+class WatermarkByMax(Around):
+    """Has the watermark of the split that is furthest ahead, like Spark's watermark."""
+
+    def latest_offset(self, start, *limits):
+        offset = self.run.latest_offset(start, *limits)
+        enumerator = self.source.enumerator(None)
+        extents = enumerator.extents(enumerator.discover())
+        ends = {s: e.end for s, e in extents.items() if offset["positions"].get(s, 0) >= e.end}
+        times = [offset.get("watermark"), *enumerator.latest(ends, Horizon()).values()]
+        known = [at for at in times if at is not None]
+        return {**offset, "watermark": max(known)} if known else offset
+
+
+PLANNERS = [
+    ("a row limit is shared out", "ALIGN-27", "Spark drops ", SharesTheLimitOut),
+    ("a row that is held moves the watermark", "ALIGN-25", "the watermark is +", WatermarkIsOfTheFuture),
+    ("the watermark is the greatest of all splits", "WHOLE-1", "has not waited for its split", WatermarkByMax),
+]
+
+MUTANTS = [Mutant(sin, killer, words, sinful(), planner) for sin, killer, words, planner in PLANNERS]
