@@ -336,9 +336,11 @@ class Lab:
         wanted = {row.key: row.event_time_ms for row in self.rows}
         for batch in batches:
             for key, found_ms in zip(self.keys([batch]), self._event_times_ms(batch), strict=True):
-                wrong = _time_difference(wanted.get(key), found_ms)
-                written = _milliseconds(wanted.get(key))
-                self.expect(wrong is None, f"row {key} was written with the event time {written}, and {wrong}")
+                written_ms = wanted.get(key)
+                self.expect(
+                    written_ms == found_ms,
+                    f"row {key} was written with the event time {written_ms} ms, and read with {found_ms} ms",
+                )
 
     def compare(self, delivered: Sequence[str], *, in_order: bool = True) -> None:
         """Raise ConformanceError unless the delivered rows are the written ones."""
@@ -400,19 +402,6 @@ def _made(kind: type, maker: str, value: _Found) -> _Found:
     if not isinstance(value, kind):
         raise ContractError(f"{maker} gives a {type(value).__name__}, which is no {kind.__name__}")
     return value
-
-
-def _time_difference(wanted_ms: float | None, found_ms: float | None) -> str | None:
-    """Describe how an event time that was read differs from the written one."""
-    if wanted_ms == found_ms:
-        return None
-    if wanted_ms is None or found_ms is None:
-        return f"read with {_milliseconds(found_ms)}"
-    return f"read with one {_milliseconds(abs(found_ms - wanted_ms))} {'later' if found_ms > wanted_ms else 'earlier'}"
-
-
-def _milliseconds(number: float | None) -> str:
-    return "none" if number is None else f"{number:,.3f}".removesuffix(".000") + " ms"
 
 
 def _times(event_times_ms: Sequence[int | None]) -> str:

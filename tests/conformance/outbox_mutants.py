@@ -45,7 +45,6 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = [
-    Mistake("latest is that of the last row", "TIME-5", "id < ? ORDER BY at_ms DESC", "id < ? ORDER BY id DESC"),
     Mistake("latest looks at 100 rows", "TIME-26", 'ORDER BY at_ms DESC"', 'ORDER BY at_ms DESC LIMIT 100"'),
     Mistake("latest counts the row at the end", "TIME-4", "id < ? ORDER BY at_ms", "id <= ? ORDER BY at_ms"),
     Mistake("peek looks at 100 rows", "TIME-26", _PEEK, _PEEK.replace("ORDER BY id", "ORDER BY id LIMIT 100", 1)),

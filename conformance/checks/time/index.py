@@ -54,16 +54,6 @@ def latest_is_never_too_great(lab: Lab) -> None:
                 lab.expect(latest_ms <= max(before), f"{said}but the greatest event time before it is {max(before)}")
 
 
-@rule("TIME-5", witness=("a time",))
-def latest_is_exact(lab: Lab) -> None:
-    lab.split(*_at(0, 1_000, 61_001))
-    # Without a time index, latest() may be that of the last row.
-    if lab.can(Ability.TIME_INDEX) and lab.can(Ability.DISORDER) and lab.can(Ability.MANY_SPLITS):
-        for times_ms in [(9_000, 0, 3_000), (0, 9_000, 8_999), (5_000, 7_000, 1_000, 7_000, 6_000)]:
-            lab.split(*_at(*times_ms))
-    _expect_greatest(lab)
-
-
 @rule("TIME-6", needs=(Ability.TIME_INDEX,), witness=("a row", "one of equal times", "a time after all"))
 def lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
     lab.split(*_at(0, 1, 999, 2_500, 2_500, 2_500, 60_000))
@@ -120,20 +110,6 @@ def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) ->
         known = {at: [times[key] for key in keys if key in times] for at, keys in positions.items()}
         heads[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
     return heads
-
-
-def _expect_greatest(lab: Lab) -> None:
-    """Raise ConformanceError unless latest() of whole splits is their greatest event time."""
-    enumerator, placed = _placed(lab)
-    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
-    latest = lab.latest(enumerator, ends)
-    times = lab.times
-    for split, positions in placed.items():
-        counted = [times[key] for keys in positions.values() for key in keys if key in times]
-        if counted:
-            lab.saw("a time")
-            said = f"latest() of {split!r} before {ends[split]} says {latest.get(split)}"
-            lab.expect(latest[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
 
 
 def _expect_peeks(lab: Lab, **options: str) -> None:
