@@ -40,15 +40,26 @@ def verdict(found: Preview) -> str:
     """Return one sentence on what Spark's own source would lose."""
     if not found.rows:
         return f"{found.reads} has no records"
-    lost, limited = found.lost_by_spark, sum(found.limited.lost.values())
+    lost, alone = sum(found.limited.lost.values()), found.lost_by_spark
+    losing = (
+        f"lose {count(lost)} of {count(found.rows)} rows ({share(lost, found.rows)})"
+        if lost
+        else (f"lose none of {count(found.rows)} rows")
+    )
     if found.budget != UNLIMITED:
-        if not lost:
-            return f"Spark's own source would lose none of {count(found.rows)} rows"
-        return f"Spark's own source would lose {count(lost)} of {count(found.rows)} rows ({share(lost, found.rows)})"
+        return f"Spark's own source would {losing}"
+    batches = (
+        f"in batches of {amount(found.limited_budget)}, and {count(alone) if alone else 'none'} in one batch of all"
+    )
+    return f"Spark's own source would {losing} {batches}"
+
+
+def of_spark(found: Preview) -> str:
+    """Return a sentence on the batches of Spark's own source."""
     return (
-        f"Spark's own source would read all {count(found.rows)} rows in one batch, and lose "
-        f"{count(lost) if lost else 'none'}; "
-        f"in batches of {amount(found.limited_budget)} it would lose {count(limited)}"
+        f"Spark's own source: {counted(len(found.limited.rows), 'batch')} of {amount(found.limited_budget)}, at a "
+        f"delay of {span(found.watermark_delay)} and windows of {span(found.window)}. "
+        f"The least delay that loses nothing: {delay(found.least_limited_delay)}."
     )
 
 

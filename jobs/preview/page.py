@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tidegate.errors import counted
-from tidegate.jobs.figures import clock_time, count, span
+from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
-from tidegate.jobs.preview.advice import delay, lead, part, remarks, shown_span, splits, suggestions, verdict
+from tidegate.jobs.preview.advice import lead, of_spark, part, remarks, shown_span, splits, suggestions, verdict
 from tidegate.jobs.preview.terminal import bars
 
 if TYPE_CHECKING:
@@ -45,31 +45,25 @@ def page(found: Preview) -> str:
     return layout(
         title=f"tidegate preview: {found.reads}",
         headline=verdict(found),
-        introduction=(
-            f"{found.reads}: {splits(found)}. "
-            f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at a delay of "
-            f"{span(found.watermark_delay)} and windows of {span(found.window)}; the least delay that loses nothing is "
-            f"{delay(found.least_delay)}."
-        )
-        if found.rows
-        else f"{splits(found)}.",
+        introduction=f"{found.reads}: {splits(found)}. {of_spark(found)}" if found.rows else f"{splits(found)}.",
         figures=figures,
-        below=table([found.seen.word, *_COLUMNS], [_row(split, said[split.id]) for split in found.splits]),
+        below=table([found.seen.word, *_COLUMNS], [_row(found, split, said[split.id]) for split in found.splits]),
         head=f"<style>{_REMARKS}</style>",
         footer=f"From {origin}, not from all rows. Made by <code>tidegate preview</code>.",
     )
 
 
-def _row(split: SplitPreview, remarkable: Sequence[str]) -> str:
+def _row(found: Preview, split: SplitPreview, remarkable: Sequence[str]) -> str:
+    lost = found.limited.lost.get(split.id, 0)
     cells = (
         split.id,
         clock_time(split.first_ms),
         clock_time(split.last_ms),
         count(split.rows),
-        count(split.lost_by_spark),
+        count(lost),
         "; ".join(remarkable),
     )
-    return table_row(cells, {1 + _COLUMNS.index("lost by Spark"): "lost"} if split.lost_by_spark else {})
+    return table_row(cells, {1 + _COLUMNS.index("lost by Spark"): "lost"} if lost else {})
 
 
 def notebook(found: Preview) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich import box
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from tidegate.errors import counted
-from tidegate.jobs.figures import clock_time, count, printable, span
-from tidegate.jobs.preview.advice import delay, part, remarks, shown_span, splits, suggestions, verdict
+from tidegate.jobs.figures import clock_time, count, printable
+from tidegate.jobs.preview.advice import of_spark, part, remarks, shown_span, splits, suggestions, verdict
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History
@@ -49,23 +49,21 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
     rows = {s: bars(history, begin_ms, end_ms, _WIDTH) for s, history in found.seen.histories.items()}
     most = max((max(parts) for parts in rows.values()), default=0) or 1
     # Where there are many, those with most to say come first.
-    ordered = sorted(found.splits, key=lambda split: -split.lost_by_spark - bool(said[split.id]))
+    lost = {split.id: found.limited.lost.get(split.id, 0) for split in found.splits}
+    ordered = sorted(found.splits, key=lambda split: -lost[split.id] - bool(said[split.id]))
     chosen = {split.id for split in ordered[:_MOST_SPLITS]}
     for split in (split for split in found.splits if split.id in chosen):
         parts = rows.get(split.id, ())
         line = "".join(_BARS[-(-8 * max(0, round(part)) // round(most + 0.5))] for part in parts)
         notes = "".join(f"\n{note}" for note in said[split.id])
-        lost = Text(count(split.lost_by_spark), style="red" if split.lost_by_spark else "")
-        table.add_row(printable(split.id), Text(line) + Text(notes, style="dim"), count(split.rows), lost)
+        lost_here = Text(count(lost[split.id]), style="red" if lost[split.id] else "")
+        table.add_row(printable(split.id), Text(line) + Text(notes, style="dim"), count(split.rows), lost_here)
     yield table
     if len(found.splits) > _MOST_SPLITS:
         yield Text(f"and {count(len(found.splits) - _MOST_SPLITS)} more {found.seen.word}s; --json shows all")
-    query = f"a delay of {span(found.watermark_delay)} and windows of {span(found.window)}"
-    yield Text(
-        f"Spark's own source: {counted(len(found.spark.rows), 'batch')}, at {query}. "
-        f"The least delay that loses nothing: {delay(found.least_delay)}.\nWith tidegate:"
-    )
+    yield Text(f"{of_spark(found)}\nWith tidegate:")
     if part(found):
-        yield Text(f"  {part(found)}", style="red")
+        yield Padding(Text(part(found), style="red"), (0, 0, 0, 2))
     for suggestion in suggestions(found):
-        yield Text(f"  {suggestion.line}") + Text(f"\n    {suggestion.reason}", style="dim")
+        yield Padding(Text(suggestion.line), (0, 0, 0, 2))
+        yield Padding(Text(suggestion.reason, style="dim"), (0, 0, 0, 4))

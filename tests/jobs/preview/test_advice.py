@@ -1,12 +1,22 @@
-"""The advice of a preview."""
+"""What a preview says of each split, and its advice."""
 
 from datetime import timedelta
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.jobs.preview.advice import delay
+from tests.support.streams import HOUR, MINUTE, NOON, even_times
+from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.jobs.preview.advice import delay, remarks
+from tidegate.jobs.preview.history import History
+from tidegate.jobs.preview.preview import Preview, SplitPreview
+from tidegate.jobs.preview.seen import Seen
+from tidegate.jobs.preview.spark import outcome
 from tidegate.sources.options import parse_duration
+
+DAY = 24 * HOUR
 
 
 @given(st.integers(0, 10**10))
@@ -14,3 +24,75 @@ def test_a_delay_is_shown_no_smaller_than_it_is(least_ms):
     least = timedelta(milliseconds=least_ms)
     shown = parse_duration(delay(least))
     assert least <= shown <= least * 1.1
+
+
+def remarks_beside_a_full_day(times, **known):
+    """Return what is said of some rows beside a split that has rows over the whole day, of which nothing is said."""
+    of_history = {name: known.pop(name) for name in ("disorder_ms", "density") if name in known}
+    day = even_times(NOON, NOON + DAY, 1_000)
+    times = np.asarray(times, np.int64)
+    histories = {"t-0": History(0, 1_000_000, day)}
+    if len(times):
+        histories["t-1"] = History(0, len(times), times, **of_history)
+    seen = Seen(
+        histories=histories,
+        by_spark=lambda _: iter(()),
+        planned=histories,
+        by_tidegate=lambda *_: iter(()),
+        budget=UNLIMITED,
+        units=1,
+        bytes_per_row=0,
+        now_ms=NOON + DAY,
+        **known,
+    )
+    nothing = outcome(histories, (), 0, 1)
+    splits = tuple(SplitPreview(split, None, None, 0, 0) for split in ("t-0", "t-1"))
+    hour = timedelta(hours=1)
+    found = Preview("t", hour, hour, UNLIMITED, hour, splits, seen, nothing, nothing, Budget(rows=1), nothing)
+    said = remarks(found)
+    assert said["t-0"] == []
+    return said["t-1"]
+
+
+@pytest.mark.parametrize(
+    ("times", "known", "said"),
+    [
+        (even_times(NOON, NOON + DAY, 500), {}, []),
+        ([], {}, ["empty"]),
+        (even_times(NOON + 5 * HOUR, NOON + DAY, 500), {}, ["begins 5 h after the first"]),
+        (even_times(NOON, NOON + 21 * HOUR, 500), {}, ["quiet for the last 3 h 1 min"]),
+        (
+            [*even_times(NOON, NOON + HOUR, 60), *even_times(NOON + 9 * HOUR, NOON + DAY, 500)],
+            {},
+            ["a gap of 8 h 1 min from 2023-11-15 12:59:00"],
+        ),
+        (
+            [*even_times(NOON, NOON + DAY, 500), NOON + 3 * DAY],
+            {},
+            ["records from the future, up to 2023-11-18 12:00:00"],
+        ),
+        ([0, *even_times(NOON, NOON + DAY, 500)], {}, ["records at 0"]),
+        (
+            even_times(NOON, NOON + DAY, 500),
+            {"disorder_ms": 90 * MINUTE},
+            ["out of order by up to 1 h 30 min, by samples"],
+        ),
+        (
+            even_times(NOON, NOON + DAY, 500),
+            {"density": 0.25},
+            ["25.0 % of the offsets hold a record (compaction, transactions)"],
+        ),
+        (
+            even_times(NOON, NOON + DAY, 500),
+            {"blind": ["t-1"]},
+            ["the time index is blind here: figures come from samples"],
+        ),
+        (
+            even_times(NOON + 5 * HOUR, NOON + DAY, 500),
+            {"disorder_ms": HOUR, "are_objects": True, "notes": {"t-1": ["from in/5.parquet"]}},
+            ["from in/5.parquet", "up to 1 h behind earlier objects"],
+        ),
+    ],
+)
+def test_what_is_remarkable_about_a_split_is_said(times, known, said):
+    assert remarks_beside_a_full_day(times, **known) == said

@@ -11,11 +11,13 @@ from kafka import KafkaProducer
 
 from tests.support.clocks import StillClock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
-from tidegate import KafkaSource, OptionError, preview
+from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import aligned, topics
+from tidegate.jobs.preview.advice import remarks
 from tidegate.readers.kafka.wire.frames import FrameSocket
 from tidegate.readers.kafka.wire.request_rate import RequestRate
+from tidegate.servers import KafkaSecurity, KafkaServer
 
 DAY = 24 * HOUR
 
@@ -80,7 +82,9 @@ def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, ti
     code, output, errors = tidegate(*command, "--html", tmp_path / "pages" / "preview.html")
     assert (code, errors) == (0, "")
     assert output.rstrip().endswith(str(tmp_path / "pages" / "preview.html"))
-    assert "Spark's own source would read all 3,300 rows in one batch, and lose none" in output
+    verdict = r"would lose 2,4\d\d of 3,300 rows \(7\d.\d %\) in batches of 27\d rows, and none in one batch of all"
+    assert re.search(verdict, " ".join(output.split()))
+    assert re.search(rf"{topic}-0 +[█▁-▇]+ +1,000 +8\d\d *\n", output)
     assert re.search(rf"{topic}-3 +[█▁-▇]+ +300 +0 *\n +begins 22 h after the first", output)
     assert '.option("maxDrift", "1 hour")' in output
     page = (tmp_path / "pages" / "preview.html").read_text()
@@ -129,6 +133,24 @@ def test_disorder_within_a_partition_counts_by_the_samples(kafka):
     )
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost([times], 500, MINUTE, MINUTE)), rel=0.2)
     assert timedelta(minutes=7) < found.least_delay < timedelta(minutes=10)
+
+
+def test_the_right_to_read_the_topic_is_enough():
+    security = KafkaSecurity({"me": "hunter2"}, has_acls=True)
+    with KafkaServer(security=security) as kafka:
+        topic = new_topic(kafka, *skewed_history(330))
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="me" password="hunter2";',
+        }
+        servers = kafka.servers_of("SASL_PLAINTEXT")
+        source = KafkaSource(bootstrap_servers=servers, subscribe=[topic], kafka=login)
+        with pytest.raises(ConnectorError, match=r"(?i)authoriz"):
+            preview(source)
+        kafka.allow("me", "READ", topic)
+        assert preview(source).rows == 330
 
 
 def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):
@@ -212,6 +234,8 @@ def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300, 10 * MINUTE, 5 * MINUTE)), rel=0.02)
     assert [(s.first_ms, s.last_ms) for s in found.splits] == [(times[0], times[-1]) for times in partitions]
     assert len(found.seen.blind) == 2
+    for of_split in remarks(found).values():
+        assert re.search("99.\\d % of the offsets hold a record \\(compaction, transactions\\)", "; ".join(of_split))
 
 
 @pytest.mark.parametrize(
