@@ -19,6 +19,7 @@ from tidegate.jobs.pages.trace import Band, Trace
 _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
 _TURN = 9  # the length of a line's turn, from left to right
+_TURN_WIDTH = 2.0  # less than the line itself, whose edges would be drawn twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,9 @@ class _Picture:
     def y(self, time_ms: float) -> float:
         return self.canvas.y(self.share(time_ms))
 
-    def points(self, times: Sequence[int | None], first: int = 0, last: int | None = None) -> list[str]:
-        """Return the points of the known times from the batch ``first`` to ``last``; the default is all."""
-        last = len(times) - 1 if last is None else last
-        return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None and first <= i <= last]
+    def points(self, times: Sequence[int | None]) -> list[str]:
+        """Return the points of the known times."""
+        return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None]
 
 
 def chart(
@@ -95,7 +95,7 @@ def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
         yield (
             f'<linearGradient id="{turn}" class="split-{index}" gradientUnits="userSpaceOnUse" '
             f'x2="{_TURN * len(lines)}" spreadMethod="repeat">{stops}</linearGradient>'
-            f'<polyline style="fill: none; stroke: url(#{turn})" stroke-width="{_WIDTH}" points="{points}"/>'
+            f'<polyline style="fill: none; stroke: url(#{turn})" stroke-width="{_TURN_WIDTH}" points="{points}"/>'
         )
 
 
