@@ -74,24 +74,18 @@ def test_where_no_kafka_runs_a_topic_is_not_added(tidegate):
 
 
 @pytest.mark.parametrize("server", ["kafka", "s3"])
-def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
+def test_a_folder_that_cannot_be_written_is_one_sentence(server, tidegate, tmp_path):
     (tmp_path / "file").touch()
-    with started(server, "--folder", tmp_path / "file" / "data") as process:
-        code, output, errors = finish(process)
-    assert (code, output) == (1, "")
-    assert errors == (f"tidegate: --folder is '{tmp_path}/file/data', where nothing can be written: Not a directory\n")
+    sentence = f"tidegate: --folder is '{tmp_path}/file/data', where nothing can be written: Not a directory"
+    assert tidegate(server, "--folder", tmp_path / "file" / "data") == (sentence, "", "")
 
 
 @pytest.mark.parametrize("server", ["kafka", "s3"])
-def test_a_port_that_another_program_uses_is_one_sentence(server):
+def test_a_port_that_another_program_uses_is_one_sentence(server, tidegate):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with started(server, "--port", port) as process:
-            code, output, errors = finish(process)
-    assert (code, output) == (1, "")
-    assert errors == (
-        f"tidegate: port {port} of 127.0.0.1 cannot be used: Address already in use; choose another port\n"
-    )
+        sentence = f"tidegate: port {port} of 127.0.0.1 cannot be used: Address already in use; choose another port"
+        assert tidegate(server, "--port", port) == (sentence, "", "")
 
 
 def test_the_end_is_reported_though_the_signal_came_while_a_line_was_printed(monkeypatch, capsys):

@@ -57,11 +57,9 @@ def test_stopped_it_says_so_in_one_sentence(tmp_path):
     assert not (tmp_path / "demo.html").exists()
 
 
-def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
+def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tidegate, tmp_path):
     (tmp_path / "file").touch()
     html = tmp_path / "file" / "demo.html"
-    with started("demo", "--rows", ROWS, "--html", html) as process:
-        code, output, errors = finish(process)
-    assert (code, output) == (1, "")
-    assert errors.startswith(f"tidegate: --html is '{html}', whose folder cannot be made: ")
-    assert len(errors.splitlines()) == 1
+    code, output, errors = tidegate("demo", "--rows", ROWS, "--html", html)
+    assert code.startswith(f"tidegate: --html is '{html}', whose folder cannot be made: ")
+    assert (len(code.splitlines()), output, errors) == (1, "", "")
