@@ -6,7 +6,6 @@ import math
 from datetime import timedelta
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,10 +13,8 @@ from hypothesis import strategies as st
 
 from tidegate.windows import (
     Aggregate,
-    EventTimeSessionWindows,
     SlidingEventTimeWindows,
     SqlAggregates,
-    TumblingEventTimeWindows,
     WindowOperator,
 )
 from tidegate.windows.key_run import KeyRun
@@ -81,35 +78,6 @@ def test_sql_aggregates_of_windows_that_merge_equal_those_of_all_rows():
     assert merged == {"rows": 4, "some": 2, "total": 6, "least": 1, "most": 5, "mean": 3.0}
 
 
-@pytest.mark.parametrize(
-    "assigner",
-    [
-        TumblingEventTimeWindows.of(timedelta(milliseconds=7), timedelta(milliseconds=-3)),
-        SlidingEventTimeWindows.of(timedelta(milliseconds=7), timedelta(milliseconds=3)),
-        SlidingEventTimeWindows.of(timedelta(milliseconds=3), timedelta(milliseconds=7)),
-        EventTimeSessionWindows.with_gap(timedelta(milliseconds=4)),
-    ],
-    ids=lambda assigner: type(assigner).__name__,
-)
-@given(times=st.lists(st.integers(-40, 40), min_size=1, max_size=30), watermark=st.integers(-50, 50))
-def test_columns_give_what_rows_give(assigner, times, watermark):
-    operator = WindowOperator(assigner, Aggregate(ALL), allowed_lateness=timedelta(milliseconds=6))
-    columns = pa.table({"v": list(range(len(times)))})
-    given_results = []
-    for way in ("columns", "mappings", "each"):
-        run = KeyRun(operator, "a", MemoryKeyStore())
-        run.advance_watermark(watermark)
-        if way == "each":
-            for row, time in zip(columns.to_pylist(), times, strict=True):
-                run.process_element(row, time)
-        else:
-            run.process_elements(columns if way == "columns" else columns.to_pylist(), np.array(times))
-        late, timers = list(run.late), run.event_timers()
-        run.advance_watermark(2**63 - 1)
-        given_results.append((run.results, late, timers))
-    assert given_results[0] == given_results[1] == given_results[2]
-
-
 def test_rows_that_lie_far_apart_cost_nothing_for_the_empty_windows_between_them():
     assigner = SlidingEventTimeWindows.of(timedelta(milliseconds=4), timedelta(milliseconds=2))
     run = KeyRun(WindowOperator(assigner, Aggregate(ALL)), "a", MemoryKeyStore())
@@ -124,3 +92,13 @@ def test_rows_made_of_columns_have_dicts_for_maps_also_inside_other_values():
     expected = [{"tags": {"a": 1}, "inside": [{"tags": {"b": 2}}]}, {"tags": None, "inside": []}]
     assert list(Rows(pa.table({"tags": maps, "inside": inside}))) == expected
     assert list(Rows(pa.table({"inside": inside}))) == [{"inside": row["inside"]} for row in expected]
+
+
+def test_sums_and_averages_of_decimals_lose_no_digit_as_in_spark():
+    function, long = SqlAggregates(total="sum(price)", mean="avg(price)"), 12345678901234567890123456789012345
+    one, other, small = (
+        function.add({"price": Decimal(price)}, function.create_accumulator()) for price in (long, long + 2, "0.01")
+    )
+    both = function.get_result(function.merge(one, other))
+    assert both == {"total": Decimal(2 * long + 2), "mean": Decimal(long + 1)}
+    assert str(function.get_result(function.add({"price": Decimal(long)}, small))["total"]) == f"{long}.01"

@@ -4,7 +4,6 @@ import threading
 from collections import Counter, defaultdict
 from datetime import timedelta
 
-import numpy as np
 import pytest
 
 from tidegate.errors import FunctionError, OptionError
@@ -120,19 +119,6 @@ def test_a_batch_that_changes_nothing_writes_nothing():
     store.writes.clear()
     batch(operator, store, -1, [])
     assert store.writes == {}
-
-
-def test_the_first_timer_of_a_key_is_told_for_spark():
-    operator, store = WindowOperator(TUMBLING, COUNT), MemoryKeyStore()
-    run = KeyRun(operator, "a", store)
-    assert run.next_event_timer() is None
-    run.process_elements([{}, {}], np.array([25, 3]))
-    assert (run.next_event_timer(), run.next_processing_timer()) == (9, None)
-    run.close()
-    again = KeyRun(operator, "a", store)
-    assert again.next_event_timer() == 9
-    again.advance_watermark(9)
-    assert again.next_event_timer() == 29
 
 
 def test_a_watermark_that_stands_still_or_goes_back_fires_nothing():

@@ -104,56 +104,59 @@ def bounds(start, end):
     return (None, None) if start is None else (start * 1000, end * 1000)
 
 
-def take(harness, arrived, watermark):
-    """Hand one batch to the pure operator, which keeps its results."""
-    harness.panes.clear()
-    harness.late.clear()
-    harness.watermark(watermark)
-    for key, time, number in arrived:
-        harness.element(key, {"n": number}, time)
+class Pair:
+    """A bucket on Spark, and the pure operator, for the same windows."""
+
+    def __init__(self, name, function, **of_spark):
+        self.spark, self.harness = FakeSpark(operator_of(name, function), late="late", **of_spark), harness_of(name)
+
+    def batch(self, arrived, watermark, *, rows_first=False):
+        """Hand one batch to both; compare the late rows, and return the results and the panes of the windows."""
+        self.harness.panes.clear()
+        self.harness.late.clear()
+        for hands_rows in (rows_first, not rows_first):
+            if hands_rows:
+                for key, time, number in arrived:
+                    self.harness.element(key, {"n": number}, time)
+            else:
+                self.harness.watermark(watermark)
+        results = self.spark.batch(arrived, watermark)
+        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
+        assert sorted(late) == sorted(row["n"] for row in self.harness.late)
+        windows = [((r["key"], r["window_start"], r["window_end"]), r) for r in results if r[OUTPUT] == RESULTS]
+        panes = [((p.key, *bounds(p.start_ms, p.end_ms)), [row["n"] for row in p.rows]) for p in self.harness.panes]
+        return windows, panes
+
+
+def numbers_of(windows):
+    return sorted((window, result["numbers"]) for window, result in windows)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
 @settings(max_examples=30)
 @given(steps=batches)
 def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
-    spark, harness = FakeSpark(operator_of(name, Process(Numbers())), late="late"), harness_of(name)
+    pair = Pair(name, Process(Numbers()))
     for arrived, watermark in history(steps):
-        take(harness, arrived, watermark)
-        results = spark.batch(arrived, watermark)
-        results_of_windows = [r for r in results if r[OUTPUT] == RESULTS]
-        assert sorted(
-            (r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in results_of_windows
-        ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
-        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
-        assert sorted(late) == sorted(row["n"] for row in harness.late)
-    assert {*spark.missed} <= {(0,)}  # of a bucket that is new
+        windows, panes = pair.batch(arrived, watermark)
+        assert numbers_of(windows) == sorted(panes)
+    assert {*pair.spark.missed} <= {(0,)}  # of a bucket that is new
     if name != "global":
-        assert spark.stored() == 0
-        assert not spark.timers
+        assert pair.spark.stored() == 0
+        assert not pair.spark.timers
 
 
 @pytest.mark.parametrize("name", WINDOWS)
 @settings(max_examples=30)
 @given(steps=batches)
 def test_results_of_a_stateful_step_come_before_the_watermark_of_their_batch(name, steps):
-    spark = FakeSpark(operator_of(name, Process(Numbers())), late="late", buckets=1, ahead_ms=0)
-    harness = harness_of(name)
+    pair = Pair(name, Process(Numbers()), buckets=1, ahead_ms=0)
     for arrived, watermark in [([("a", 1, 0)], MIN_TIME), *history(steps)]:
-        harness.panes.clear()
-        harness.late.clear()
-        for key, time, number in arrived:
-            harness.element(key, {"n": number}, time)
-        harness.watermark(watermark)
-        results = spark.batch(arrived, watermark)
-        assert sorted(
-            (r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in results if r[OUTPUT] == RESULTS
-        ) == sorted((p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes)
-        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
-        assert sorted(late) == sorted(row["n"] for row in harness.late)
+        windows, panes = pair.batch(arrived, watermark, rows_first=True)
+        assert numbers_of(windows) == sorted(panes)
     if name != "global":
-        assert spark.stored() == 1  # the bucket, with its watermark
-        assert not spark.timers
+        assert pair.spark.stored() == 1  # the bucket, with its watermark
+        assert not pair.spark.timers
 
 
 def test_windows_over_windows_of_spark_wait_for_those_that_spark_closes_a_millisecond_later():
@@ -170,23 +173,11 @@ SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n
 @settings(max_examples=30)
 @given(steps=batches)
 def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
-    spark, harness = FakeSpark(operator_of(name, Aggregate(SQL)), late="late"), harness_of(name)
+    pair = Pair(name, Aggregate(SQL))
     for arrived, watermark in history(steps):
-        take(harness, arrived, watermark)
-        results = spark.batch(arrived, watermark)
-        totals = [
-            (r["key"], (r["window_start"], r["window_end"]), r["rows"], r["n"], r["least"], r["greatest"], r["mean"])
-            for r in results
-            if r[OUTPUT] == RESULTS
-        ]
-        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
-        assert sorted(late) == sorted(row["n"] for row in harness.late)
-        expected = []
-        for pane in harness.panes:
-            numbers = [row["n"] for row in pane.rows]
-            total, count = sum(numbers), len(numbers)
-            of_window = (count, total, min(numbers), max(numbers), total / count)
-            expected.append((pane.key, bounds(pane.start_ms, pane.end_ms), *of_window))
+        windows, panes = pair.batch(arrived, watermark)
+        totals = [(window, *(result[column] for column in SQL.aggregates)) for window, result in windows]
+        expected = [(window, len(n), sum(n), min(n), max(n), sum(n) / len(n)) for window, n in panes]
         assert sorted(totals, key=str) == sorted(expected, key=str)
 
 
