@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from tidegate.errors import OptionError
 
+# Nothing is known about the sink at first, and without a limit a back-fill would put all history into one batch.  A low
+# value costs little: batches that double until they fill the target take twice the target in total.
+_FIRST_ROWS = 1_000
 _FIXED_SECONDS = 0.2  # of a Spark batch without rows, until it is measured
 _SHORTEST, _LONGEST = 1e-3, 1e9  # seconds; Spark counts whole milliseconds
 _MOST_ROWS = 2**63 - 1  # Spark counts rows in a Long
@@ -46,24 +49,19 @@ class BatchSizer:
 
     target_seconds: at least a millisecond.  A target below the fixed time cannot be met: rows then get a quarter of it.
         The budget is then often too low, because batches of almost one size do not show what a row costs.
-    first_rows: the first batch's budget; at least 1.  Nothing is known about the sink then, and without a limit a
-        back-fill would put all history into one batch.  A low value costs little: batches that double until they fill
-        the target take twice the target in total.
 
-    Raises OptionError for values outside these limits.  Nothing is stored: a restarted query measures again.
+    Raises OptionError for a target outside these limits.  Nothing is stored: a restarted query measures again.
     """
 
-    def __init__(self, target_seconds: float, first_rows: int = 1_000) -> None:
+    def __init__(self, target_seconds: float) -> None:
         if not _SHORTEST <= target_seconds <= _LONGEST:
             raise OptionError(
                 f"target batch duration is {target_seconds} s, but it must be from {_SHORTEST:g} s to {_LONGEST:g} s"
             )
-        if not 1 <= first_rows <= _MOST_ROWS:
-            raise OptionError(f"the first batch is to have {first_rows} rows, but it must be from 1 to {_MOST_ROWS}")
         self._target = target_seconds
-        self._rows = self._ceiling = first_rows
+        self._rows = self._ceiling = _FIRST_ROWS
         self._fixed = _FIXED_SECONDS
-        self._per_row = self._seconds_for_rows / first_rows
+        self._per_row = self._seconds_for_rows / _FIRST_ROWS
         self._batches = 0  # since the speed last changed
 
     @property
