@@ -216,12 +216,6 @@ class SourceProgress(_Record):
         """The time of the commit minus ``watermark`` (FLIP-33); None: one of them is not known."""
         return self._until_commit(self.watermark)
 
-    @property
-    def approximate_queue_size(self) -> int | None:
-        """The approximate number of waiting notifications."""
-        size = self.metrics.get("approximateQueueSize")
-        return None if size is None else int(size)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any], committed: datetime | None = None) -> SourceProgress:
         """Read the JSON; unknown keys, such as a connector's own entries, are left out."""
