@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.alignment.group import GroupBound, Member, group_bound
+from tidegate.alignment.group import Member, group_bound
 from tidegate.errors import OptionError
 
 
@@ -12,18 +12,6 @@ def member(name, low_ms=None, *, drift=10, joined=1.0, priority=0):
 
 def bound_of(me, *others, missing=None, until=None):
     return group_bound(me, others, missing, until)
-
-
-def test_nobody_reads_further_than_the_drift_past_the_slowest():
-    assert bound_of(member("a", 500), member("b", 100), member("c", 90)) == GroupBound(90, 100, "c")
-
-
-def test_who_has_nothing_left_holds_nobody():
-    assert bound_of(member("a", 500), member("b")) == GroupBound()
-
-
-def test_until_all_are_there_nobody_passes_the_last_bound():
-    assert bound_of(member("a", 500), member("b", 600), missing="c", until=450) == GroupBound(600, 450, "c")
 
 
 def test_a_dimension_of_higher_priority_is_read_before_the_facts():

@@ -204,15 +204,3 @@ class TestGaps:
         offset = drained(run, offset)
         logs.times["b"], logs.unsettled = [1, 50, 60], set()
         assert self.late_splits(run, offset) == (2, ["b"])
-
-    def test_a_split_that_comes_back_behind_the_watermark_is_late(self):
-        logs, clock = Logs(a=[1, 100], b=[1]), Clock()
-        run = coordinator(logs, clock, fail_on_data_loss=False)
-        offset = drained(run)
-        del logs.times["b"]
-        clock.sleep(40)
-        offset = drained(run, offset)
-        assert offset["watermark"] == 99
-        logs.times["b"] = [1, 50, 60]
-        clock.sleep(40)
-        assert self.late_splits(run, offset) == (2, ["b"])

@@ -104,9 +104,7 @@ class Inbox:
 def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows, chance):
     supplier, splits, inbox = SUPPLIERS[name], Splits(dict(zip("ab", rows, strict=False))), Inbox()
     ends = dict.fromkeys(splits.times, 0)
-    generated = GeneratedWatermarks(supplier, splits.read, inbox.take)
-    generated.restore(None, Progress({}))
-    generated.begin(ends, ends)
+    generated = begun(splits, inbox.take, supplier)
     states = dict.fromkeys(splits.times, SplitState.CAUGHT_UP)
     while any(ends[s] < len(times) for s, times in splits.times.items()):
         watermark_ms = generated.combine(states)
@@ -133,10 +131,16 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
     assert generated.combine(states) == (None if None in expected else min(expected))
 
 
-def seen(splits, supplier=bounded, **positions):
-    generated = GeneratedWatermarks(supplier, splits.read)
+def begun(splits, take_events=tuple, supplier=bounded, names=None, batch=-1):
+    """Return generators of splits from which nothing was read."""
+    generated = GeneratedWatermarks(supplier, splits.read, take_events)
     generated.restore(None, Progress({}))
-    generated.begin(dict.fromkeys(positions, 0), positions)
+    generated.begin(dict.fromkeys(names or splits.times, 0), names or splits.times, batch)
+    return generated
+
+
+def seen(splits, supplier=bounded, **positions):
+    generated = begun(splits, supplier=supplier, names=positions)
     generated.see(positions, positions)
     return generated
 
@@ -144,9 +148,7 @@ def seen(splits, supplier=bounded, **positions):
 def test_what_an_event_tells_is_not_read_again():
     splits = Splits({"a": [10, 20, 30]})
     wanted = SplitRange("a", 0, 3)
-    generated = GeneratedWatermarks(bounded, splits.read, lambda: [splits.event(bounded, wanted, SplitWatermark())])
-    generated.restore(None, Progress({}))
-    generated.begin({"a": 0}, {"a"})
+    generated = begun(splits, lambda: [splits.event(bounded, wanted, SplitWatermark())])
     generated.see({"a": 3}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 26
     assert splits.read_here == []
@@ -194,11 +196,7 @@ def test_when_the_last_active_split_goes_the_greatest_watermark_counts(gone):
     assert generated.combine(dict.fromkeys("abc", SplitState.CAUGHT_UP)) == 6
     assert generated.combine({"a": SplitState.IDLE, "b": SplitState.CAUGHT_UP, "c": SplitState.IDLE}) == 6
     assert generated.combine({"a": SplitState.IDLE, "b": gone, "c": SplitState.IDLE}) == 66
-
-
-def test_a_split_that_is_finished_counts_with_what_it_said_last():
-    generated = seen(Splits({"a": [10]}), a=1)
-    assert generated.combine({"a": SplitState.FINISHED}) == 6
+    assert seen(Splits({"a": [10]}), a=1).combine({"a": gone}) == 6
 
 
 def test_a_split_that_holds_other_records_begins_anew_and_the_watermark_stays():
@@ -215,9 +213,7 @@ def test_a_split_that_holds_other_records_begins_anew_and_the_watermark_stays():
 
 def test_an_event_of_a_batch_from_before_a_split_began_anew_tells_nothing_of_its_records_now():
     splits, inbox = Splits({"a": [100]}), Inbox()
-    generated = GeneratedWatermarks(bounded, splits.read, inbox.take)
-    generated.restore(None, Progress({}))
-    generated.begin({"a": 0}, "a", 0)
+    generated = begun(splits, inbox.take, batch=0)
     of_old = splits.event(bounded, SplitRange("a", 0, 1), SplitWatermark(), batch=1)
     generated.begin({"a": 0}, "a", 1)  # the topic was deleted and created again
     splits.times = {"a": [50]}
@@ -229,9 +225,7 @@ def test_an_event_of_a_batch_from_before_a_split_began_anew_tells_nothing_of_its
 
 def test_rows_behind_the_source_s_watermark_are_counted_once_whoever_shows_them():
     splits, inbox = Splits({"a": [10, 20, 19, 21], "b": [5, 30]}), Inbox()
-    generated = GeneratedWatermarks(bounded, splits.read, inbox.take)
-    generated.restore(None, Progress({}))
-    generated.begin({"a": 0, "b": 0}, "ab")
+    generated = begun(splits, inbox.take)
     inbox.events = [splits.event(bounded, SplitRange("a", 0, 4), SplitWatermark(), promised_ms=19)] * 2
     generated.see({"a": 4, "b": 2}, "ab", 19)
     said = generated.progress()
@@ -273,9 +267,7 @@ def test_rows_that_were_read_and_are_gone_are_no_loss(caplog):
 
 def test_a_split_that_cannot_be_read_now_is_seen_later_unless_an_event_tells_of_it():
     splits, inbox = Splits({"a": [10, 20], "b": [10, 20]}), Inbox()
-    generated = GeneratedWatermarks(bounded, splits.read, inbox.take)
-    generated.restore(None, Progress({}))
-    generated.begin({"a": 0, "b": 0}, "ab")
+    generated = begun(splits, inbox.take)
     inbox.events = [splits.event(bounded, SplitRange("b", 0, 2), SplitWatermark())]
     generated.see({"a": 2, "b": 2}, ())
     assert splits.read_here == []
@@ -296,9 +288,7 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
 
 def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
     splits = Splits({"a": [10, 20, 30, 40]})
-    first = GeneratedWatermarks(EveryThird, splits.read)
-    first.restore(None, Progress({}))
-    first.begin({"a": 0}, "a")
+    first = begun(splits, supplier=EveryThird)
     first.see({"a": 3}, "a")
     snapshot = first.snapshot({"a": 4})
     assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), EveryThird)[0].state == {"rows": 3}
