@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidegate.jobs.failures import lost_java_forgiven
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.5
 
 
-def follow(start: Callable[[], StreamingQuery]) -> Iterator[QueryProgress]:
-    """Start a query and yield each batch when it is done, until the query ends.
+def follow(query: StreamingQuery) -> Iterator[QueryProgress]:
+    """Yield each batch of a query when it is done, until the query ends.
 
     Raises the error of the query.  If the caller stops iterating first, the query is stopped.
     """
-    query = start()
     is_active, shown = True, -1
     try:
         while is_active:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tidegate.errors import OptionError, ServerError
+from tidegate.jobs.files import writing
 from tidegate.jobs.session import ends_on_signals
 from tidegate.servers import KafkaServer, S3Server, SparkCluster
 from tidegate.servers.server import HOST, Server, accepts
@@ -131,12 +132,10 @@ def _require_writable(folder: Path | None) -> None:
     """Create the folder of the data, and check that it can be written to."""
     if folder is None:
         return
-    try:
+    with writing("--folder", folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as error:
-        raise OptionError(f"--folder is {str(folder)!r}, where nothing can be written: {error.strerror}") from error
 
 
 def _create(server: KafkaServer, name: str, partitions: int) -> None:

@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError
+from tidegate.jobs.files import writing
 from tidegate.jobs.spark_checkpoint import BatchLogs
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -90,10 +91,8 @@ class Output:
 
         Raises OptionError if it cannot be created, or another run was faster.
         """
-        try:
+        with writing("--out", self.path):
             self._own.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"--out is {self.path}, which cannot be made: {error.strerror}") from error
         if self._lock is None:
             self._keep_out()
         if not self._notes.exists():
@@ -116,10 +115,8 @@ class Output:
         return sum(dataset.dataset(path, format="parquet").count_rows() for path in batches)
 
     def _keep_out(self) -> None:
-        try:
+        with writing("--out", self.path):
             self._lock = (self._own / "lock").open("w")
-        except OSError as error:
-            raise OptionError(f"--out is {self.path}, where nothing can be written: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -90,4 +90,4 @@ def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterat
         .option("checkpointLocation", str(output.checkpoint))
         .trigger(availableNow=True)
     )
-    yield from follow(query.start)
+    yield from follow(query.start())

@@ -91,7 +91,7 @@ def count_by_window(
     )
     begun = time.monotonic()
     batches = []
-    for batch in follow(counts.start):
+    for batch in follow(counts.start()):
         batches.append(batch)
         on_batch(batch)
     seconds = time.monotonic() - begun

@@ -69,7 +69,7 @@ def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, ka
     )
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     with pytest.raises(Exception, match="no-such-topic") as failure:
-        list(follow(query.start))
+        list(follow(query.start()))
     error = cause(failure.value)
     assert str(error).startswith(f"topic 'no-such-topic' does not exist at {kafka.bootstrap_servers}")
     assert type(error).__name__ == "ConnectorError"

@@ -8,7 +8,7 @@ from tidegate.jobs.files import writable
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OptionError, match=r"^--html is '.*', whose folder cannot be made: .*file"):
+    with pytest.raises(OptionError, match=r"^--html is '.*', where nothing can be written: "):
         writable("--html", tmp_path / "file" / "page.html")
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(OptionError, match=r"^--html is '.*folder.html', which cannot be written$"):

@@ -72,7 +72,7 @@ def test_a_file_or_an_address_is_no_folder(tmp_path):
 
 def test_a_folder_of_a_back_fill_that_cannot_be_written_is_one_sentence(output):
     (output.path / "_tidegate" / "lock").mkdir(parents=True)  # like a file without permission, it cannot be opened
-    with pytest.raises(OptionError, match=r"^--out is .*/out, where nothing can be written: Is a directory$"):
+    with pytest.raises(OptionError, match=r"^--out is '.*/out', where nothing can be written: Is a directory$"):
         output.alone().__enter__()
 
 

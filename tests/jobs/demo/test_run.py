@@ -61,5 +61,5 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tidegate,
     (tmp_path / "file").touch()
     html = tmp_path / "file" / "demo.html"
     code, output, errors = tidegate("demo", "--rows", ROWS, "--html", html)
-    assert code.startswith(f"tidegate: --html is '{html}', whose folder cannot be made: ")
+    assert code.startswith(f"tidegate: --html is '{html}', where nothing can be written: ")
     assert (len(code.splitlines()), output, errors) == (1, "", "")
