@@ -12,10 +12,10 @@ broker that stays silent ends the watch.  The watch is only a hint: a caller in 
 from __future__ import annotations
 
 import math
-import select
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafka import errors as kafka_errors
 
@@ -126,7 +126,7 @@ class Watch:
             held = {s.connection.fileno(): s for s in self._sessions.values() if s.pending}
             if not held:
                 return False
-            readable = _readable(held, max(0.0, until_s + _GRACE_S - time.monotonic()))
+            readable = cast("list[int]", wait(held, max(0.0, until_s + _GRACE_S - time.monotonic())))
             if not readable:
                 break
             if any(self._has_news(held[socket]) for socket in readable):
@@ -199,11 +199,3 @@ def _is_news(part: FetchedPartition, end: WatchedEnd | None) -> bool:
         return True
     # Without an open transaction, these are records of before the last look: the broker answered an older request.
     return end.position < end.high_watermark and len(part.records) > 0
-
-
-def _readable(sockets: Iterable[int], seconds: float) -> list[int]:
-    """Wait until some sockets have something to read, and return them; empty: the time is over."""
-    poll = select.poll()  # select() takes no number from 1024 on
-    for socket in sockets:
-        poll.register(socket, select.POLLIN)
-    return [socket for socket, _ in poll.poll(seconds * 1000)]

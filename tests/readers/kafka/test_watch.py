@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import random
-import resource
 import socket
 import threading
 from typing import TYPE_CHECKING
@@ -109,19 +107,6 @@ def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched: 
         patch.setattr(watch, "fetched_partitions", broken)
         assert watched.client.wait(SHORT_S)  # after a whole answer without a record, it would return False
     assert not watched.client.wait(SHORT_S)
-
-
-def test_a_planner_with_very_many_open_files_waits_too() -> None:
-    limit, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
-    here, there = socket.socketpair()
-    with here, there:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
-        high = fcntl.fcntl(here.fileno(), fcntl.F_DUPFD, 1024)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, highest))
-        with socket.socket(fileno=high):
-            assert watch._readable([high], 0) == []
-            there.send(b"x")
-            assert watch._readable([high], LONG_S) == [high]
 
 
 def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watched, monkeypatch) -> None:
