@@ -68,7 +68,7 @@ def _of_protobuf(schema: RegisteredSchema, tokens: Sequence[str]) -> tuple[ReadF
     def read(whole: Sequence[bytes]) -> Iterator[tuple[list[int], pa.Array]]:
         rows_of: dict[tuple[int, ...], list[int]] = {}
         for row, value in enumerate(whole):
-            with suppress(ValueError):
+            with suppress(ValueError, IndexError):
                 rows_of.setdefault(message_indexes(value)[0], []).append(row)
         for indexes, rows in rows_of.items():
             if (values := schema.decoder((*tokens[:1], indexes), partial(values_of, indexes))) is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 
+from tidegate.kafka_private import decode_varint
+
 HEADER_BYTES = 5
 _MOST_INDEXES = 64  # more levels than any schema has
-_MOST_VARINT_BYTES = 5
 
 
 def schema_id_of(value: bytes | None) -> int | None:
@@ -24,22 +25,13 @@ def schema_id_of(value: bytes | None) -> int | None:
 def message_indexes(value: bytes) -> tuple[tuple[int, ...], int]:
     """Return the indexes of the message from the top of the schema down, and the position at which the message begins.
 
-    Raises ValueError if there are no indexes.
+    Raises ValueError or IndexError if there are no indexes.
     """
-    count, at = _zigzag(value, HEADER_BYTES)
+    count, at = decode_varint(value, HEADER_BYTES)
     if not 0 <= count <= _MOST_INDEXES:
         raise ValueError("too many indexes")
     indexes = []
     for _ in range(count):
-        index, at = _zigzag(value, at)
+        index, at = decode_varint(value, at)
         indexes.append(index)
     return tuple(indexes) or (0,), at
-
-
-def _zigzag(value: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for length, byte in enumerate(value[at : at + _MOST_VARINT_BYTES]):
-        number |= (byte & 0x7F) << (7 * length)
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at + length + 1
-    raise ValueError("a number does not end")

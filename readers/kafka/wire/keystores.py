@@ -14,6 +14,7 @@ import hmac
 import re
 import struct
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
@@ -21,7 +22,6 @@ _DER_SEQUENCE = b"\x30"
 _CONVERTS = "keytool -importkeystore -deststoretype PKCS12 converts it"
 _TRUSTED_ENTRY = 2
 _JKS_VERSION = 2  # since Java 1.2
-_PEM_LINE = 64
 _DIGEST_SIZE = hashlib.sha1(usedforsecurity=False).digest_size
 # No two parts match the same characters, so this takes linear time.
 _BLOCK = re.compile(
@@ -56,7 +56,7 @@ def read_store(content: bytes, password: str | None) -> KeyMaterial:
     Raises StoreError.
     """
     if content.startswith(_JKS):
-        return KeyMaterial(trusted=_certificates(_trusted_of_jks(content, password)))
+        return KeyMaterial(trusted=b"".join(_block("CERTIFICATE", der) for der in _trusted_of_jks(content, password)))
     if content.startswith(_JCEKS):
         raise StoreError(f"which is a JCEKS store; {_CONVERTS}")
     if b"-----BEGIN" in content:
@@ -78,13 +78,7 @@ def as_pem(text: str) -> bytes:
 
 
 def _block(label: str, der: bytes) -> bytes:
-    text = base64.b64encode(der).decode()
-    lines = [text[at : at + _PEM_LINE] for at in range(0, len(text), _PEM_LINE)]
-    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""]).encode()
-
-
-def _certificates(ders: list[bytes]) -> bytes:
-    return b"".join(_block("CERTIFICATE", der) for der in ders)
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label.encode(), base64.encodebytes(der), label.encode())
 
 
 def _pem(text: str) -> KeyMaterial:
@@ -111,11 +105,11 @@ def _pkcs12(content: bytes, password: str | None) -> KeyMaterial:
     except ValueError:
         reason = "needs its password" if password is None else "does not open with its password"
         raise StoreError(f"which {reason}, or is no PKCS12 store") from None
-    der, pem = serialization.Encoding.DER, serialization.Encoding.PEM
+    pem = serialization.Encoding.PEM
     others = [entry.certificate for entry in store.additional_certs]
     everything = [*([] if store.cert is None else [store.cert.certificate]), *others]
     if store.key is None or store.cert is None:
-        return KeyMaterial(trusted=_certificates([certificate.public_bytes(der) for certificate in everything]))
+        return KeyMaterial(trusted=b"".join(certificate.public_bytes(pem) for certificate in everything))
     key = store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     line = [store.cert.certificate]
     # Such a store has no order, but a broker expects each certificate before that of its issuer.
@@ -124,7 +118,7 @@ def _pkcs12(content: bytes, password: str | None) -> KeyMaterial:
             break
         line.append(above)
         everything.remove(above)  # it is there a second time if it is also trusted
-    chain, trusted = (_certificates([one.public_bytes(der) for one in group]) for group in (line, everything))
+    chain, trusted = (b"".join(one.public_bytes(pem) for one in group) for group in (line, everything))
     return KeyMaterial(key, chain, trusted)
 
 
@@ -145,34 +139,26 @@ def _trusted_of_jks(content: bytes, password: str | None) -> list[bytes]:
         wanted = hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
         if not hmac.compare_digest(wanted, digest):
             raise StoreError("which does not open with its password, or is damaged")
-    fields, trusted = _Fields(body), []
+    stream, trusted = BytesIO(body), []
+
+    def take(layout: str) -> tuple[Any, ...]:
+        return struct.unpack(layout, stream.read(struct.calcsize(layout)))
+
+    def take_bytes(size_layout: str) -> bytes:
+        (content,) = take(f"{take(size_layout)[0]}s")
+        return bytes(content)
+
     try:
-        _, version, entries = fields.take(">III")
+        _, version, entries = take(">III")
         if version != _JKS_VERSION:
             raise StoreError(f"which is a JKS store of the unknown version {version}")
         for _ in range(entries):
-            (kind,) = fields.take(">I")
-            if kind != _TRUSTED_ENTRY:
+            if take(">I") != (_TRUSTED_ENTRY,):
                 raise StoreError(f"which is a JKS store with a key; {_CONVERTS}")
-            fields.bytes(">H")  # the alias
-            fields.take(">Q")  # the date
-            fields.bytes(">H")  # the type of the certificate
-            trusted.append(fields.bytes(">I"))
+            take_bytes(">H")  # the alias
+            take(">Q")  # the date
+            take_bytes(">H")  # the type of the certificate
+            trusted.append(take_bytes(">I"))
     except struct.error:
         raise StoreError("which is a damaged JKS store") from None
     return trusted
-
-
-class _Fields:
-    def __init__(self, content: bytes) -> None:
-        self._left = memoryview(content)
-
-    def take(self, layout: str) -> tuple[Any, ...]:
-        values = struct.unpack_from(layout, self._left)
-        self._left = self._left[struct.calcsize(layout) :]
-        return values
-
-    def bytes(self, size_layout: str) -> bytes:
-        (size,) = self.take(size_layout)
-        (content,) = self.take(f"{size}s")
-        return bytes(content)
