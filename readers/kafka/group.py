@@ -11,7 +11,6 @@ from tidegate.errors import ConnectorError, TransientError
 from tidegate.kafka_private import OffsetCommitRequest, OffsetFetchRequest
 from tidegate.readers.kafka.cluster import KafkaCluster, failure_of
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition, by_topic
-from tidegate.readers.retry import Deadline
 
 _Answer = TypeVar("_Answer")
 
@@ -81,15 +80,12 @@ class ConsumerGroup:
         deadline = self._cluster.deadline(f"{purpose} of the consumer group {self._group_id!r}")
         while True:
             try:
-                return read(self._ask(request, deadline))
+                if self._coordinator is None:
+                    self._coordinator = self._cluster.coordinator(self._group_id, deadline)
+                return read(self._cluster.ask(self._coordinator, request, self._cluster.request_timeout_s(deadline)))
             except TransientError as error:  # noqa: PERF203 - it is repeated
                 self._coordinator = None  # it may have moved
                 deadline.pause(error)
-
-    def _ask(self, request: Any, deadline: Deadline) -> Any:
-        if self._coordinator is None:
-            self._coordinator = self._cluster.coordinator(self._group_id, deadline)
-        return self._cluster.ask(self._coordinator, request, self._cluster.request_timeout_s(deadline))
 
     def _check(self, error_codes: Iterable[int]) -> None:
         for code in error_codes:

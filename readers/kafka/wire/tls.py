@@ -33,8 +33,6 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     """
     if not properties.get("security_protocol", "PLAINTEXT").endswith("SSL"):
         return None
-    for name in ("truststore", "keystore"):
-        _check_readable(f"ssl.{name}.location", properties.get(f"ssl_{name}_location"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     versions = properties.get("ssl_enabled_protocols", ("TLSv1.2", "TLSv1.3"))
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
@@ -108,9 +106,11 @@ def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyMater
     file = properties.get(f"ssl_{kind}_location")
     if file is None:
         return None
-    option, content = f"ssl.{kind}.location", Path(file).read_bytes()
+    option = f"ssl.{kind}.location"
     try:
-        store = read_store(content, properties.get(f"ssl_{kind}_password"))
+        store = read_store(Path(file).read_bytes(), properties.get(f"ssl_{kind}_password"))
+    except OSError as problem:
+        raise OptionError(f"the option 'kafka.{option}' is {file!r}: {problem.strerror}") from None
     except StoreError as error:
         remedy = f"; look at 'kafka.ssl.{kind}.password'" if "password" in str(error) else ""
         _refuse(option, file, f"{error}{remedy}")
@@ -185,14 +185,6 @@ def _told(option: str, file: str, password: str | None) -> Callable[[], str]:
         return str(password)
 
     return told
-
-
-def _check_readable(option: str, file: str | None) -> None:
-    try:
-        if file is not None:
-            Path(file).open("rb").close()
-    except OSError as problem:
-        raise OptionError(f"the option 'kafka.{option}' is {file!r}: {problem.strerror}") from None
 
 
 def _refuse(option: str, file: str, reason: str) -> NoReturn:
