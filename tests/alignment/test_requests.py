@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from statistics import mean
 
 import pytest
 
-from benchmarks.event_time.plan import HOUR_MS, LookupLogs, SortedLogs
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
+from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.standing import find_standing
 
+HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+
+
+class SortedLogs:
+    """Splits in memory: for each, the event times of its records in order; positions count from 0."""
+
+    def __init__(self, times: Mapping[str, Sequence[int]]) -> None:
+        self.times = times
+        self.extents = {s: Extent(0, len(of_split)) for s, of_split in times.items()}
+
+    def peek(self, positions: Mapping[str, int], _horizon: Horizon) -> dict[str, Head | None]:
+        times = self.times
+        return {s: Head(p, times[s][p]) if p < len(times[s]) else None for s, p in positions.items()}
+
+    def latest(self, ends: Mapping[str, int], _horizon: Horizon) -> dict[str, int | None]:
+        return {s: self.times[s][end - 1] if end else None for s, end in ends.items()}
+
+
+class LookupLogs(SortedLogs):
+    """Splits in memory with an index by time."""
+
+    def lookup(self, event_time_ms: int, splits: Collection[str]) -> dict[str, Head | None]:
+        heads: dict[str, Head | None] = {}
+        for split in splits:
+            times = self.times[split]
+            position = bisect_left(times, event_time_ms)
+            heads[split] = Head(position, times[position]) if position < len(times) else None
+        return heads
 
 
 def smooth(dice: random.Random, count: int) -> list[int]:
