@@ -114,6 +114,7 @@ def _serve(name: str, server: Server, folder: Path | None, prepare: Callable[[],
     """Run a server until SIGINT or SIGTERM; ``prepare`` returns the lines for stdout when it runs."""
     output, errors = Console(), Console(stderr=True)
     _require_writable(folder)
+    errors.print(f"{name} starts.", highlight=False)
     try:
         with ends_on_signals(), server:
             for line in prepare():

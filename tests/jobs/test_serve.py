@@ -80,12 +80,12 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(server, tidegate, tmp_p
     assert tidegate(server, "--folder", tmp_path / "file" / "data") == (sentence, "", "")
 
 
-@pytest.mark.parametrize("server", ["kafka", "s3"])
-def test_a_port_that_another_program_uses_is_one_sentence(server, tidegate):
+@pytest.mark.parametrize(("server", "name"), [("kafka", "Kafka"), ("s3", "S3")])
+def test_a_port_that_another_program_uses_is_one_sentence(server, name, tidegate):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         sentence = f"tidegate: port {port} of 127.0.0.1 cannot be used: Address already in use; choose another port"
-        assert tidegate(server, "--port", port) == (sentence, "", "")
+        assert tidegate(server, "--port", port) == (sentence, "", f"{name} starts.\n")
 
 
 def test_the_end_is_reported_though_the_signal_came_while_a_line_was_printed(monkeypatch, capsys):
@@ -97,6 +97,9 @@ def test_the_end_is_reported_though_the_signal_came_while_a_line_was_printed(mon
             raise KeyboardInterrupt
         finish_print(console)
 
-    monkeypatch.setattr(Console, "_exit_buffer", interrupt_once)
-    _serve("Kafka", nullcontext(), None, lambda: ["127.0.0.1:9092"])
-    assert capsys.readouterr() == ("127.0.0.1:9092\n", "Kafka has ended.\n")
+    def prepare():
+        monkeypatch.setattr(Console, "_exit_buffer", interrupt_once)
+        return ["127.0.0.1:9092"]
+
+    _serve("Kafka", nullcontext(), None, prepare)
+    assert capsys.readouterr() == ("127.0.0.1:9092\n", "Kafka starts.\nKafka has ended.\n")
