@@ -8,7 +8,7 @@ import pyspark
 
 import tidegate
 
-OPTIONAL = {"cryptography", "pytest", "hypothesis", "confluent_kafka", "grpc_tools"}  # of extras
+OPTIONAL = {"gssapi", "cryptography", "pytest", "hypothesis", "confluent_kafka", "grpc_tools"}  # of extras
 imported = 0
 for module in pkgutil.walk_packages(tidegate.__path__, "tidegate."):
     if module.name == "tidegate.__main__":

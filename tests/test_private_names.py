@@ -29,6 +29,10 @@ KAFKA = {
     "kafka.admin.client.KafkaAdminClient": ("_manager",),
     "kafka.cluster.get_ip_port_afi": (),
     "kafka.net.sasl.get_sasl_mechanism": (),
+    "kafka.net.sasl.gssapi.SaslMechanismGSSAPI": (
+        *("_client_ctx", "_is_authenticated", "_is_done", "_next_token", "auth_id", "gssapi_name", "auth_bytes"),
+        *("is_authenticated", "is_done", "receive"),
+    ),
     "kafka.net.sasl.oauth.AbstractTokenProvider": ("extensions", "token"),
     "kafka.net.sasl.oauth.SaslMechanismOAuth": ("token_provider",),
     "kafka.net.sasl.scram.SaslMechanismScram": ("_scram_client",),

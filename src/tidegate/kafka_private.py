@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka.cluster import get_ip_port_afi
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 from kafka.protocol.broker_version_data import BrokerVersionData
@@ -44,6 +45,7 @@ __all__ = [
     "ProduceRequest",
     "SaslAuthenticateRequest",
     "SaslHandshakeRequest",
+    "SaslMechanismGSSAPI",
     "SaslMechanismOAuth",
     "SaslMechanismScram",
     "ScramClient",

@@ -29,7 +29,7 @@ from tidegate.kafka_private import (
     get_sasl_mechanism,
 )
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, connected, remaining_s
-from tidegate.readers.kafka.wire.scram import ScramMechanism
+from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism, ScramMechanism
 from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
 from tidegate.readers.kafka.wire.tokens import TokenProvider
 
@@ -189,12 +189,15 @@ def _mechanism(name: str, host: str, properties: Mapping[str, Any], deadline: fl
     settings = {**_SASL_DEFAULTS, **properties, "host": host}
     if name == "OAUTHBEARER":
         return SaslMechanismOAuth(sasl_oauth_token_provider=TokenProvider(properties, deadline))
+    if name == "GSSAPI":
+        return KerberosMechanism(**settings)
     return (ScramMechanism if name.startswith("SCRAM-") else get_sasl_mechanism(name))(**settings)
 
 
 _SASL_DEFAULTS: dict[str, Any] = {
     "sasl_plain_username": None,
     "sasl_plain_password": None,
+    "sasl_kerberos_service_name": "kafka",
 }
 
 

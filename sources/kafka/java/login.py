@@ -14,7 +14,7 @@ from tidegate.errors import OptionError
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 PASSWORD_MECHANISMS = ("PLAIN", *SCRAM)
-MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER")
+MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI", "OAUTHBEARER")
 
 _KAFKAS_OWN = "OAuthBearerLoginCallbackHandler"
 
@@ -53,6 +53,8 @@ def take_login_module(connecting: MutableMapping[str, Any]) -> None:
         raise OptionError(
             f"the option 'kafka.sasl.jaas.config' names the login module {name!r}: expected {either(list(_MODULES))}"
         )
+    if kind == "Krb5LoginModule":
+        connecting.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
     mechanism = connecting.get("sasl_mechanism")
     if mechanism is not None and mechanism not in mechanisms:
         raise OptionError(
@@ -96,6 +98,20 @@ def _of_password(options: Mapping[str, str]) -> dict[str, Any]:
     return {**login, "sasl_delegation_token": True} if _is_true(options, "tokenauth") else login
 
 
+def _of_kerberos(options: Mapping[str, str]) -> dict[str, Any]:
+    keytab = options.get("keyTab") if _is_true(options, "useKeyTab") else None
+    if _is_true(options, "useKeyTab") and not (keytab and options.get("principal")):
+        missing = "principal" if keytab else "keyTab"
+        raise OptionError(f"the option 'kafka.sasl.jaas.config' says useKeyTab, but {missing} is missing")
+    given = {
+        "sasl_kerberos_service_name": options.get("serviceName"),
+        "sasl_kerberos_principal": options.get("principal"),
+        "sasl_kerberos_keytab": keytab and keytab.removeprefix("file://").removeprefix("FILE:"),
+        "sasl_kerberos_ticket_cache": options.get("ticketCache") if _is_true(options, "useTicketCache") else None,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
 def _of_tokens(options: Mapping[str, str]) -> dict[str, Any]:
     if any(name.startswith("unsecuredLogin") for name in options):
         raise OptionError(
@@ -110,6 +126,7 @@ _MODULES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], dict[st
     "PlainLoginModule": (("PLAIN",), _of_password),
     "ScramLoginModule": (SCRAM, _of_password),
     "OAuthBearerLoginModule": (("OAUTHBEARER",), _of_tokens),
+    "Krb5LoginModule": (("GSSAPI",), _of_kerberos),
 }
 
 

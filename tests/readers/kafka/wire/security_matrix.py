@@ -171,6 +171,9 @@ def _logins(ca: dict[str, str]) -> Iterator[Case]:
         yield Case(f"{mechanism} with an unknown user", "SASL_SSL", unknown, reason)
     odd = login("SCRAM-SHA-512", ODD_USER, PASSWORD)
     yield Case("SCRAM with a comma and an equals sign in the user name", "SASL_PLAINTEXT", odd)
+    yield Case(
+        "a mechanism that the broker does not offer", "SASL_PLAINTEXT", {"sasl.mechanism": "GSSAPI"}, "it offers "
+    )
 
 
 def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:

@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from tidegate.readers.kafka.wire.scram import ScramMechanism, WeakLoginError
+from tidegate.readers.kafka.wire.mechanisms import ScramMechanism, WeakLoginError
 
 
 def mechanism(user: str = "user", **more: object) -> ScramMechanism:

@@ -89,6 +89,12 @@ def test_a_file_that_is_missing_is_named():
             {"sasl_plain_username": "a,b=c", "sasl_plain_password": 'p"q', "sasl_delegation_token": True},
         ),
         (
+            "GSSAPI",
+            'Krb5LoginModule required useKeyTab=true storeKey=true keyTab="/k" principal="me@REALM" serviceName="kfk";',
+            {"sasl_kerberos_keytab": "/k", "sasl_kerberos_principal": "me@REALM", "sasl_kerberos_service_name": "kfk"},
+        ),
+        (None, "Krb5LoginModule required useTicketCache=true;", {"sasl_mechanism": "GSSAPI"}),
+        (
             "OAUTHBEARER",
             'oauthbearer.OAuthBearerLoginModule required clientId="me" clientSecret="s" scope="kafka";',
             {"sasl_oauth_options": {"clientId": "me", "clientSecret": "s", "scope": "kafka"}},
@@ -96,12 +102,13 @@ def test_a_file_that_is_missing_is_named():
     ],
 )
 def test_every_login_module_is_understood(mechanism, module, understood):
-    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism}
-    properties["sasl.jaas.config"] = f"{MODULES}.{module}"
+    properties = {"security.protocol": "SASL_SSL", "sasl.jaas.config": f"{MODULES}.{module}"}
+    properties |= {} if mechanism is None else {"sasl.mechanism": mechanism}
     if mechanism == "OAUTHBEARER":
         properties["sasl.oauthbearer.token.endpoint.url"] = "https://tokens"
     given = connection_config("here", properties).properties
     assert understood.items() <= given.items()
+    assert given["sasl_mechanism"] == (mechanism or "GSSAPI")
     assert "sasl_jaas_config" not in given
 
 
@@ -116,7 +123,7 @@ def test_tls_is_set_by_the_names_of_java():
 
 
 LOGIN = {"sasl.plain.username": "me", "sasl.plain.password": SECRET}
-MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER"
 OF_LOGINS = [
     ({"sasl.jaas.config": SECRET}, "'kafka.sasl.jaas.config' is malformed: expected the class of a login module"),
     ({"sasl.jaas.config": "my.Module required;"}, "names the login module 'my.Module': expected PlainLoginModule,"),
@@ -132,7 +139,7 @@ OF_LOGINS = [
         {"sasl.jaas.config": "a.PlainLoginModule required username=a password=b;", "sasl.plain.username": "a"},
         "'kafka.sasl.plain.username' is given, and in 'kafka.sasl.jaas.config' too",
     ),
-    ({"sasl.kerberos.service.name": "kafka"}, "here, log in by SCRAM, with a delegation token"),
+    ({"sasl.jaas.config": "a.Krb5LoginModule required useKeyTab=true;"}, "says useKeyTab, but keyTab is missing"),
     (
         {"sasl.jaas.config": "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=me;"},
         "asks for unsecured tokens, which prove nothing",
