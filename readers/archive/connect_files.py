@@ -73,7 +73,7 @@ def _of_avro(data: bytes, count: int) -> Iterator[Any]:
     _check(sum(block.rows for block in blocks()), count)
     # A record of one field has the bytes of the field, which may be no record itself.
     records = AvroRecords({"type": "record", "name": _WHOLE, "fields": [{"name": "it", "type": header.schema}]}, _BOUND)
-    for _, batch in records.batches(blocks(), ["it"]):
+    for batch in records.batches(blocks(), ["it"]):
         yield from batch.column(0).to_pylist(maps_as_pydicts="lossy")
 
 

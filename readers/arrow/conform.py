@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
-from numpy.typing import NDArray
 
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
@@ -144,85 +143,12 @@ def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def conform_each(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[str, NDArray[np.bool_]]]:
-    """Return the batch of ``conform``, with null for values that do not fit, and the rows of these values by column.
-
-    If a part of a nested value does not fit, the whole value is null.  Nulls pass, whatever ``schema`` allows.
-
-    Raises CorruptDataError if several columns match a name.
-    """
-    names = batch.schema.names
-    columns, misfits = [], {}
-    for field in schema:
-        index = position_of(field.name, names)
-        if index is None:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-            continue
-        column, misses = _converted_each(batch.column(index), field.type, field.name)
-        columns.append(column)
-        if misses.any():
-            misfits[field.name] = misses
-    if not columns:
-        return conform(batch, schema), {}
-    return pa.RecordBatch.from_arrays(columns, [field.name for field in schema]), misfits
-
-
-def _converted_each(values: pa.Array, wanted: pa.DataType, path: str) -> tuple[pa.Array, NDArray[np.bool_]]:
-    if values.null_count == len(values):
-        return pa.nulls(len(values), wanted), np.zeros(len(values), bool)
-    try:
-        return _converted(values, wanted, path), np.zeros(len(values), bool)
-    except (BadRecordError, CorruptDataError):
-        if len(values) == 1 or not _may_fit(values, wanted):
-            return pa.nulls(len(values), wanted), np.asarray(values.is_valid())
-    half = len(values) // 2
-    halves = [_converted_each(part, wanted, path) for part in (values.slice(0, half), values.slice(half))]
-    return pa.concat_arrays([column for column, _ in halves]), np.concatenate([misses for _, misses in halves])
-
-
-def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
-    """Return whether a value of this type can fit at all."""
-    try:
-        _converted(values.slice(0, 0), wanted, "")
-    except (BadRecordError, CorruptDataError):
-        return False
-    return True
-
-
 def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether ``conform`` certainly converts all values of a type, if times are before the year 292,000."""
     given = plain_type(given)
     if kinds.is_timestamp(given) and kinds.is_timestamp(wanted):
         return bool(wanted.unit == "us")
     return bool(given.equals(wanted))
-
-
-def surplus_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of ``batch`` that ``schema`` lacks, and the fields of nested columns that it lacks."""
-    given = plain_type(pa.struct(list(batch.schema)))
-    left = _surplus_type(given, pa.struct(list(schema)))
-    return conform(batch, pa.schema([] if left is None else list(left)))
-
-
-def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
-    """Return the part of a type that another type lacks; None: it lacks nothing, or the types do not compare."""
-    given = plain_type(given)
-    if kinds.is_struct(given) and kinds.is_struct(wanted):
-        names = [field.name for field in given]
-        taken = {index: field.type for field in wanted if (index := position_of(field.name, names)) is not None}
-        left = [
-            (field.name, _surplus_type(field.type, taken[index]) if index in taken else field.type)
-            for index, field in enumerate(given)
-        ]
-        fields = [pa.field(name, kind) for name, kind in left if kind is not None]
-        return pa.struct(fields) if fields else None
-    if kinds.is_map(given) and kinds.is_map(wanted):
-        inner = _surplus_type(given.item_type, wanted.item_type)
-        return None if inner is None else pa.map_(given.key_type, inner)
-    if any(is_kind(given) for is_kind in _LISTS) and any(is_kind(wanted) for is_kind in _LISTS):
-        inner = _surplus_type(given.value_type, wanted.value_type)
-        return None if inner is None else pa.list_(inner)
-    return None
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
@@ -288,6 +214,8 @@ def _field(columns: Sequence[pa.Array], names: Sequence[str], field: pa.Field, p
 def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     if values.type.equals(wanted, check_metadata=True):
         return values
+    if len(values) and values.null_count == len(values):
+        return pa.nulls(len(values), wanted)
     values = plain(values)
     given = values.type
     if kinds.is_struct(wanted) and kinds.is_struct(given):
@@ -308,7 +236,7 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         # ArrowNotImplementedError: Arrow knows no such cast.  Its messages may show the value.
         sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
-        raise BadRecordError(sentence) from None
+        raise BadRecordError(f"{sentence}: give it a type that holds them all") from None
 
 
 def _struct(values: pa.StructArray, wanted: pa.StructType, path: str) -> pa.Array:

@@ -96,8 +96,8 @@ class AvroRecords:
                 raise place.typed
         return pa.struct([field for field in self.fields if field.name in names])
 
-    def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the records of blocks, in order, with these of their fields; each batch with its first block's start.
+    def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of blocks, in order, with these of their fields.
 
         A batch holds at most MOST_ROWS rows, about BATCH_BYTES encoded and BATCH_MEMORY decoded, unless a single row is
         larger.
@@ -112,7 +112,7 @@ class AvroRecords:
             raise CorruptDataError("its schema is no Avro schema") from None
         most_rows = max(min(MOST_ROWS, BATCH_MEMORY // decoder.row_bytes), 1)
         rows: list[Any] = []
-        first = size = rows_without_bytes = 0
+        size = rows_without_bytes = 0
         for block in blocks:
             if not block.data:
                 rows_without_bytes += block.rows
@@ -121,14 +121,13 @@ class AvroRecords:
                 )
             self._require(decoder.row_bytes, f"a row of the block at byte {block.start}")
             for row, length in _rows(block, decoder):
-                first = first if rows else block.start
                 rows.append(row)
                 size += length
                 if len(rows) == most_rows or size >= BATCH_BYTES:
-                    yield first, _batch(rows, decoder, block)
+                    yield _batch(rows, decoder, block)
                     rows, size = [], 0
         if rows:
-            yield first, _batch(rows, decoder, block)
+            yield _batch(rows, decoder, block)
 
     def _decoder(self, names: Collection[str]) -> _Decoder:
         kind = self.kind_of(names)

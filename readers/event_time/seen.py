@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.conform import plain_type, position_of
+from tidegate.readers.arrow.conform import conform, plain_type, position_of
 from tidegate.readers.event_time.columns import check_time_type, times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
-
-Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
@@ -70,27 +67,24 @@ class SeenTimes:
     """Takes the event times of a column from the rows of a survey.
 
     column: a dotted path.
-    fit: converts a batch at an offset to the rows that a read gives; None: rows stay as they are.
+    schema: the columns that a read gives; None: rows stay as they are.
     """
 
     column: str
     unit: TimeUnit | None
-    fit: Fit | None = None
+    schema: pa.Schema | None = None
 
-    def add(self, tally: TimeTally, batch: pa.RecordBatch, offset: int) -> None:
+    def add(self, tally: TimeTally, batch: pa.RecordBatch) -> None:
         """Add rows to a tally.
-
-        offset: the offset in the object of the bytes that hold the rows.
 
         Raises OptionError unless the column holds times by its unit.  Without the column, no row has a time.
         """
-        rows = batch.num_rows
-        if self.fit is not None:
-            batch = self.fit(batch, offset)
+        if self.schema is not None:
+            batch = conform(batch, self.schema)
         path = path_of(self.column, list(batch.schema))
         times = pa.nulls(batch.num_rows, pa.int64())
         if path is not None:
             values = pc.struct_field(batch.column(path[0]), path[1:]) if path[1:] else batch.column(path[0])
             check_time_type(self.column, values.type, self.unit)
             times = times_ms(values, self.unit)
-        tally.add_times(times, rows - batch.num_rows)
+        tally.add_times(times)

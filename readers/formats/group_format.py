@@ -40,15 +40,15 @@ class GroupedObject(TypedObject):
         del column, unit
         return {}
 
-    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """See TypedObject.rows."""
         mine = [group for group in self.groups if start <= group.start < end]
         if places:
-            yield from ((group.start, batch) for group, batch in (self.decoded(mine, places) if mine else ()))
+            yield from (batch for _, batch in (self.decoded(mine, places) if mine else ()))
             return
         for group in mine:
             for at in range(0, group.rows, MOST_ROWS):
-                yield group.start, pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - at))], [""])
+                yield pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - at))], [""])
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class GroupFormat(TypedFormat):
             groups = opened.groups
             times: list[GroupTimes] = [(None, 0)] * len(groups)
             if column is not None:
-                times = self._times(obj, opened, column)
+                times = self._times(opened, column)
             return surveys_of(groups, times, obj.size, self.chunk_bytes)
 
-    def _times(self, obj: S3Object, opened: GroupedObject, column: str) -> list[GroupTimes]:
+    def _times(self, opened: GroupedObject, column: str) -> list[GroupTimes]:
         place = self.time_place(column, opened.fields)
         if place is None:
             return [(None, group.rows) for group in opened.groups]
         known = {} if self.may_misfit(opened.fields[place].type) else opened.known_times(column, self.time_unit)
-        times, tallies = self.seen_times(obj, column), {group: TimeTally() for group in opened.groups}
+        times, tallies = self.seen_times(column), {group: TimeTally() for group in opened.groups}
         unknown = [group for group in opened.groups if group not in known]
         for group, batch in opened.decoded(unknown, [place]) if unknown else ():
-            times.add(tallies[group], batch, group.start)
+            times.add(tallies[group], batch)
         return [known.get(group, (tally.times, tally.rows_without_time)) for group, tally in tallies.items()]

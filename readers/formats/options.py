@@ -22,17 +22,24 @@ Location: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_locatio
 MostBytes: TypeAlias = Annotated[int, BeforeValidator(parse_most_bytes)]
 
 
-class RecordOptions(BaseModel):
-    """Options of formats whose records have columns.
+class ColumnOptions(BaseModel):
+    """Options of formats whose rows have columns.
 
     event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
+    """
+
+    event_time_unit: TimeUnit | None = None
+
+
+class RecordOptions(ColumnOptions):
+    """Options of formats whose records may be bad, because they are text.
+
     mode: the policy for bad records, which cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
         ``DROPMALFORMED``.  With ``PERMISSIVE``, a column ``_corrupt_record`` of the schema has their texts.
     rescued_data_column: a column for values that the other columns lack or cannot hold, as JSON.
     bad_records_path: a folder, or ``s3://bucket/prefix``.  Bad records are written there instead of being read.
     """
 
-    event_time_unit: TimeUnit | None = None
     mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
     rescued_data_column: str | None = None
     bad_records_path: Location | None = None
@@ -51,7 +58,7 @@ class RecordOptions(BaseModel):
         return BadRecordPolicy(self.mode, self.rescued_data_column, self.bad_records_path)
 
 
-class TypedOptions(RecordOptions):
+class TypedOptions(ColumnOptions):
     """Options of formats whose objects declare the types of their columns.
 
     max_decompressed_bytes: the maximum size of a decompressed block of avro.  It also limits the memory beyond 768 MiB

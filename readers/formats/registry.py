@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.csv.options import CsvOptions
-from tidegate.readers.formats.options import RecordOptions, TypedOptions
+from tidegate.readers.formats.options import ColumnOptions, RecordOptions, TypedOptions
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 
@@ -58,32 +58,32 @@ class FormatFactory:
     parsed_units: tuple[TimeUnit, ...] = ("iso8601",)
 
 
+def _of_columns(options: ColumnOptions, reading: Reading) -> dict[str, Any]:
+    return {"unit": options.event_time_unit, "read_times": reading.times}
+
+
 def _of_records(options: RecordOptions, reading: Reading) -> dict[str, Any]:
-    return {
-        "unit": options.event_time_unit,
-        "bad_records": options.bad_record_policy,
-        "read_times": reading.times,
-    }
+    return {**_of_columns(options, reading), "bad_records": options.bad_record_policy}
 
 
 def _parquet(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.guarded.format import GuardedFormat
     from tidegate.readers.formats.parquet.format import ParquetFormat
 
-    return GuardedFormat(ParquetFormat(store, **_of_records(options, reading)), options.max_decompressed_bytes)
+    return GuardedFormat(ParquetFormat(store, **_of_columns(options, reading)), options.max_decompressed_bytes)
 
 
 def _orc(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.guarded.format import GuardedFormat
     from tidegate.readers.formats.orc.format import OrcFormat
 
-    return GuardedFormat(OrcFormat(store, **_of_records(options, reading)), options.max_decompressed_bytes)
+    return GuardedFormat(OrcFormat(store, **_of_columns(options, reading)), options.max_decompressed_bytes)
 
 
 def _avro(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.avro.format import AvroFormat
 
-    return AvroFormat(store, **_of_records(options, reading), most_bytes=options.max_decompressed_bytes)
+    return AvroFormat(store, **_of_columns(options, reading), most_bytes=options.max_decompressed_bytes)
 
 
 def _json(options: RecordOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:

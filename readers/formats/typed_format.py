@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,13 +11,11 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError, OutOfMemoryError
-from tidegate.readers.arrow.conform import position_of, spark_schema, surely_fits
+from tidegate.readers.arrow.conform import conform, position_of, spark_schema, surely_fits
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import SeenTimes, path_of
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.row_groups import CHUNK_BYTES, within_bounds
-from tidegate.readers.formats.typed_records import fitted
 from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
 
@@ -36,8 +33,8 @@ class TypedObject(ABC):
         """Return the columns in the types of Spark's own reader."""
 
     @abstractmethod
-    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the rows that begin in a range, each batch with the offset of the bytes that hold it.
+    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that begin in a range.
 
         places: the indices of the columns that batches have, by the names in ``fields``.  If there are none, a batch
             has the right number of rows.
@@ -50,7 +47,6 @@ class TypedFormat(ObjectFormat):
 
     unit: the unit of an event-time column of numbers or texts.
     chunk_bytes: the maximum size of a chunk, at least 1.
-    bad_records: the policy for rows with values that are not of their columns' types.
     read_times: the event-time column as it is read, if rows are selected by it.  A survey then has the times of the
         rows that ``read`` yields.  None: rows are not selected.
     """
@@ -58,7 +54,6 @@ class TypedFormat(ObjectFormat):
     store: ObjectStore
     unit: TimeUnit | None = None
     chunk_bytes: int = CHUNK_BYTES
-    bad_records: BadRecordPolicy = FAIL
     read_times: TimeColumn | None = None
 
     named: ClassVar[str] = ""
@@ -75,17 +70,13 @@ class TypedFormat(ObjectFormat):
 
     def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
-        address = self.store.address(chunk.key)
-        with (
-            self.bad_records.of_chunk(address, chunk, schema, write, record="row") as records,
-            self.decoding(chunk.source),
-            self.opened(chunk.source, whole=chunk.size <= SMALL_BYTES) as opened,
-        ):
+        del write  # no row is bad: a value that does not fit ends the query
+        obj = chunk.source
+        with self.decoding(obj), self.opened(obj, whole=obj.size <= SMALL_BYTES) as opened:
             names = [field.name for field in opened.fields]
-            found = [position_of(field.name, names) for field in records.data_schema]
-            places = range(len(names)) if records.rescues else {place for place in found if place is not None}
-            for offset, batch in opened.rows(chunk.start, chunk.end, sorted(places)):
-                yield from within_bounds(fitted(records, batch, offset))
+            found = [position_of(field.name, names) for field in schema]
+            for batch in opened.rows(chunk.start, chunk.end, sorted({place for place in found if place is not None})):
+                yield from within_bounds(conform(batch, schema))
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer; raises the errors of inferred_schema."""
@@ -127,15 +118,12 @@ class TypedFormat(ObjectFormat):
         """Return whether reading a column of this type may change times, so that a survey has to read each row."""
         return self.read_times is not None and not surely_fits(kind, self.read_times.field.type)
 
-    def seen_times(self, obj: S3Object, column: str) -> SeenTimes:
+    def seen_times(self, column: str) -> SeenTimes:
         """Return what takes the event times from the rows of an object."""
         times = self.read_times
         if times is None:
             return SeenTimes(column, self.unit)
-        chunk = Chunk(*obj, 0, obj.size, 0, None, None)
-        address, schema = self.store.address(obj.key), pa.schema([times.field])
-        records = self.bad_records.of_survey.of_chunk(address, chunk, schema, record="row")
-        return SeenTimes(column, times.unit, functools.partial(fitted, records))
+        return SeenTimes(column, times.unit, pa.schema([times.field]))
 
 
 def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:

@@ -45,7 +45,7 @@ class AvroValues:
         kind = self.kind(names)
         blocks = [AvroBlock(number, number + 1, 1, payload) for number, payload in enumerate(payloads)]
         try:
-            batches = [batch for _, batch in self._records.batches(blocks, names)]
+            batches = [*self._records.batches(blocks, names)]
         except CorruptDataError:
             # One bad value makes its whole batch fail, so halves are decoded until the bad values are alone.
             if len(payloads) == 1:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.arrow.conform import conform_each, position_of, spark_schema
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import conform, position_of, spark_schema
 from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.protobuf_schema import ProtobufSchema
@@ -65,10 +66,8 @@ class RegistryColumn:
                 raise CorruptDataError(f"a value {self._why(schema_id)}; set mode to PERMISSIVE for null")
             return pa.nulls(len(values), self.kind)
         structs = decode(values)
-        bad = np.asarray(structs.is_null())
-        batch, misfits = conform_each(pa.RecordBatch.from_struct_array(structs), pa.schema(list(self.kind)))
-        for rows in misfits.values():
-            bad |= rows
+        batch, fits = _fitting(pa.RecordBatch.from_struct_array(structs), pa.schema(list(self.kind)))
+        bad = np.asarray(structs.is_null()) | ~fits
         if self.mode == "FAILFAST" and bad.any():
             raise CorruptDataError(
                 f"a value does not fit its schema {schema_id}, or the schema does not fit the type of the column; set "
@@ -89,6 +88,28 @@ class RegistryColumn:
         wanted = f" with {self.names[0]}" if self.names else ""
         known = f"{self.form} schema{wanted} of that id whose fields Spark can hold"
         return f"names the schema {schema_id}, but the registry has no {known}"
+
+
+def _fitting(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+    """Return rows as batches of a schema, and which of them fit it; the others are null."""
+    rows = batch.num_rows
+    try:
+        return conform(batch, schema), np.ones(rows, bool)
+    except (BadRecordError, CorruptDataError):
+        if rows <= 1 or not _may_fit(batch, schema):
+            return conform(pa.record_batch([pa.nulls(rows)], [""]), schema), np.zeros(rows, bool)
+    halves = [_fitting(part, schema) for part in (batch.slice(0, rows // 2), batch.slice(rows // 2))]
+    whole = pa.Table.from_batches([part for part, _ in halves]).combine_chunks().to_batches()
+    return whole[0], np.concatenate([fits for _, fits in halves])
+
+
+def _may_fit(batch: pa.RecordBatch, schema: pa.Schema) -> bool:
+    """Return whether rows with other values may fit."""
+    try:
+        conform(batch.slice(0, 0), schema)
+    except (BadRecordError, CorruptDataError):
+        return False
+    return True
 
 
 def column_of_subject(

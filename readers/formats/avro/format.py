@@ -35,13 +35,11 @@ class AvroObject(TypedObject):
         """See TypedObject.spark_schema."""
         return pa.schema(list(self._records.kind))
 
-    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """See TypedObject.rows."""
         return self.tallied_rows(TimeTally(), start, end, places)
 
-    def tallied_rows(
-        self, tally: TimeTally, start: int, end: int, places: Sequence[int]
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def tallied_rows(self, tally: TimeTally, start: int, end: int, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield rows as ``rows`` does, and add the bytes of their blocks to a tally."""
 
         def blocks() -> Iterator[AvroBlock]:
@@ -74,12 +72,12 @@ class AvroFormat(TypedFormat):
         if column is None or not obj.size:
             return surveys(obj.size, self.chunk_bytes, None, row_bytes=ESTIMATED_ROW_BYTES)
         with self.decoding(obj), self.opened(obj, whole=obj.size <= WHOLE_BYTES) as opened:
-            times, place = self.seen_times(obj, column), self.time_place(column, opened.fields)
+            times, place = self.seen_times(column), self.time_place(column, opened.fields)
             places = [] if place is None else [place]
 
             def look(tally: TimeTally, start: int, end: int) -> None:
-                for offset, batch in opened.tallied_rows(tally, start, end, places):
-                    times.add(tally, batch, offset)
+                for batch in opened.tallied_rows(tally, start, end, places):
+                    times.add(tally, batch)
 
             return surveys(obj.size, self.chunk_bytes, look, row_bytes=ESTIMATED_ROW_BYTES)
 

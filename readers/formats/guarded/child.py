@@ -30,7 +30,7 @@ WATCH_S = 0.05
 OUT_OF_MEMORY = 83
 """The exit code of a process that took too much memory."""
 
-BATCH, RESULT, WRITE, FETCHED, END, ERROR = "batch", "result", "write", "fetched", "end", "error"
+BATCH, RESULT, FETCHED, END, ERROR = "batch", "result", "fetched", "end", "error"
 """The subjects of the messages about a call; the bytes of a batch follow BATCH.  FETCHED only shows progress."""
 
 
@@ -55,7 +55,6 @@ class Call(NamedTuple):
     looks: Sequence[Look]
     most_bytes: int
     busy_s: int
-    writes: bool
 
 
 def main(descriptor: int) -> None:
@@ -113,15 +112,11 @@ class _Performance:
     def _outputs_of(self, look: Look) -> Iterator[Any]:
         self._allow_cpu()  # each object has the whole time
         inner = replace(self._call.inner, store=_LookStore(self._call.inner.store, look, self))
-        writing = (self._write,) if self._call.writes else ()
-        outcome = getattr(inner, self._call.method)(*look.arguments, *writing)
+        outcome = getattr(inner, self._call.method)(*look.arguments)
         if hasattr(outcome, "__next__"):
             yield from outcome
         else:
             yield outcome
-
-    def _write(self, name: str, data: bytes, records: int) -> None:
-        self.tell(WRITE, name, data, records)
 
     def tell(self, *message: Any, data: memoryview | None = None) -> None:
         """Send a message to the parent, which may be busy for long."""

@@ -58,16 +58,17 @@ class GuardedFormat(ObjectFormat):
 
     def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read; raises OptionError for a schema with too many nested levels for a message."""
+        del write  # a format of columns sets no record aside
         check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
         look = Look(chunk.source, (chunk, schema), begin, self.inner.store.fetch(chunk.source, begin, chunk.size))
-        with closing(self._run("read", [look], write)) as batches:
+        with closing(self._run("read", [look])) as batches:
             for batch in batches:
                 yield self._batch(batch, schema, chunk)
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
         """See ObjectFormat.read_together."""
-        if self.inner.bad_records.path is not None or any(chunk.size > SMALL_BYTES for chunk in chunks):
+        if any(chunk.size > SMALL_BYTES for chunk in chunks):
             return None
         check_levels(schema)
         fetch = self.inner.store.fetch
@@ -96,14 +97,14 @@ class GuardedFormat(ObjectFormat):
         with turn():
             return [*self._run(method, looks)]
 
-    def _run(self, method: str, looks: Sequence[Look], write: WriteFile | None = None) -> Generator[Any, None, None]:
+    def _run(self, method: str, looks: Sequence[Look]) -> Generator[Any, None, None]:
         """Call a method in a decoder process, and yield what it returns or yields; errors name the first object."""
         address = self.inner.store.address(looks[0].obj.key)
-        call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S, write is not None)
+        call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S)
         passed = 0
         for fresh in (False, True):
             try:
-                with decoder(fresh=fresh) as process, closing(process.run(call, write)) as items:
+                with decoder(fresh=fresh) as process, closing(process.run(call)) as items:
                     is_first = process.calls == 0
                     for item in islice(items, passed, None):  # the caller has the others already
                         passed += 1

@@ -26,8 +26,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from tidegate.errors import ConnectorError
-from tidegate.readers.formats.guarded.child import BATCH, END, ERROR, OUT_OF_MEMORY, RESULT, WRITE, Call
-from tidegate.readers.objects.values import WriteFile
+from tidegate.readers.formats.guarded.child import BATCH, END, ERROR, OUT_OF_MEMORY, RESULT, Call
 
 START_S = 120  # the maximum time of a start
 SILENT_S = 600  # the maximum time without a message; each fetch is one, and ends by its own deadline
@@ -95,13 +94,11 @@ class DecoderProcess:
         """True if the child is gone, perhaps because it was idle for long."""
         return self._process.poll() is not None
 
-    def run(self, call: Call, write: WriteFile | None) -> Generator[Any, None, None]:
+    def run(self, call: Call) -> Generator[Any, None, None]:
         """Perform a call: yield its batches, as messages of Arrow, or its result for each object.
 
-        write: writes files of bad records for the method; None: it writes none.
-
-        Raises DecoderEndedError, and the errors of the method and of ``write``.  The method's errors that are neither
-        tidegate's nor Arrow's become RuntimeError.
+        Raises DecoderEndedError, and the errors of the method.  Those that are neither tidegate's nor Arrow's become
+        RuntimeError.
         """
         self.calls += 1
         self.is_usable = False
@@ -114,8 +111,6 @@ class DecoderProcess:
                 yield self._bytes(call.most_bytes)
             elif message[0] == RESULT:
                 yield message[1]
-            elif message[0] == WRITE and write is not None:
-                write(*message[1:])
         self.is_usable = True
         if message[0] == ERROR:
             raise message[1]

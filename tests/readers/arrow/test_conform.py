@@ -128,7 +128,8 @@ def test_a_name_is_itself_or_the_only_one_but_for_case() -> None:
 def test_what_does_not_fit_is_reported_without_the_value(values: pa.Array, wanted: pa.DataType) -> None:
     with pytest.raises(BadRecordError) as error:
         one(values, wanted)
-    assert str(error.value) == f"the column 'c' is of the type {values.type}, and not every value of it is a {wanted}"
+    sentence = f"the column 'c' is of the type {values.type}, and not every value of it is a {wanted}"
+    assert str(error.value) == f"{sentence}: give it a type that holds them all"
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,16 @@ class TestColumns:
                 pa.array([good, bad, good])
             ).to_pylist() == [{"id": 1}, None, {"id": 1}]
 
+    def test_a_value_that_does_not_fit_the_newest_type_is_null_beside_those_that_do(self, config, register, subject):
+        old, new = avro(("id", "long")), avro(("id", "int"))
+        old_id = register(old)
+        values = [avro_value(old_id, old, {"id": number}) for number in (1, 2**40, 3, 4, 2**41)]
+        register(new, f"{subject}-2")
+        with pytest.raises(CorruptDataError, match="the schema does not fit the type of the column"):
+            column_of_subject(config, "avro", f"{subject}-2").decoded(pa.array(values))
+        rows = column_of_subject(config, "avro", f"{subject}-2", "PERMISSIVE").decoded(pa.array(values)).to_pylist()
+        assert rows == [{"id": 1}, None, {"id": 3}, {"id": 4}, None]
+
     def test_a_schema_may_refer_to_others(self, config, register, subject):
         register(MONEY, f"{subject}-money")
         schema = avro(("price", "shop.Money"), ("tax", ["null", "shop.Money"]))

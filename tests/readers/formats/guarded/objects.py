@@ -13,8 +13,8 @@ def objects(**contents: str) -> InMemory:
     return InMemory(**{key: content.encode() for key, content in contents.items()})
 
 
-def guarded(store: InMemory, **options) -> GuardedFormat:
-    return GuardedFormat(FatalFormat(store, chunk_bytes=1, **options), MOST_BYTES)
+def guarded(store: InMemory) -> GuardedFormat:
+    return GuardedFormat(FatalFormat(store, chunk_bytes=1), MOST_BYTES)
 
 
 def lines_of(batches) -> list[str]:

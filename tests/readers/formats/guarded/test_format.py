@@ -17,7 +17,6 @@ from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.stored import put
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.guarded import format as guarded_format
 from tidegate.readers.formats.guarded import process as decoder_process
 from tidegate.readers.formats.guarded.format import GuardedFormat
@@ -124,10 +123,6 @@ def test_small_objects_that_are_read_together_have_the_rows_of_each():
     store = objects(a="1\n2", b="3", c="4")
     [batch] = guarded(store).read_together([chunk(store.listed(key)) for key in "abc"], SCHEMA)
     assert lines_of([batch]) == ["1", "2", "3", "4"]
-    assert (
-        guarded(store, bad_records=BadRecordPolicy(path="/bad")).read_together([chunk(store.listed("a"))], SCHEMA)
-        is None
-    )
     store.contents["b"] = b"3\nfault"
     with pytest.raises(CorruptDataError, match="ends Arrow's reader"):
         guarded(store).read_together([chunk(store.listed(key)) for key in "abc"], SCHEMA)
