@@ -55,6 +55,26 @@ class CsvQuotes:
         """Return the number of values of a record that has no quotes of another dialect."""
         return len(_outside(ord(self._sep), record, self._bounds(record))) + 1
 
+    def evened(self, text: bytes, least: int) -> tuple[bytes, Positions]:
+        """Return whole records with as many values as most of them have, and how many each had.
+
+        least: the minimum number of values.
+
+        Missing values are empty, and surplus ones are left out.
+        """
+        bounds = self._bounds(text)
+        ends, seps = _outside(_NEWLINE, text, bounds), _outside(ord(self._sep), text, bounds)
+        before = np.searchsorted(seps, ends)
+        widths = np.diff(before, prepend=0) + 1
+        wanted = max(least, 2, int(np.bincount(widths).argmax()))  # a line without a separator might be empty
+        pieces, done = [], 0
+        for row in np.flatnonzero(widths != wanted).tolist():
+            surplus = int(widths[row]) - wanted
+            stop = ends[row] if surplus < 0 else seps[before[row] - surplus]
+            pieces += [text[done:stop], self._sep * -surplus]
+            done = ends[row]
+        return b"".join([*pieces, text[done:]]), widths
+
     def are_plain(self, text: bytes) -> bool:
         """Return whether pyarrow.csv may read whole records as they are, each ended by a line feed."""
         if not self._is_doubled and self._quote and (self._escape + self._quote in text or self._escape * 2 in text):

@@ -7,9 +7,9 @@ records of different widths at once.  So the records are found here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -99,23 +99,6 @@ class CsvTexts(NamedTuple):
     odd: npt.NDArray[np.bool_]
 
 
-class _Part(NamedTuple):
-    """The values of some records, by their numbers."""
-
-    numbers: Positions
-    widths: Positions
-    columns: list[pa.StringArray]
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Part]) -> _Part:
-        numbers, widths = (np.concatenate(arrays) for arrays in zip(*(part[:2] for part in parts), strict=True))
-        order = np.argsort(numbers)
-        columns = zip(*(part.columns for part in parts), strict=True)
-        return cls(
-            numbers[order], widths[order], [pa.concat_arrays(column).take(pa.array(order)) for column in columns]
-        )
-
-
 @dataclass(frozen=True)
 class CsvRecords:
     r"""The records of a block, without empty records.
@@ -171,20 +154,27 @@ class CsvRecords:
         Raises CorruptDataError for quotes of another dialect if values may hold line ends: the records after them are
         not known then.
         """
-        numbers = np.arange(first, last)
-        data = self._joined(first, last)
-        odd = np.zeros(len(numbers), bool)
+        data, odd = self._joined(first, last), np.zeros(last - first, bool)
         if not quotes_of(self.dialect).are_plain(data):
             lines = [*map(self._for_arrow, range(first, last))]
             odd = np.array([line is None for line in lines])
             if self.dialect.multi_line and odd.any():
                 raise self._odd_quotes(first + int(odd.argmax()))
-            data = b"".join([line + b"\n" for line in lines if line is not None])
-        parts = [*self._parts(data, numbers[~odd], positions)]
-        if odd.any():
-            parts.append(_Part(numbers[odd], numbers[odd] * 0, [pa.nulls(odd.sum(), pa.string())] * len(positions)))
-        whole = parts[0] if len(parts) == 1 else _Part.joined(parts)
-        return CsvTexts(first, [self._nulled(column) for column in whole.columns], whole.widths, odd)
+            data = b"".join([(line or b"") + b"\n" for line in lines])
+        widths, table = np.full(last - first, self._width(first)), None
+        if not odd.any():
+            with suppress(pa.ArrowInvalid):  # some records have another number of values
+                table = self._table(data, positions)
+        if table is None:
+            data, widths = quotes_of(self._doubled).evened(data, max(positions, default=0) + 1)
+            table = self._table(data, positions)
+        if table.num_rows != last - first:
+            place = self.place(first)
+            raise CorruptDataError(
+                f"{self.name}: {last - first} records from byte {place} on are read as {table.num_rows}"
+            )
+        columns = [self._nulled(table[f"f{position}"].combine_chunks()) for position in positions]
+        return CsvTexts(first, columns, widths, odd)
 
     def _joined(self, first: int, last: int) -> bytes:
         """Return some records, each with a line end: without one, Arrow reads an empty value as a quoted one."""
@@ -204,37 +194,10 @@ class CsvRecords:
             text = text.replace(_RETURN_FEED, _FEED)
         return utf8(text)
 
-    def _parts(self, data: bytes, numbers: Positions, positions: Sequence[int]) -> Iterator[_Part]:
-        """Yield the values of records, those with the same number of values together."""
-        if not len(numbers):
-            return
-        others: dict[int, list[int]] = {}
-
-        def skip(row: arrow_csv.InvalidRow) -> str:
-            others.setdefault(row.actual_columns, []).append(row.number - 1)
-            return "skip"
-
-        table = self._table(data, positions, skip)
-        alike = np.delete(numbers, [*chain.from_iterable(others.values())])
-        if table.num_rows != len(alike):
-            place = self.place(int(numbers[0]))
-            raise CorruptDataError(
-                f"{self.name}: {len(alike)} records from byte {place} on are read as {table.num_rows}"
-            )
-        widths = np.full(len(alike), self._width(alike[0]))
-        yield _Part(alike, widths, [table[f"f{position}"].combine_chunks() for position in positions])
-        for rows in others.values():
-            lines = [self._for_arrow(number) for number in numbers[rows]]
-            yield from self._parts(
-                b"".join([line + b"\n" for line in lines if line is not None]), numbers[rows], positions
-            )
-
-    def _table(
-        self, data: bytes, positions: Sequence[int], skip: Callable[[arrow_csv.InvalidRow], str] | None = None
-    ) -> pa.Table:
+    def _table(self, data: bytes, positions: Sequence[int]) -> pa.Table:
         """Return the columns of some records at some positions, named "f0", "f1" and so on; no positions: the first.
 
-        skip: is called for records that have another number of values than the first one.
+        Raises ArrowInvalid if records have different numbers of values.
         """
         names = [f"f{position}" for position in positions or [0]]  # to Arrow, no names are all columns
         if data.startswith(_BYTE_ORDER_MARK):
@@ -250,7 +213,6 @@ class CsvRecords:
                 quote_char=dialect.quote or False,
                 double_quote=True,
                 newlines_in_values=dialect.multi_line,
-                invalid_row_handler=skip,
             ),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=names,
@@ -262,6 +224,11 @@ class CsvRecords:
                 quoted_strings_can_be_null=dialect.null_value == "",
             ),
         )
+
+    @property
+    def _doubled(self) -> CsvDialect:
+        """The dialect of texts for Arrow."""
+        return replace(self.dialect, escape=self.dialect.quote) if self.dialect.quote else self.dialect
 
     def _record(self, number: int) -> bytes:
         return self._plain(self.lines[self.starts[number] : self.ends[number]])
