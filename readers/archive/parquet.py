@@ -20,7 +20,7 @@ from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.formats.parquet.footer import column_ranges, row_bytes, statistics_times
 from tidegate.readers.formats.row_groups import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.objects.file import ObjectFile
-from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES
 
 _MICROSECONDS = 1000  # in a millisecond
 _NO_TIME_MS = -1  # as Kafka's records say

@@ -14,8 +14,7 @@ from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.byte_surveys import Look, surveys
 from tidegate.readers.formats.line_ranges import LineBlock, compression_of, decompressed, range_blocks, stream_blocks
 from tidegate.readers.formats.signatures import other_format
-from tidegate.readers.objects.values import ChunkSurvey, S3Object
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Bucket, ChunkSurvey, S3Object
 
 ROW_BYTES = 256  # the assumed size of a line, if none is read
 ROW_BYTES_COMPRESSED = 32
@@ -26,7 +25,7 @@ _NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
 class LineObject:
     """An object that consists of lines."""
 
-    store: ObjectStore
+    store: Bucket
     obj: S3Object
 
     @property

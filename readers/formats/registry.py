@@ -15,8 +15,7 @@ from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.csv.options import CsvOptions
 from tidegate.readers.formats.options import ColumnOptions, RecordOptions, TypedOptions
-from tidegate.readers.objects.values import ObjectFormat
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Bucket, ObjectFormat
 
 FormatName: TypeAlias = Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"]
 
@@ -50,7 +49,7 @@ class FormatFactory:
     parsed_units: the units of values that the format itself reads into a column of timestamps; see RowTimes.
     """
 
-    create: Callable[[Any, ObjectStore, Reading], ObjectFormat]
+    create: Callable[[Any, Bucket, Reading], ObjectFormat]
     options: type[BaseModel]
     split_options: Sequence[str] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -66,33 +65,33 @@ def _of_records(options: RecordOptions, reading: Reading) -> dict[str, Any]:
     return {**_of_columns(options, reading), "bad_records": options.bad_record_policy}
 
 
-def _parquet(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _parquet(options: TypedOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.guarded.format import GuardedFormat
     from tidegate.readers.formats.parquet.format import ParquetFormat
 
     return GuardedFormat(ParquetFormat(store, **_of_columns(options, reading)), options.max_decompressed_bytes)
 
 
-def _orc(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _orc(options: TypedOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.guarded.format import GuardedFormat
     from tidegate.readers.formats.orc.format import OrcFormat
 
     return GuardedFormat(OrcFormat(store, **_of_columns(options, reading)), options.max_decompressed_bytes)
 
 
-def _avro(options: TypedOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _avro(options: TypedOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.avro.format import AvroFormat
 
     return AvroFormat(store, **_of_columns(options, reading), most_bytes=options.max_decompressed_bytes)
 
 
-def _json(options: RecordOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _json(options: RecordOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.json.format import JsonFormat
 
     return JsonFormat(store, **_of_records(options, reading))
 
 
-def _csv(options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _csv(options: CsvOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.csv.columns import GivenColumns
     from tidegate.readers.formats.csv.format import CsvFormat
 
@@ -106,14 +105,14 @@ def _csv(options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFor
     )
 
 
-def _text(_: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _text(_: BaseModel, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.text.format import TextFormat
 
     del reading
     return TextFormat(store)
 
 
-def _binary_file(_: BaseModel, store: ObjectStore, reading: Reading) -> ObjectFormat:
+def _binary_file(_: BaseModel, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.binary.format import BinaryFileFormat
 
     del reading

@@ -16,8 +16,7 @@ from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import SeenTimes, path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.row_groups import CHUNK_BYTES, within_bounds
-from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, WriteFile
-from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
+from tidegate.readers.objects.values import SMALL_BYTES, Bucket, Chunk, ObjectFormat, S3Object, WriteFile
 
 
 class TypedObject(ABC):
@@ -51,7 +50,7 @@ class TypedFormat(ObjectFormat):
         rows that ``read`` yields.  None: rows are not selected.
     """
 
-    store: ObjectStore
+    store: Bucket
     unit: TimeUnit | None = None
     chunk_bytes: int = CHUNK_BYTES
     read_times: TimeColumn | None = None

@@ -11,9 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
+
+SMALL_BYTES = 8 << 20
+"""Objects up to this size are fetched whole, by one request.  Larger ones are fetched in parts of this size."""
+
+TAIL_BYTES = 64 << 10
+"""The size of the first read at the end of a larger object whose format has a footer; most footers fit in it."""
 
 SKIP_CORRUPT = "set ignoreCorruptFiles to true to go on without it"
 """What a user can do about a corrupt object, for errors."""
@@ -33,6 +39,18 @@ class S3Object(NamedTuple):
     size: int
     etag: str
     modified_ms: int
+
+
+class Bucket(Protocol):
+    """The objects of one bucket, as formats see them.  Picklable."""
+
+    bucket: str
+
+    def address(self, key: str) -> str:
+        """Return the address of an object, as errors name it."""
+
+    def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
+        """Return all bytes of an object from ``start`` to ``end``, exclusive, by one request."""
 
 
 class TimeRange(NamedTuple):

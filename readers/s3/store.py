@@ -9,18 +9,12 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from tidegate.errors import ConnectorError, ObjectGoneError, TransientError
-from tidegate.readers.objects.values import Chunk, S3Object
+from tidegate.readers.objects.values import SMALL_BYTES, Chunk, S3Object
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
 from tidegate.readers.s3.get import get_range
 from tidegate.readers.s3.request import ask_s3
-
-SMALL_BYTES = 8 << 20
-"""Objects up to this size are fetched whole, by one request.  Larger ones are fetched in parts of this size."""
-
-TAIL_BYTES = 64 << 10
-"""The size of the first read at the end of a larger object whose format has a footer; most footers fit in it."""
 
 AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8
@@ -35,7 +29,7 @@ def s3_object(key: str, size: int, answer: Any) -> S3Object:
 
 
 class ObjectStore:
-    """The objects of one bucket.  Picklable; connects at the first request, and threads may share it."""
+    """A Bucket of S3.  Picklable; connects at the first request, and threads may share it."""
 
     def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
         self.config = config

@@ -9,8 +9,16 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import conform
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange, WriteFile
-from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
+from tidegate.readers.objects.values import (
+    SMALL_BYTES,
+    Bucket,
+    Chunk,
+    ChunkSurvey,
+    ObjectFormat,
+    S3Object,
+    TimeRange,
+    WriteFile,
+)
 
 BINARY_FILE_SCHEMA = pa.schema(
     [
@@ -29,7 +37,7 @@ LARGEST = 2**31 - 1  # the maximum size of a value in Arrow and Spark, in bytes
 class BinaryFileFormat(ObjectFormat):
     """Reads each object as a row of its path, LastModified, length and content, which stays compressed."""
 
-    store: ObjectStore
+    store: Bucket
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of every object."""

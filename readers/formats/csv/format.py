@@ -20,8 +20,7 @@ from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, 
 from tidegate.readers.formats.csv.values import inferred_type
 from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
@@ -53,7 +52,7 @@ class CsvFormat(ObjectFormat):
     ``\n``, ``\r\n`` or ``\r``; blank lines are skipped.
     """
 
-    store: ObjectStore
+    store: Bucket
     unit: TimeUnit | None = None
     dialect: CsvDialect = COMMAS
     columns: GivenColumns | None = None

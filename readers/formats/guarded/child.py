@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.abc import MetaPathFinder
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +21,7 @@ import pyarrow as pa
 from tidegate.errors import TidegateError
 from tidegate.readers.arrow.merged_batches import merged
 from tidegate.readers.formats.typed_format import TypedFormat
-from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Bucket, S3Object
 
 IDLE_S = 60.0  # after this time without a call, the process ends, as idle workers of Spark do
 WATCH_S = 0.05
@@ -61,7 +59,8 @@ def main(descriptor: int) -> None:
     """Perform calls until the parent is gone, or has sent none for IDLE_S."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C in a terminal, the parent decides when this process ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.meta_path.insert(0, _NoPandas())
+    # Arrow would import pandas, which takes 50 MB, and longer than all other imports.
+    sys.modules["pandas"] = None  # type: ignore[assignment]
     watch = _Watch()
     watch.start()
     connection = Connection(descriptor)
@@ -71,15 +70,6 @@ def main(descriptor: int) -> None:
             call: Call = connection.recv()
             watch.most_bytes = call.most_bytes
             _Performance(connection, call).perform()
-
-
-class _NoPandas(MetaPathFinder):
-    """Keeps Arrow from importing pandas, which takes 50 MB, and longer than all other imports."""
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        del path, target
-        if fullname == "pandas":
-            raise ModuleNotFoundError(name=fullname)
 
 
 class _Performance:
@@ -111,7 +101,7 @@ class _Performance:
 
     def _outputs_of(self, look: Look) -> Iterator[Any]:
         self._allow_cpu()  # each object has the whole time
-        inner = replace(self._call.inner, store=_LookStore(self._call.inner.store, look, self))
+        inner = replace(self._call.inner, store=_Looked(self._call.inner.store, look, self))
         outcome = getattr(inner, self._call.method)(*look.arguments)
         if hasattr(outcome, "__next__"):
             yield from outcome
@@ -133,11 +123,11 @@ class _Performance:
         resource.setrlimit(resource.RLIMIT_CPU, (wanted if most < 0 else min(wanted, most), most))
 
 
-class _LookStore(ObjectStore):
-    """The store of a format, with the bytes that came with a call."""
+class _Looked:
+    """The objects of a format, with the bytes that came with a call."""
 
-    def __init__(self, store: ObjectStore, look: Look, performance: _Performance) -> None:
-        super().__init__(store.config, store.bucket)
+    def __init__(self, store: Bucket, look: Look, performance: _Performance) -> None:
+        self.bucket, self.address = store.bucket, store.address
         self._store, self._look, self._performance = store, look, performance
 
     def fetch(self, obj: S3Object, start: int, end: int) -> bytes:

@@ -17,8 +17,15 @@ from tidegate.readers.formats.guarded.child import Call, Look
 from tidegate.readers.formats.guarded.process import DecoderEndedError, decoder, turn
 from tidegate.readers.formats.row_groups import unseen_surveys
 from tidegate.readers.formats.typed_format import TypedFormat, inferred_schema
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
-from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+from tidegate.readers.objects.values import (
+    SMALL_BYTES,
+    TAIL_BYTES,
+    Chunk,
+    ChunkSurvey,
+    ObjectFormat,
+    S3Object,
+    WriteFile,
+)
 
 OWN_BYTES = 768 << 20  # memory for fetched bytes and a page of each column; most objects take less
 BUSY_S = 120  # a process that takes so much CPU without a message is stuck; a slow machine does not count

@@ -17,8 +17,7 @@ from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
 from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
@@ -41,7 +40,7 @@ class JsonFormat(ObjectFormat):
     skipped, and every other line should be a whole JSON object.
     """
 
-    store: ObjectStore
+    store: Bucket
     unit: TimeUnit | None = None
     chunk_bytes: int = 64 << 20
     bad_records: BadRecordPolicy = FAIL

@@ -21,8 +21,7 @@ from tidegate.readers.formats.orc.values import OrcValues, spark_type, zone_shif
 from tidegate.readers.formats.row_groups import HELD_BYTES, RowGroup, merged_ranges
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.objects.file import ObjectFile
-from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, S3Object
 
 BATCH_ROWS = 4096  # decoded at once; a stripe bounds their size, unless it has large texts in a dictionary
 

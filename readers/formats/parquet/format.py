@@ -30,8 +30,7 @@ from tidegate.readers.formats.parquet.footer import (
 from tidegate.readers.formats.row_groups import BATCH_BYTES, HELD_BYTES, MOST_ROWS, RowGroup
 from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.objects.file import ObjectFile
-from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, S3Object
 
 # A row group of more than HELD_BYTES is fetched while it is decoded.  Each column then has a buffer within the two
 # request sizes, and STREAMED_BYTES is the goal for the buffers of all columns.

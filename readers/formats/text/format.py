@@ -13,9 +13,8 @@ from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.formats.line_objects import LineObject, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead
 from tidegate.readers.formats.row_groups import within_bounds
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
 from tidegate.readers.plain_text import unified, utf8
-from tidegate.readers.s3.store import ObjectStore
 
 BLOCK_BYTES = 8 << 20
 VALUE = "value"
@@ -32,7 +31,7 @@ class TextFormat(ObjectFormat):
     .lz4) are one chunk each.
     """
 
-    store: ObjectStore
+    store: Bucket
     chunk_bytes: int = 64 << 20
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:

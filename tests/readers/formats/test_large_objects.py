@@ -16,8 +16,7 @@ from tidegate.errors import ObjectGoneError
 from tidegate.readers.formats.orc.format import OrcFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.formats.typed_format import TypedFormat
-from tidegate.readers.objects.values import S3Object, TimeRange
-from tidegate.readers.s3.store import SMALL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES, S3Object, TimeRange
 
 ROWS = 1_200_000
 RANDOM = np.random.default_rng(7)

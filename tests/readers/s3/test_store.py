@@ -18,9 +18,9 @@ from tests.support.objects.lab import chunk
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, ObjectGoneError, OptionError
-from tidegate.readers.objects.values import S3Object
+from tidegate.readers.objects.values import SMALL_BYTES, S3Object
 from tidegate.readers.s3 import store as object_store
-from tidegate.readers.s3.store import AHEAD_BYTES, SMALL_BYTES, ObjectStore, s3_object
+from tidegate.readers.s3.store import AHEAD_BYTES, ObjectStore, s3_object
 
 ODD_KEYS = [
     "plain",

@@ -13,7 +13,7 @@ from tests.support.objects.faulty_server import faulty
 from tests.support.streams import NOON, available_now
 from tidegate import CorruptDataError, OptionError, S3Source
 from tidegate.errors import BadRecordError
-from tidegate.readers.s3.store import SMALL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES
 
 FILE_METADATA = ["file_name", "file_size", "file_block_start", "file_block_length"]
 

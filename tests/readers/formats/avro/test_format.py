@@ -8,8 +8,7 @@ import pytest
 from tests.readers.formats.avro.files import MILLIS, avro, moment
 from tests.support.objects.lab import chunk, laid, read
 from tidegate.readers.formats.avro.format import AvroFormat
-from tidegate.readers.objects.values import S3Object, TimeRange
-from tidegate.readers.s3.store import SMALL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES, S3Object, TimeRange
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from tests.support.objects.memory import Memory, chunk_of
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.binary import format as binary_file_format
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA, BinaryFileFormat
-from tidegate.readers.objects.values import ChunkSurvey, TimeRange
-from tidegate.readers.s3.store import SMALL_BYTES
+from tidegate.readers.objects.values import SMALL_BYTES, ChunkSurvey, TimeRange
 
 
 def rows_of(memory: Memory, schema: pa.Schema = BINARY_FILE_SCHEMA) -> list[dict]:

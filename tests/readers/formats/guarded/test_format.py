@@ -21,8 +21,8 @@ from tidegate.readers.formats.guarded import format as guarded_format
 from tidegate.readers.formats.guarded import process as decoder_process
 from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat
-from tidegate.readers.objects.values import ChunkSurvey
-from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES, ObjectStore
+from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, ChunkSurvey
+from tidegate.readers.s3.store import ObjectStore
 
 pytestmark = pytest.mark.slow  # the tests start decoder processes, and wait for their end
 
