@@ -81,15 +81,6 @@ class BadRecordPolicy:
                 raise OptionError(f"the column {field.name!r} is of the type {field.type}; it has to be a string")
         return pa.schema([field for field in schema if field.name not in own])
 
-    def of_chunk(
-        self, address: str, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None, *, record: str = "line"
-    ) -> ChunkRecords:
-        """Return the context manager through which a format reads a chunk as batches of ``schema``.
-
-        write: writes the records for ``path``; None: they are only left out.
-        """
-        return ChunkRecords(self, address, chunk, schema, write, record)
-
 
 def refused(sentence: str) -> BadRecordError:
     """Return the error for a record that FAILFAST refuses, with the options that let the query continue."""
@@ -101,8 +92,9 @@ FAIL = BadRecordPolicy()
 
 
 class ChunkRecords:
-    """The records of one chunk, on their way into batches.
+    """The records of one chunk, on their way into batches of a schema; a context manager.
 
+    write: writes the records for the policy's ``path``; None: they are only left out.
     data_schema: the columns that the format itself fills.
     rescues: whether the format has to report surplus, and values that do not fit.
     dropped: the number of bad records so far that are in no batch.
@@ -118,8 +110,9 @@ class ChunkRecords:
         address: str,
         chunk: Chunk,
         schema: pa.Schema,
-        write: WriteFile | None,
-        record: str,
+        write: WriteFile | None = None,
+        *,
+        record: str = "line",
     ) -> None:
         self.policy = policy
         self.data_schema = policy.data_schema(schema)

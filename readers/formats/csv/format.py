@@ -195,4 +195,4 @@ class CsvFormat(ObjectFormat):
         self, policy: BadRecordPolicy, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None
     ) -> ChunkRecords:
         noun = "record" if self.dialect.multi_line else "line"
-        return policy.of_chunk(self.store.address(chunk.key), chunk, schema, write, record=noun)
+        return ChunkRecords(policy, self.store.address(chunk.key), chunk, schema, write, record=noun)

@@ -12,7 +12,7 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, Mode, refused
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, ChunkRecords, Mode, refused
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
 from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
@@ -97,7 +97,7 @@ class JsonFormat(ObjectFormat):
         fields = [_field(path, kind) for kind in _kinds(self.unit)] if read is None else [read.field]
         for field in fields:
             schema = pa.schema([field, _REST] if keeps_misfits else [field])
-            records = policy.of_chunk(address, Chunk(*obj, 0, obj.size, 0, None, None), schema)
+            records = ChunkRecords(policy, address, Chunk(*obj, 0, obj.size, 0, None, None), schema)
             lines = _lines_into(records.data_schema, surplus=False)
             batches = lines.plain_batches(records, block.data)
             if batches is not None:
@@ -124,7 +124,7 @@ class JsonFormat(ObjectFormat):
         Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
-        with self.bad_records.of_chunk(self.store.address(chunk.key), chunk, schema, write) as records:
+        with ChunkRecords(self.bad_records, self.store.address(chunk.key), chunk, schema, write) as records:
             lines = _lines_into(records.data_schema, surplus=records.rescues)
             blocks = LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES)
             if chunk.end - chunk.start > BLOCK_BYTES:
@@ -145,7 +145,7 @@ class JsonFormat(ObjectFormat):
                 size += len(block.data)
                 if size > BLOCK_BYTES:
                     return None
-        with self.bad_records.of_chunk(self.store.address(chunks[0].key), chunks[0], schema) as records:
+        with ChunkRecords(self.bad_records, self.store.address(chunks[0].key), chunks[0], schema) as records:
             lines = _lines_into(records.data_schema, surplus=records.rescues)
             return lines.plain_batches(records, b"".join(map(_ended, texts)))
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.objects.memory import Memory, chunk_of, writing_to
 from tidegate.errors import ConnectorError, CorruptDataError, OptionError
-from tidegate.readers.formats.bad_records import BadRecordPolicy
+from tidegate.readers.formats.bad_records import BadRecordPolicy, ChunkRecords
 
 SCHEMA = pa.schema([("_corrupt_record", pa.string()), ("i", pa.int64()), ("rest", pa.string())])
 
@@ -25,7 +25,7 @@ def test_bad_records_are_in_files_also_when_the_rest_of_the_object_is_corrupt(tm
 
     def read(error):
         write = writing_to(str(tmp_path))
-        with policy.of_chunk("a/b.json", chunk_of(memory.object, 1, 2), SCHEMA, write) as records:
+        with ChunkRecords(policy, "a/b.json", chunk_of(memory.object, 1, 2), SCHEMA, write) as records:
             records.begin_batch().take(1, b"\xff", "is bad", malformed=True)
             raise error
 
@@ -45,6 +45,6 @@ def test_each_version_of_a_chunk_has_files_of_its_own_and_whoever_repeats_it_wri
     chunk = chunk_of(memory.object, 1, 2)
     for repeated in (chunk, chunk, chunk._replace(start=0), chunk._replace(etag="other")):
         policy, write = BadRecordPolicy(path=str(tmp_path)), writing_to(str(tmp_path))
-        with policy.of_chunk("a/b.json", repeated, SCHEMA, write) as records:
+        with ChunkRecords(policy, "a/b.json", repeated, SCHEMA, write) as records:
             records.begin_batch().take(1, b"\xff", "is bad", malformed=True)
     assert len([*tmp_path.iterdir()]) == 3

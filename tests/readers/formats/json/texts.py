@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 def records_of(schema: pa.Schema) -> ChunkRecords:
     memory = Memory(b"")
-    return FAIL.of_chunk(memory.object.key, chunk_of(memory.object, 0, 0), schema)
+    return ChunkRecords(FAIL, memory.object.key, chunk_of(memory.object, 0, 0), schema)
 
 
 def read_text(content: bytes, schema: pa.Schema) -> list[dict]:
