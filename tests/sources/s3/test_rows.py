@@ -206,7 +206,7 @@ def test_what_contradicts_a_batch_query_is_told_in_one_sentence(source, fields, 
 )
 def test_a_wrong_option_is_told_in_one_sentence(given, sentence):
     with pytest.raises(OptionError, match=sentence):
-        S3Source.from_options({"path": "s3://bucket/in", **given})
+        S3Source.from_options({"path": "s3://bucket/in", "fileFormat": "json", **given})
 
 
 @pytest.mark.parametrize(
