@@ -1,22 +1,16 @@
-"""Writes bad records to files in a folder or a bucket; a repeated task replaces its own files."""
+"""Writes files of bad records to a folder or a bucket."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from tidegate.errors import ConnectorError
-from tidegate.readers.objects.values import WriteFile
+from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.s3.address import S3Address, local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.request import ask_s3
-
-FILE_BYTES = 16 << 20  # a file is held in memory until it has this size
 
 _TRIAL = "_writable"  # Spark's readers leave out files whose names begin with "_"
 
@@ -29,42 +23,6 @@ def check_location(location: str) -> str:
     if not (is_folder if address is None else address.bucket):
         raise ValueError("expected a folder, or s3://bucket/prefix")
     return location
-
-
-def digest_of(identity: Any) -> str:
-    """Return a digest of a JSON value, in 32 hexadecimal digits, as a part of a file's name."""
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
-
-
-class BadRecordFiles:
-    """The bad records of one range of rows, as lines of JSON.
-
-    There is one file, or several of about 16 MiB.  The same name and the same records give the same files, so a
-    repeated task replaces its own.
-    """
-
-    def __init__(self, name: str, write: WriteFile) -> None:
-        self._name, self._write = name, write
-        self._files = self._records = 0
-        self._lines = bytearray()
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Add a record, and write a file if it is large enough.
-
-        Raises ConnectorError if the location cannot be written, and DeadlineError if it does not answer.
-        """
-        self._lines += json.dumps(record, ensure_ascii=False).encode() + b"\n"
-        self._records += 1
-        if len(self._lines) >= FILE_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the records that are not written yet; raises the errors of ``add``."""
-        if self._lines:
-            self._write(f"{self._name}-{self._files}.json", bytes(self._lines), self._records)
-            self._files += 1
-            self._records = 0
-            self._lines.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,13 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
-from typing_extensions import Self
 
-from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.arrow.conform import conform
-from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
-from tidegate.readers.objects.values import Chunk, WriteFile
+from tidegate.readers.objects.values import SetAside
 
 CORRUPT_COLUMN = "_corrupt_record"
 """The column for the text of a bad record, null for good ones.  It is filled with PERMISSIVE if the schema has it."""
@@ -92,25 +89,24 @@ FAIL = BadRecordPolicy()
 
 
 class ChunkRecords:
-    """The records of one chunk, on their way into batches of a schema; a context manager.
+    """The records of one chunk, on their way into batches of a schema.
 
-    write: writes the records for the policy's ``path``; None: they are only left out.
+    set_aside: takes the records for the policy's ``path``; None: they are only left out.
+    record: the noun for a record, for errors.
     data_schema: the columns that the format itself fills.
     rescues: whether the format has to report surplus, and values that do not fit.
     dropped: the number of bad records so far that are in no batch.
 
     A format makes batches of ``data_schema`` and passes each to :meth:`batch`.  If some records may be bad, it first
-    passes all records of the batch, one after the other, to a BatchRecords.  Records for ``path`` are written at the
-    latest when the context ends, even by a CorruptDataError.
+    passes all records of the batch, one after the other, to a BatchRecords.
     """
 
     def __init__(
         self,
         policy: BadRecordPolicy,
         address: str,
-        chunk: Chunk,
         schema: pa.Schema,
-        write: WriteFile | None = None,
+        set_aside: SetAside | None = None,
         *,
         record: str = "line",
     ) -> None:
@@ -120,33 +116,20 @@ class ChunkRecords:
         self.dropped = 0
         self.address = address
         self.record = record
-        self._files = None
-        if policy.path is not None and write is not None:
-            self._files = BadRecordFiles(self._name_of(chunk), write)
+        self._set_aside = set_aside
         self._schema = schema
 
-    def __enter__(self) -> Self:
-        return self
+    def drop(self, offset: int, reason: str, record: bytes) -> None:
+        """Leave a record out, and set it aside if the policy has a path.
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # After a CorruptDataError, the rest of the object may be skipped.  The records before it are read all the same.
-        if self._files is not None and (error is None or isinstance(error, CorruptDataError)):
-            self._files.flush()
-
-    def set_aside(self, offset: int, reason: str, record: bytes) -> None:
-        """Drop a record; write it to the policy's path, if there is one, as a line of JSON.
-
-        The line has ``path`` (the object's address), ``position`` (the offset of the record in the decompressed
-        object), ``reason`` and ``record`` (its bytes as Base64).
+        It has ``path`` (the object's address), ``position`` (the offset of the record in the decompressed object),
+        ``reason`` and ``record`` (its bytes as Base64) then.
         """
         self.dropped += 1
-        if self._files is not None:
+        if self.policy.path is not None and self._set_aside is not None:
             text = base64.b64encode(record).decode()
             reason = f"the {self.record} {reason}"
-            self._files.add({"path": self.address, "position": offset, "reason": reason, "record": text})
-
-    def _name_of(self, chunk: Chunk) -> str:
-        return digest_of([self.address, chunk.etag, chunk.size, chunk.modified_ms, chunk.start, chunk.end])
+            self._set_aside({"path": self.address, "position": offset, "reason": reason, "record": text})
 
     def begin_batch(self) -> BatchRecords:
         """Return the BatchRecords of the next batch."""
@@ -217,7 +200,7 @@ class BatchRecords:
             if policy.fails:
                 raise refused(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
             if not policy.keeps_corrupt:
-                chunk.set_aside(offset, reason, record)
+                chunk.drop(offset, reason, record)
                 return False
             self.corrupt[self._rows] = record.decode(errors="replace")
         self._rows += 1

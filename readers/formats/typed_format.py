@@ -16,7 +16,7 @@ from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import SeenTimes, path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.row_groups import CHUNK_BYTES, within_bounds
-from tidegate.readers.objects.values import SMALL_BYTES, Bucket, Chunk, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.objects.values import SMALL_BYTES, Bucket, Chunk, ObjectFormat, S3Object, SetAside
 
 
 class TypedObject(ABC):
@@ -67,9 +67,9 @@ class TypedFormat(ObjectFormat):
         with self.decoding(obj), self.opened(obj) as opened:
             return opened.spark_schema()
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
-        del write  # no row is bad: a value that does not fit ends the query
+        del set_aside  # no row is bad: a value that does not fit ends the query
         obj = chunk.source
         with self.decoding(obj), self.opened(obj, whole=obj.size <= SMALL_BYTES) as opened:
             names = [field.name for field in opened.fields]

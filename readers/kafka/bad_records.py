@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.readers.bad_records.files import digest_of
+from tidegate.readers.bad_record_files import digest_of
 from tidegate.readers.event_time.assigners import RecordTimestamp
 from tidegate.readers.kafka.config import TopicPartition
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegate.alignment.splits import SplitRange
-    from tidegate.readers.bad_records.files import BadRecordFiles, BadRecordFolder
+    from tidegate.readers.bad_record_files import BadRecordFiles
+    from tidegate.readers.bad_records.files import BadRecordFolder
     from tidegate.readers.kafka.config import KafkaConnectionConfig
 
 

@@ -9,9 +9,9 @@ give each row exactly once, in any format.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -24,8 +24,8 @@ TAIL_BYTES = 64 << 10
 SKIP_CORRUPT = "set ignoreCorruptFiles to true to go on without it"
 """What a user can do about a corrupt object, for errors."""
 
-WriteFile: TypeAlias = Callable[[str, bytes, int], None]
-"""Writes a file of bad records as a whole; takes its name, its bytes and the number of its records."""
+SetAside: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Sets a bad record aside, which is a JSON object."""
 
 
 class S3Object(NamedTuple):
@@ -154,10 +154,10 @@ class ObjectFormat(ABC):
         return None
 
     @abstractmethod
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk, in order, as batches of ``schema`` with a bounded number of bytes.
 
-        write: sets bad records aside, if the options say so; None: these records are left out, and nobody keeps them.
+        set_aside: takes bad records, if the options say so; None: these records are left out, and nobody keeps them.
 
         A column of ``schema`` that the object lacks is null.  A column of the object that ``schema`` lacks is left out.
         Called on executors.  Raises what ``survey`` raises.

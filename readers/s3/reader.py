@@ -13,11 +13,12 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
+from tidegate.readers.bad_record_files import BadRecordFiles, digest_of
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.metadata import METADATA, metadata_scalar
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
-from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat, WriteFile
+from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 
 _LOG = logging.getLogger("tidegate.reader")
@@ -106,9 +107,8 @@ class S3SplitReader(SplitReader):
         return batches and [self._completed(batch, constants) for batch in batches]
 
     def _read(self, chunk: Chunk, constants: Mapping[str, pa.Scalar]) -> Iterator[pa.RecordBatch]:
-        write = self._write_of(chunk)
         try:
-            for batch in self.object_format.read(chunk, self._data_schema(constants), write):
+            for batch in self._decoded(chunk, self._data_schema(constants)):
                 rows = self._completed(batch, constants)
                 yield rows if self.times is None else self.times.kept(rows, chunk.modified_ms)
         except ObjectGoneError as error:
@@ -120,16 +120,25 @@ class S3SplitReader(SplitReader):
                 raise CorruptDataError(f"{error}; {SKIP_CORRUPT}") from error
             _LOG.warning("left out: %s", error)
 
-    def _write_of(self, chunk: Chunk) -> WriteFile | None:
-        keep, files = self.write_bad_records, self._files[self._ranges[chunk]]
+    def _decoded(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a chunk, and write its bad records; also those before damage, which may be skipped."""
+        keep, counts = self.write_bad_records, self._files[self._ranges[chunk]]
         if keep is None:
-            return None
+            yield from self.object_format.read(chunk, schema)
+            return
 
         def write(name: str, data: bytes, records: int) -> None:
             keep(name, data)
-            files[name] = records
+            counts[name] = records
 
-        return write
+        identity = [self.store.address(chunk.key), chunk.etag, chunk.size, chunk.modified_ms, chunk.start, chunk.end]
+        files = BadRecordFiles(digest_of(identity), write)
+        try:
+            yield from self.object_format.read(chunk, schema, files.add)
+        except CorruptDataError:
+            files.flush()
+            raise
+        files.flush()
 
     def _constants(self, chunk: Chunk) -> dict[str, pa.Scalar]:
         """Return the columns that are constant in a chunk; formats do not see them."""

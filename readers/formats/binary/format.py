@@ -16,8 +16,8 @@ from tidegate.readers.objects.values import (
     ChunkSurvey,
     ObjectFormat,
     S3Object,
+    SetAside,
     TimeRange,
-    WriteFile,
 )
 
 BINARY_FILE_SCHEMA = pa.schema(
@@ -52,12 +52,12 @@ class BinaryFileFormat(ObjectFormat):
         times = None if column is None else TimeRange(obj.modified_ms, obj.modified_ms)
         return [ChunkSurvey(0, obj.size, 1, times)] if obj.size else []
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the row of an object; its content is fetched only if ``schema`` has it.
 
         Raises CorruptDataError, which names the object, for a content of 2 GiB or more.
         """
-        del write  # no record is bad
+        del set_aside  # no record is bad
         obj = chunk.source
         address = self.store.address(obj.key)
         content = None

@@ -20,7 +20,7 @@ from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, 
 from tidegate.readers.formats.csv.values import inferred_type
 from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
-from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
@@ -114,13 +114,13 @@ class CsvFormat(ObjectFormat):
             for header, csv_records in self._records(item, start, end, BLOCK_BYTES, *headers):
                 if len(csv_records):
                     tally.bytes += len(csv_records.block.data)
-                    tally.add_times(*self._seen(obj, csv_records, str(column), self._names(obj.key, header)))
+                    tally.add_times(*self._seen(csv_records, str(column), self._names(obj.key, header)))
 
         item = LineObject(self.store, obj)
         splits = not self.dialect.multi_line
         return survey_lines(item, None if column is None else look, self.chunk_bytes, splits=splits)
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's CSV reader reads them into ``schema``.
 
         Columns match by the names in the header, or else by position.  A time without a zone is UTC.
@@ -138,16 +138,16 @@ class CsvFormat(ObjectFormat):
         if chunk.end - chunk.start > BLOCK_BYTES:
             blocks = fetched_ahead(blocks)
         batches: CsvBatches | None = None
-        with self._of_chunk(self.bad_records, chunk, schema, write) as records:
-            for header, csv_records in blocks:
-                if batches is None:
-                    batches = CsvBatches(records, self._names(chunk.key, header))
-                    if header and batches.finds_none:
-                        raise CorruptDataError(
-                            f"{item.name}: its header has none of the columns; with enforceSchema they go by position"
-                        )
-                if len(csv_records):
-                    yield from batches.of(csv_records)
+        records = self._chunk_records(self.bad_records, item.name, schema, set_aside)
+        for header, csv_records in blocks:
+            if batches is None:
+                batches = CsvBatches(records, self._names(chunk.key, header))
+                if header and batches.finds_none:
+                    raise CorruptDataError(
+                        f"{item.name}: its header has none of the columns; with enforceSchema they go by position"
+                    )
+            if len(csv_records):
+                yield from batches.of(csv_records)
 
     def _records(
         self, item: LineObject, start: int, end: int, block_bytes: int, header: _Header | None = None
@@ -178,21 +178,18 @@ class CsvFormat(ObjectFormat):
         names = None if self.columns is None else self.columns.of(key)
         return names if header is None or (self.enforce_schema and names is not None) else header.names
 
-    def _seen(
-        self, obj: S3Object, csv_records: CsvRecords, column: str, names: Sequence[str] | None
-    ) -> tuple[pa.Int64Array, int]:
+    def _seen(self, csv_records: CsvRecords, column: str, names: Sequence[str] | None) -> tuple[pa.Int64Array, int]:
         """Return the event times of records that become rows, and the number of the others."""
         read = self.read_times
         kind = pa.string() if read is None else read.type
-        chunk, schema = Chunk(*obj, 0, obj.size, 0, None, None), pa.schema([(column, kind)])
-        with self._of_chunk(self.bad_records.of_survey, chunk, schema) as records:
-            batches = [*CsvBatches(records, names).of(csv_records)]
+        records = self._chunk_records(self.bad_records.of_survey, csv_records.name, pa.schema([(column, kind)]))
+        batches = [*CsvBatches(records, names).of(csv_records)]
         values = pa.chunked_array([batch.column(0) for batch in batches], kind).combine_chunks()
         times = line_times(values, self.unit, column, csv_records.name) if read is None else read.times(values)
         return times, records.dropped
 
-    def _of_chunk(
-        self, policy: BadRecordPolicy, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None
+    def _chunk_records(
+        self, policy: BadRecordPolicy, address: str, schema: pa.Schema, set_aside: SetAside | None = None
     ) -> ChunkRecords:
         noun = "record" if self.dialect.multi_line else "line"
-        return ChunkRecords(policy, self.store.address(chunk.key), chunk, schema, write, record=noun)
+        return ChunkRecords(policy, address, schema, set_aside, record=noun)

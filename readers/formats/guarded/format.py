@@ -24,7 +24,7 @@ from tidegate.readers.objects.values import (
     ChunkSurvey,
     ObjectFormat,
     S3Object,
-    WriteFile,
+    SetAside,
 )
 
 OWN_BYTES = 768 << 20  # memory for fetched bytes and a page of each column; most objects take less
@@ -63,9 +63,9 @@ class GuardedFormat(ObjectFormat):
         surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(obj, obj, column) for obj in objects])
         return surveys
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read; raises OptionError for a schema with too many nested levels for a message."""
-        del write  # a format of columns sets no record aside
+        del set_aside  # a format of columns sets no record aside
         check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
         look = Look(chunk.source, (chunk, schema), begin, self.inner.store.fetch(chunk.source, begin, chunk.size))

@@ -17,7 +17,7 @@ from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
 from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
-from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
@@ -97,7 +97,7 @@ class JsonFormat(ObjectFormat):
         fields = [_field(path, kind) for kind in _kinds(self.unit)] if read is None else [read.field]
         for field in fields:
             schema = pa.schema([field, _REST] if keeps_misfits else [field])
-            records = ChunkRecords(policy, address, Chunk(*obj, 0, obj.size, 0, None, None), schema)
+            records = ChunkRecords(policy, address, schema)
             lines = _lines_into(records.data_schema, surplus=False)
             batches = lines.plain_batches(records, block.data)
             if batches is not None:
@@ -111,7 +111,7 @@ class JsonFormat(ObjectFormat):
         times = line_times(values, self.unit, column, address) if read is None else read.times(values)
         return times, records.dropped
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
 
         Columns of timestamps, dates, decimals and binary (Base64) parse strings.  A time without a zone is UTC, and a
@@ -124,13 +124,13 @@ class JsonFormat(ObjectFormat):
         Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
-        with ChunkRecords(self.bad_records, self.store.address(chunk.key), chunk, schema, write) as records:
-            lines = _lines_into(records.data_schema, surplus=records.rescues)
-            blocks = LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES)
-            if chunk.end - chunk.start > BLOCK_BYTES:
-                blocks = fetched_ahead(blocks)
-            for block in blocks:
-                yield from lines.batches(records, block)
+        records = ChunkRecords(self.bad_records, self.store.address(chunk.key), schema, set_aside)
+        lines = _lines_into(records.data_schema, surplus=records.rescues)
+        blocks = LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES)
+        if chunk.end - chunk.start > BLOCK_BYTES:
+            blocks = fetched_ahead(blocks)
+        for block in blocks:
+            yield from lines.batches(records, block)
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
         """See ObjectFormat.read_together: all lines are read as one text, unless some have to be read one by one.
@@ -145,9 +145,9 @@ class JsonFormat(ObjectFormat):
                 size += len(block.data)
                 if size > BLOCK_BYTES:
                     return None
-        with ChunkRecords(self.bad_records, self.store.address(chunks[0].key), chunks[0], schema) as records:
-            lines = _lines_into(records.data_schema, surplus=records.rescues)
-            return lines.plain_batches(records, b"".join(map(_ended, texts)))
+        records = ChunkRecords(self.bad_records, self.store.address(chunks[0].key), schema)
+        lines = _lines_into(records.data_schema, surplus=records.rescues)
+        return lines.plain_batches(records, b"".join(map(_ended, texts)))
 
 
 def _ended(text: bytes) -> bytes:

@@ -13,7 +13,7 @@ from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.formats.line_objects import LineObject, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead
 from tidegate.readers.formats.row_groups import within_bounds
-from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
 from tidegate.readers.plain_text import unified, utf8
 
 BLOCK_BYTES = 8 << 20
@@ -44,7 +44,7 @@ class TextFormat(ObjectFormat):
         del column  # text has none with times, see FormatFactory
         return survey_lines(LineObject(self.store, obj), None, self.chunk_bytes)
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a chunk as the one column of ``schema``, whatever its name.
 
         A batch holds at most 8 MiB, unless a single row is larger.
@@ -52,7 +52,7 @@ class TextFormat(ObjectFormat):
         Raises CorruptDataError, which names the object, for a line of more than 256 MiB.  Raises OptionError unless
         ``schema`` has one column of strings, or none.
         """
-        del write  # no record is bad
+        del set_aside  # no record is bad
         if len(schema) > 1 or not all(pa.types.is_string(field.type) for field in schema):
             columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
             raise OptionError(f"text has one column, of strings, and not {columns}")

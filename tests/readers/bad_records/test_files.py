@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tidegate.errors import ConnectorError, OptionError
-from tidegate.readers.bad_records import files as module
+from tidegate.readers import bad_record_files as module
 from tidegate.readers.bad_records.files import BadRecordFolder, check_location
 from tidegate.readers.s3.config import S3ConnectionConfig
 

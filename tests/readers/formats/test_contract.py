@@ -15,7 +15,7 @@ from tests.readers.formats.contract import CASES, UTC_US, Case, rows_of, time_co
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays
 from tests.support.objects.lab import GONE, InMemory, chunk, read
-from tests.support.objects.memory import BOM, COMPRESSED, writing_to
+from tests.support.objects.memory import BOM, COMPRESSED
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -416,13 +416,13 @@ def test_only_the_first_mebibyte_of_a_sample_is_looked_at(case: Case) -> None:
 
 
 @cases(bad=True, typed=False)
-def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
-    store = InMemory(case.bad)
+def test_bad_records_follow_the_policy(case: Case) -> None:
+    store, aside = InMemory(case.bad), []
     number, corrupt = pa.field("c", pa.int64()), pa.field("_corrupt_record", pa.string())
 
     def rows(*fields: pa.Field, **options: Any) -> list[dict]:
-        write = writing_to(options.get("bad_records_path"))
-        return read(case.made(store, **options), store.listed(), pa.schema(fields), write=write).to_pylist()
+        made = case.made(store, **options)
+        return read(made, store.listed(), pa.schema(fields), set_aside=aside.append).to_pylist()
 
     with pytest.raises(BadRecordError, match=f"s3://data/x.*'c'.*{TO_CONTINUE}$"):
         rows(number)
@@ -433,6 +433,6 @@ def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
     good, bad = rows(number, pa.field("rest", pa.string()), rescued_data_column="rest")
     assert (good, bad["c"]) == ({"c": 1, "rest": None}, None)
     assert json.loads(bad["rest"]) == {"c": "x", "_file_path": "s3://data/x"}
-    assert rows(number, bad_records_path=str(tmp_path)) == [{"c": 1}]
-    [file] = tmp_path.iterdir()
-    assert json.loads(file.read_text())["path"] == "s3://data/x"
+    assert aside == []
+    assert rows(number, bad_records_path="aside") == [{"c": 1}]
+    assert [record["path"] for record in aside] == ["s3://data/x"]

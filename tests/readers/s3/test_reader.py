@@ -1,5 +1,6 @@
 """The reader of the S3 connector: many small objects give few batches, in order."""
 
+import json
 from datetime import date, datetime, timezone
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes
 from tidegate.readers.objects.metadata import METADATA
@@ -34,12 +35,15 @@ class Made(ObjectFormat):
     def survey(self, obj, column):
         raise AssertionError("a reader is told the chunks")
 
-    def read(self, chunk, schema, write=None):
+    def read(self, chunk, schema, set_aside=None):
         self.asked = schema
         for step in self.objects[chunk.key]:
             if isinstance(step, Exception):
                 raise step
-            yield step
+            if isinstance(step, dict):
+                set_aside(step)
+            else:
+                yield step
 
 
 def read(objects, schema=SCHEMA, **options):
@@ -210,3 +214,24 @@ def test_a_folder_whose_value_is_not_of_its_type_is_no_corrupt_object_to_skip():
     chunk = Chunk("in/day=soon/a", 0, "", 0, 0, 0, 0, None, None)
     with pytest.raises(CorruptDataError, match=r"in/day=soon/a: its path has no date32.* in 'day'"):
         [*reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),)))]
+
+
+def test_bad_records_are_written_also_when_the_rest_of_the_object_is_corrupt():
+    written = {}
+    for error in (ConnectorError("no answer"), CorruptDataError("the rest")):  # the first one repeats the task
+        assert written == {}
+        with pytest.raises(type(error)):
+            read({"a": [{"n": 1}, error]}, write_bad_records=written.__setitem__)
+    [data] = written.values()
+    assert json.loads(data) == {"n": 1}
+
+
+def test_each_version_of_a_chunk_has_files_of_its_own_and_whoever_repeats_it_writes_the_same():
+    written, chunk = {}, Chunk("a", 0, "", 0, 0, 0, 0, None, None)
+    store = ObjectStore(S3ConnectionConfig(), "bucket")
+    for version in (chunk, chunk, chunk._replace(start=1), chunk._replace(etag="other")):
+        reader = S3SplitReader(Made({"a": [{"n": 1}]}), store, SCHEMA, write_bad_records=written.__setitem__)
+        assert [*reader.read(ReadTask((SplitRange("a", 0, 1),), ((version,),)))] == []
+        assert [*reader.bad_records.values()] == [1]
+    assert len(written) == 3
+    assert len({*written.values()}) == 1

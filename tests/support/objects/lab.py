@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tests.servers.test_s3 import lay_down
 from tidegate.errors import ObjectGoneError
-from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, WriteFile
+from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, SetAside
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 
@@ -78,6 +78,6 @@ def read(
     schema: pa.Schema,
     start: int = 0,
     end: int | None = None,
-    write: WriteFile | None = None,
+    set_aside: SetAside | None = None,
 ) -> pa.Table:
-    return pa.Table.from_batches(made.read(chunk(found, start, end), schema, write), schema)
+    return pa.Table.from_batches(made.read(chunk(found, start, end), schema, set_aside), schema)

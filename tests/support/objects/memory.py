@@ -8,10 +8,8 @@ import gzip
 import cramjam
 import pyarrow as pa
 
-from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.formats.json.format import JsonFormat
-from tidegate.readers.objects.values import Chunk, S3Object, WriteFile
-from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.objects.values import Chunk, S3Object, SetAside
 
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = {
@@ -40,28 +38,16 @@ class Memory:
         return self.content[start:end]
 
 
-def writing_to(location: str | None) -> WriteFile | None:
-    """Return what a task gives a format to set bad records aside; None: nowhere."""
-    if location is None:
-        return None
-
-    def write(name: str, data: bytes, records: int) -> None:
-        assert data.count(b"\n") == records
-        BadRecordFolder(location, S3ConnectionConfig()).write(name, data)
-
-    return write
-
-
 def chunk_of(found: S3Object, start: int, end: int) -> Chunk:
     return Chunk(*found, start, end, rows=1, min_ms=None, max_ms=None)
 
 
-def read_all(made: JsonFormat, found: S3Object, schema: pa.Schema, write: WriteFile | None = None) -> list[dict]:
+def read_all(made: JsonFormat, found: S3Object, schema: pa.Schema, set_aside: SetAside | None = None) -> list[dict]:
     surveys = made.survey(found, None)
     assert [0, *(survey.end for survey in surveys)] == [*(survey.start for survey in surveys), found.size]
     rows = []
     for survey in surveys:
-        for batch in made.read(chunk_of(found, survey.start, survey.end), schema, write):
+        for batch in made.read(chunk_of(found, survey.start, survey.end), schema, set_aside):
             assert batch.schema.equals(schema)
             batch.validate(full=True)
             rows += batch.to_pylist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tests.support.objects.memory import Memory, read_all, writing_to
+from tests.support.objects.memory import Memory, read_all
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.format import CsvFormat
@@ -19,14 +19,15 @@ def texts(names: str, kind: pa.DataType | None = None) -> pa.Schema:
     return pa.schema([(name, kind or pa.string()) for name in names])
 
 
-def read(text: bytes, schema: pa.Schema, key: str = "x.csv", chunk_bytes: int = 64 << 20, **given) -> list[tuple]:
+def read(
+    text: bytes, schema: pa.Schema, key: str = "x.csv", chunk_bytes: int = 64 << 20, set_aside=None, **given
+) -> list[tuple]:
     """Read all chunks of an object; settings that are no field of the format are fields of the dialect."""
     fields = {name: given.pop(name) for name in [*given] if name in CsvFormat.__slots__}
     fields.setdefault("columns", GivenColumns(tuple(schema.names)))
     memory = Memory(text, key)
     made = CsvFormat(memory, None, CsvDialect(**given), chunk_bytes=chunk_bytes, **fields)
-    write = writing_to(made.bad_records.path)
-    return [tuple(row.values()) for row in read_all(made, memory.object, schema, write)]
+    return [tuple(row.values()) for row in read_all(made, memory.object, schema, set_aside)]
 
 
 def null_for_empty(rows) -> list[tuple]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.typed_format import TypedFormat
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, WriteFile
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, SetAside
 
 SCHEMA = pa.schema([("line", pa.string()), ("process", pa.int64())])
 _HARM: list[str] = []
@@ -57,7 +57,7 @@ class FatalFormat(TypedFormat):
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         return [ChunkSurvey(0, obj.size, len(self._lines(obj)), None)]
 
-    def read(self, chunk: Chunk, schema: pa.Schema, write: WriteFile | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         for line in self.store.fetch(chunk.source, 0, chunk.size).decode().split("\n"):
             self._perform(line, chunk.source)
             yield pa.record_batch([[line], pa.array([os.getpid()], pa.int64())], schema=schema)

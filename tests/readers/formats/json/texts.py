@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from tests.support.objects.memory import Memory, chunk_of, read_all
+from tests.support.objects.memory import Memory, read_all
 from tidegate.readers.formats.bad_records import FAIL, ChunkRecords
 from tidegate.readers.formats.json.format import JsonFormat
 
@@ -24,8 +24,7 @@ SCHEMA = pa.schema(
 
 
 def records_of(schema: pa.Schema) -> ChunkRecords:
-    memory = Memory(b"")
-    return ChunkRecords(FAIL, memory.object.key, chunk_of(memory.object, 0, 0), schema)
+    return ChunkRecords(FAIL, "a/b.json", schema)
 
 
 def read_text(content: bytes, schema: pa.Schema) -> list[dict]:
