@@ -1,44 +1,60 @@
-"""Runs an action with a harness in a thread of its own, so that a hanging connector hangs nothing else."""
+"""Runs actions in threads of their own, so that a hanging connector hangs nothing else."""
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Generic, TypeVar
 
-from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.lab import Lab
 
 _CLOSING_S = 10.0
+_Result = TypeVar("_Result")
 
 
-class Trial(threading.Thread):
-    """An action that runs once, in a lab of its own, which is closed afterwards.
+class Attempt(threading.Thread, Generic[_Result]):
+    """An action that runs once.
 
-    error: of the action, or of the closing of the lab if the action went well or was skipped.
+    result: of the action; None: an error, or none yet.
+    seconds: how long it took.
+    """
+
+    def __init__(self, what: str, do: Callable[[], _Result]) -> None:
+        super().__init__(name=f"conformance-{what}", daemon=True)
+        self.what, self._act = what, do
+        self.result: _Result | None = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Run the action."""
+        begun = time.monotonic()
+        try:
+            self.result = self._act()
+        except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
+            self.error = error
+        self.seconds = time.monotonic() - begun
+
+
+class Trial(Attempt[None]):
+    """An action that runs in a lab of its own, which is closed afterwards.
+
+    error: of the action, or of the closing of the lab if the action went well.
     """
 
     def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], None]) -> None:
-        super().__init__(name=f"conformance-{what}", daemon=True)
+        super().__init__(what, self._live)
         self._open_lab, self._do = open_lab, do
         self.lab: Lab | None = None
-        self.error: BaseException | None = None
 
-    def run(self) -> None:
-        """Run the action, and close the lab."""
-        try:
-            self.lab = self._open_lab()
-        except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
-            self.error = error
-            return
-        for step in (self._do, Lab.close):
-            try:
-                step(self.lab)
-            except BaseException as error:  # noqa: BLE001, PERF203 - as above
-                if self.error is None or isinstance(self.error, SkippedError):
-                    self.error = error
+    def _live(self) -> None:
+        self.lab = self._open_lab()
+        with self.lab:
+            self._do(self.lab)
 
     def hung(self, deadline_s: float) -> str | None:
         """Start, and wait until it has ended.  None: it has; else it is left alone, and this says where it hangs."""

@@ -132,7 +132,7 @@ def test_a_life_that_goes_wrong_only_once_is_reported(monkeypatch):
 
     verdict = judge(rule_named("WHOLE-1"), sinful(reader=LosesOneRowOnce))
     assert verdict.status is Status.FAILED
-    assert re.search(r"missing|passes \d#\d+|not delivered", verdict.text)
+    assert re.search(r"missing|lacks|passes \d#\d+|not delivered", verdict.text)
     assert "To see it again:" in verdict.text
     assert "Lived again, that life went otherwise" in verdict.text
 

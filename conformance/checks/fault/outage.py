@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.harness import Fault
-from tidegate.conformance.lab.faults import Attempt, cut_off
+from tidegate.conformance.lab.faults import DuringFault, cut_off
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Batch, Query
 from tidegate.conformance.rules import Tier, rule
@@ -38,7 +38,7 @@ def damaged_answers_are_never_believed(lab: Lab) -> None:
     values = {row.key: row.value for row in lab.rows}
     with lab.harness.fault(Fault.CORRUPT):
         for number in range(4):
-            read = Attempt(lab, f"reading {number}", lambda: lab.read(source, ranges, enumerator)).start().end()
+            read = DuringFault(lab, f"reading {number}", lambda: lab.read(source, ranges, enumerator)).end()
             if read.result is not None:
                 lab.saw("rows that were read")
                 lab.compare(lab.keys(read.result), in_order=lab.can(Ability.ROW_POSITIONS))
@@ -68,8 +68,8 @@ def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
     first = lab.keys([next(batches)])
     lab.tell(f"read {len(first)} rows, and from now on: {kind.value}")
     with lab.harness.fault(kind):
-        rest = Attempt(lab, "reading the rest", lambda: lab.keys(batches)).start()
-        rest.wait(0.3)
+        rest = DuringFault(lab, "reading the rest", lambda: lab.keys(batches))
+        rest.join(0.3)
     rest.end()
     if rest.result:
         lab.saw("rows that came after the break")
@@ -78,7 +78,7 @@ def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
     lab.compare(lab.keys(source.reader(enumerator.snapshot()).read(task)))
 
 
-def _during(lab: Lab, kind: Fault) -> tuple[Attempt[Json], Attempt[Batch]]:
+def _during(lab: Lab, kind: Fault) -> tuple[DuringFault[Json], DuringFault[Batch]]:
     """Plan and read during a fault, expect a new run to deliver every row once, and return both attempts."""
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(3)))
     query = Query(lab, lab.source())
@@ -89,8 +89,8 @@ def _during(lab: Lab, kind: Fault) -> tuple[Attempt[Json], Attempt[Batch]]:
     start = query.last_offset
     lab.tell(f"from now on: {kind.value}")
     with lab.harness.fault(kind):
-        planned = Attempt(lab, "planning", lambda: query.running.latest_offset(start)).start().end()
-        read = Attempt(lab, "reading", query.read).start().end()
+        planned = DuringFault(lab, "planning", lambda: query.running.latest_offset(start)).end()
+        read = DuringFault(lab, "reading", query.read).end()
     lab.tell("from now on all is well")
     query.stop()
     query.start()
