@@ -59,34 +59,21 @@ def write_history(  # noqa: PLR0913 - all but the address have defaults
     rows = _half_random(value_size, seed) if values is None else values
     times = np.asarray(timestamps_ms, np.int64)
     spans = ((start, min(start + records_per_batch, len(times))) for start in range(0, len(times), records_per_batch))
-    batches = (
+    encoded = (
         encode_batch(
             times[start:stop], None if keys is None else _take(keys, start, stop), _take(rows, start, stop), compression
         )
         for start, stop in spans
     )
-    _produce(bootstrap_servers, topic, partition, batches)
+    write_batches(bootstrap_servers, topic, ((partition, batch) for batch in encoded))
 
 
-def _take(rows: Rows, start: int, stop: int) -> Bytes:
-    return rows(start, stop) if callable(rows) else rows[start:stop]
-
-
-def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
-    def rows(start: int, stop: int) -> Bytes:
-        filled = np.full((stop - start, size), ord("."), np.uint8)
-        filled[:, : size // 2] = np.random.default_rng([seed, start]).integers(
-            0, 256, (stop - start, size // 2), np.uint8
-        )
-        return filled
-
-    return rows
-
-
-def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterable[bytes]) -> None:
-    """Send batches as they are, which kafka-python's producer cannot do.
+def write_batches(bootstrap_servers: str, topic: str, batches: Iterable[tuple[int, bytes]]) -> None:
+    """Append record batches to partitions, given by number, as they are, which kafka-python's producer cannot do.
 
     Batches are encoded on the manager's loop while the broker works on the last ones.
+
+    Raises ServerError if the topic has no such partition or the broker refuses a batch.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import for_code
@@ -95,9 +82,9 @@ def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterab
 
     with KafkaAdminClient(bootstrap_servers=bootstrap_servers) as admin:
         manager = connections_of(admin)
-        leader = _leader(admin.describe_topics([topic]), partition)
+        leaders = {at["partition_index"]: at["leader_id"] for at in admin.describe_topics([topic])[0]["partitions"]}
 
-        def request(batch: bytes) -> Any:
+        def request(partition: int, batch: bytes) -> Any:
             topic_data = ProduceRequest.TopicProduceData
             data = topic_data(
                 name=topic, partition_data=[topic_data.PartitionProduceData(index=partition, records=batch)]
@@ -115,12 +102,14 @@ def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterab
             result = (await answer).responses[0].partition_responses[0]
             if result.error_code:
                 reason = f"{for_code(result.error_code).__name__}: {result.error_message}"
-                raise ServerError(f"Kafka refused a batch of records for {topic}-{partition} ({reason})")
+                raise ServerError(f"Kafka refused a batch of records for {topic}-{result.index} ({reason})")
 
         async def send() -> None:
             pending: deque[Any] = deque()
-            for batch in batches:
-                pending.append(manager.send(request(batch), node_id=leader))
+            for partition, batch in batches:
+                if partition not in leaders:
+                    raise ServerError(f"the topic {topic!r} has no partition {partition}")
+                pending.append(manager.send(request(partition, batch), node_id=leaders[partition]))
                 if len(pending) == IN_FLIGHT:
                     await settle(pending.popleft())
             while pending:
@@ -129,8 +118,16 @@ def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterab
         manager.run(send)
 
 
-def _leader(topics: list[dict[str, Any]], partition: int) -> int:
-    for described in topics[0]["partitions"]:
-        if described["partition_index"] == partition:
-            return int(described["leader_id"])
-    raise ServerError(f"the topic {topics[0]['name']!r} has no partition {partition}")
+def _take(rows: Rows, start: int, stop: int) -> Bytes:
+    return rows(start, stop) if callable(rows) else rows[start:stop]
+
+
+def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
+    def rows(start: int, stop: int) -> Bytes:
+        filled = np.full((stop - start, size), ord("."), np.uint8)
+        filled[:, : size // 2] = np.random.default_rng([seed, start]).integers(
+            0, 256, (stop - start, size // 2), np.uint8
+        )
+        return filled
+
+    return rows

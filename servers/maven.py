@@ -42,16 +42,9 @@ def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Pat
     Raises ServerError if the override has no such jar, if Maven Central cannot be reached, or if a file that came has
     another digest than ``DIGESTS`` has for it.
     """
-    group, artifact, version, *classifier = coordinate.split(":")
-    chosen = os.environ.get(override)
-    if chosen:
-        if not any(Path(chosen).glob(f"{artifact}-*.jar")):
-            raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {artifact}-*.jar")
-        return Path(chosen)
-    folder = _cache() / group / artifact / "-".join([version, *classifier, *([] if transitive else ["alone"])])
-    if not folder.is_dir():
-        _download(coordinate, folder, override, transitive=transitive)
-    return folder
+    _, artifact, version, *classifier = coordinate.split(":")
+    name = "-".join([version, *classifier, *([] if transitive else ["alone"])])
+    return _folder(coordinate, override, f"{artifact}-*.jar", name, transitive=transitive)
 
 
 def find_unpacked(coordinate: str, override: str, jar: str) -> Path:
@@ -60,23 +53,25 @@ def find_unpacked(coordinate: str, override: str, jar: str) -> Path:
     coordinate: ``group:artifact:version:classifier``.
     jar: the name of a jar in the archive, by which a folder of ``override`` is checked.
     """
-    group, artifact, version, classifier = coordinate.split(":")
+    _, _, version, classifier = coordinate.split(":")
+    return _folder(coordinate, override, jar, f"{version}-{classifier}-unpacked", transitive=False, kind=_ARCHIVE)
+
+
+def _folder(coordinate: str, override: str, jar: str, name: str, *, transitive: bool, kind: str = "jar") -> Path:
+    """Return the folder of an override, which must hold a jar, or else one in the cache by its name."""
     chosen = os.environ.get(override)
     if chosen:
-        if not (Path(chosen) / jar).exists():
-            raise ServerError(f"{override}={chosen} must be a folder with {jar}, but it holds none")
+        if not any(Path(chosen).glob(jar)):
+            raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {jar}")
         return Path(chosen)
-    folder = _cache() / group / artifact / f"{version}-{classifier}-unpacked"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tidegate", "maven")
+    folder = cache.joinpath(*coordinate.split(":")[:2], name)
     if not folder.is_dir():
-        _download(coordinate, folder, override, transitive=False, kind=_ARCHIVE)
+        _download(coordinate, folder, override, transitive=transitive, kind=kind)
     return folder
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tidegate", "maven")
-
-
-def _download(coordinate: str, folder: Path, override: str, *, transitive: bool, kind: str = "jar") -> None:
+def _download(coordinate: str, folder: Path, override: str, *, transitive: bool, kind: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # The sandbox is beside the folder, since a rename is atomic only within one file system.  Ivy's cache is in the
     # sandbox, too, since two Ivys with the same cache may read each other's unfinished files.

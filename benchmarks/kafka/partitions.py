@@ -28,11 +28,11 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.servers import KafkaServer
 from tidegate.servers.batches import encode_batch
+from tidegate.servers.history import write_batches
 
 TOPIC = "orders"
 BEGIN_MS, HOUR_MS, HOURS = 1_767_225_600_000, 3_600_000, 6
 RECORDS, RECORD_BYTES = 60, 500
-TOGETHER = 200  # partitions in a request to produce
 POLLS = 100
 WARM_FROM = 2  # batch
 MOST_POLL_MS = 30.0
@@ -52,36 +52,10 @@ TIMES = np.linspace(BEGIN_MS, BEGIN_MS + HOURS * HOUR_MS, RECORDS, endpoint=Fals
 
 def fill(servers: str, partitions: int) -> None:
     """Write the same record batches to all partitions."""
-    from kafka import KafkaAdminClient
-
-    from tidegate.kafka_private import ProduceRequest, connections_of
-
     values = np.full((RECORDS, RECORD_BYTES), ord("."), np.uint8)
     half = RECORDS // 2
     batches = [encode_batch(TIMES[rows], None, values[rows], "none") for rows in (slice(half), slice(half, None))]
-    topic = ProduceRequest.TopicProduceData
-
-    with KafkaAdminClient(bootstrap_servers=servers) as admin:
-        manager = connections_of(admin)
-
-        async def send() -> None:
-            for batch in batches:
-                for first in range(0, partitions, TOGETHER):
-                    some = range(first, min(partitions, first + TOGETHER))
-                    data = [topic.PartitionProduceData(index=number, records=batch) for number in some]
-                    request = ProduceRequest(
-                        transactional_id=None,
-                        acks=-1,
-                        timeout_ms=30_000,
-                        topic_data=[topic(name=TOPIC, partition_data=data)],
-                        min_version=7,
-                        max_version=12,
-                    )
-                    answer = await manager.send(request, node_id=1)
-                    if any(part.error_code for part in answer.responses[0].partition_responses):
-                        raise SystemExit("the broker refused a batch")
-
-        manager.run(send)
+    write_batches(servers, TOPIC, ((number, batch) for batch in batches for number in range(partitions)))
 
 
 @contextmanager
