@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from pickle import PicklingError
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -94,20 +95,16 @@ class KeyRun:
         if time <= self._state.watermark:
             return
         self._state.watermark = time
-        try:
+        with self._blaming():
             while (timer := self._state.event_timers.pop_due(time)) is not None:
                 self._windows.fire_timer(*timer, in_event_time=True)
-        except Exception as error:  # noqa: BLE001 - functions of users raise anything
-            self._blame(error)
 
     def advance_processing_time(self, time: int) -> None:
         """Fire the timers up to a processing time in ms; the clock does not go back."""
         self._clock.processing_time = max(time, self._clock.processing_time)
-        try:
+        with self._blaming():
             while (timer := self._state.processing_timers.pop_due(time)) is not None:
                 self._windows.fire_timer(*timer, in_event_time=False)
-        except Exception as error:  # noqa: BLE001
-            self._blame(error)
 
     def process_elements(
         self,
@@ -118,17 +115,13 @@ class KeyRun:
         if not len(timestamps):
             return
         times = np.asarray(timestamps, np.int64)
-        try:
+        with self._blaming():
             self._take_rows(Rows(rows), times)
-        except Exception as error:  # noqa: BLE001
-            self._blame(error)
 
     def process_element(self, row: Mapping[str, Any], timestamp: int) -> None:
         """Take one row, with its event time in ms."""
-        try:
+        with self._blaming():
             self._windows.take(row, timestamp)
-        except Exception as error:  # noqa: BLE001
-            self._blame(error)
 
     def _take_rows(self, rows: Rows, times: Times) -> None:
         assigned = self._assigner.assign_batch(times, self._clock)
@@ -179,11 +172,15 @@ class KeyRun:
         first = self._assigner.assign_windows(row, int(times[earliest]), self._clock)
         return all(window.max_timestamp() > self._state.watermark for window in first)
 
-    def _blame(self, error: Exception) -> NoReturn:
-        """Raise the error of a user's function, with the key and the window."""
-        if isinstance(error, TidegateError):
-            raise error
-        window = self._windows.current
-        where = f"key {self._windows.key!r}" + ("" if window is None else f" and window {window}")
-        told = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
-        raise FunctionError(told) from error
+    @contextmanager
+    def _blaming(self) -> Iterator[None]:
+        """Give an error of a user's function the key and the window."""
+        try:
+            yield
+        except TidegateError:
+            raise
+        except Exception as error:
+            window = self._windows.current
+            where = f"key {self._windows.key!r}" + ("" if window is None else f" and window {window}")
+            told = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
+            raise FunctionError(told) from error

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.sources.windows.accumulators import Accumulators
-from tidegate.sources.windows.keys import Key, values_of
+from tidegate.sources.windows.keys import Key, codes_of, keys_of
 from tidegate.sources.windows.pages import EVENT
 from tidegate.sources.windows.results import Given
 from tidegate.sources.windows.state import KeyEntry
@@ -117,7 +117,7 @@ class ColumnWindows:
     def _taken(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
         state, merges, lateness = outcome.state, self._operator.assigner.merges, self._operator.allowed_lateness
         both_keys = ([*state.column(key).chunks, *rows.column(key).chunks] for key in self._keys)
-        codes = _codes([pa.chunked_array(chunks) for chunks in both_keys])
+        codes = codes_of(pa.chunked_array(chunks) for chunks in both_keys)
         of_state, of_rows = codes[: state.num_rows], codes[state.num_rows :]
         times = rows.column(self._time).to_numpy()
         places, starts, ends = self._assigned(times)
@@ -247,24 +247,13 @@ class ColumnWindows:
         return pa.concat_tables(tables)
 
     def _panes(self, state: pa.Table) -> Iterator[tuple[Key, TimeWindow, list[Any]]]:
-        keys = zip(*(values_of(state.column(key)) for key in self._keys), strict=True)
         windows = zip(state.column(START).to_pylist(), state.column(END).to_pylist(), strict=True)
-        for key, window, contents in zip(keys, windows, self._accumulators.to_lists(state), strict=True):
+        contents_of = self._accumulators.to_lists(state)
+        for key, window, contents in zip(keys_of(state, self._keys), windows, contents_of, strict=True):
             yield key, TimeWindow(*window), contents
 
     def _by_key(self, rows: pa.Table) -> Iterator[tuple[Key, Mapping[str, Any]]]:
-        keys = zip(*(values_of(rows.column(key)) for key in self._keys), strict=True)
-        return zip(keys, as_mappings(rows.select(self._elements)), strict=True)
-
-
-def _codes(keys: Sequence[pa.ChunkedArray]) -> Ints:
-    """Return a number for each row; rows with equal keys have equal numbers."""
-    codes = np.zeros(len(keys[0]), np.int64)
-    for place, column in enumerate(keys):
-        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        indices = encoded.indices.to_numpy().astype(np.int64)
-        codes = indices if not place else np.unique(codes * len(encoded.dictionary) + indices, return_inverse=True)[1]
-    return codes
+        return zip(keys_of(rows, self._keys), as_mappings(rows.select(self._elements)), strict=True)
 
 
 def _sessions(codes: Ints, starts: Ints, ends: Ints) -> Ints:

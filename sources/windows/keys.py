@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from math import isnan
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
@@ -40,6 +42,24 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         return [None if time is None else time.astimezone(timezone.utc) for time in values]
     return list(map(_with_one_nan, values)) if pa.types.is_floating(column.type) else values
+
+
+def keys_of(table: pa.Table, names: Collection[str]) -> Iterator[Key]:
+    """Return the key of each row, in columns of these names."""
+    return zip(*(values_of(table.column(name)) for name in names), strict=True)
+
+
+def codes_of(columns: Iterable[pa.ChunkedArray]) -> npt.NDArray[np.int64]:
+    """Return a number for each row of columns of keys; rows with equal keys have equal numbers."""
+    codes: Any = None
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        of_column = encoded.indices.to_numpy().astype(np.int64)
+        if codes is None:
+            codes = of_column
+        else:
+            codes = np.unique(codes * len(encoded.dictionary) + of_column, return_inverse=True)[1]
+    return np.asarray(codes)
 
 
 def key_of(stored: bytes) -> Key:

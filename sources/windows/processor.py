@@ -26,7 +26,7 @@ from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.columns import END, START, ColumnWindows
-from tidegate.sources.windows.keys import Key, comparable, values_of
+from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given, check_output, checked
@@ -301,7 +301,7 @@ def _entries_of(state: pa.Table, keys: list[str]) -> dict[Key, KeyEntry]:
     """Return the rows of ``_of_single_keys`` by key."""
     timers = ([None if time == NEVER else time for time in listed(state.column(name))] for name in (EVENT, PROCESSING))
     entries = map(KeyEntry, *timers, listed(state.column(_VALUE)))
-    return dict(zip(zip(*(values_of(state.column(key)) for key in keys), strict=True), entries, strict=True))
+    return dict(zip(keys_of(state, keys), entries, strict=True))
 
 
 def _due(entries: Mapping[Key, KeyEntry], event_ms: int, processing_ms: int) -> list[Key]:
@@ -325,17 +325,14 @@ def _name_of_innermost(trigger: Trigger) -> str:
 
 def _by_key(table: pa.Table, wish: Wish) -> dict[Key, tuple[Any, npt.NDArray[np.int64]]]:
     """Return rows and event times by key, in the order in which the rows came."""
-    codes = np.zeros(table.num_rows, np.int64)
-    for column in wish.keys.values():
-        encoded = table.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
-        _, codes = np.unique(codes * len(encoded.dictionary) + encoded.indices.to_numpy(), return_inverse=True)
+    codes = codes_of(table.column(column) for column in wish.keys.values())
     order = np.argsort(codes, kind="stable")
     ordered = table.take(pa.array(order)).combine_chunks()
     begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
     ends = np.append(begins[1:], len(order)).tolist()
     times = ordered.column(TIME).to_numpy()
     firsts = ordered.select(list(wish.keys.values())).take(pa.array(begins))
-    keys = zip(*map(values_of, firsts.columns), strict=True)
+    keys = keys_of(firsts, firsts.column_names)
     elements = ordered.select(list(wish.elements))
     if len(begins) * 32 > len(order):  # with few rows per key, slicing a list is faster than slicing Arrow
         elements = as_mappings(elements)

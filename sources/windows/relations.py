@@ -7,8 +7,7 @@ more with the options that windows need.  So this module talks to Spark's planne
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -143,38 +142,36 @@ def telling_watermark(
         )
     spark = rows.sparkSession
     carried = None if description is None else _catalyst(spark).expressions.NamedExpression.newExprId()
-    return _data_frame(spark, _rebuilt(spark, plan, _Request(ahead_ms, used, description, carried)))
+
+    def telling(relation: Any) -> Any:
+        asked = ForWindows(ahead_ms, json.loads(relation.schema().json()), description)
+        return _telling_relation(spark, relation, asked, used, carried)
+
+    return _data_frame(spark, _rebuilt(spark, plan, telling, carried))
 
 
 def _is_of_tidegate(source: Any) -> bool:
     return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
 
 
-@dataclass(frozen=True)
-class _Request:
-    """The arguments of ``telling_watermark``, and Catalyst's id of the watermark's column in all steps, if any."""
-
-    ahead_ms: int
-    used: Collection[str] | None
-    description: Mapping[str, str] | None
-    carried: Any
-
-
-def _rebuilt(spark: SparkSession, node: Any, request: _Request) -> Any:
+def _rebuilt(spark: SparkSession, node: Any, telling: Callable[[Any], Any], carried: Any) -> Any:
+    """Return a plan with other relations; carried: the id of a column that all projections pass on, if any."""
     if _kind(node) == _RELATION:
-        return _telling_relation(spark, node, request)
+        return telling(node)
     children = _list(node.children())
     if not children:
         return node
-    node = node.withNewChildren(_seq(spark, [_rebuilt(spark, child, request) for child in children]))
-    if request.carried is None or _kind(node) != _PROJECT:
+    node = node.withNewChildren(_seq(spark, [_rebuilt(spark, child, telling, carried) for child in children]))
+    if carried is None or _kind(node) != _PROJECT:
         return node
     # By its id, for a step may have a column of this name that a later one drops.
-    carried = [column for column in _list(node.child().output()) if column.exprId().equals(request.carried)]
-    return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *carried]), node.child())
+    passed_on = [column for column in _list(node.child().output()) if column.exprId().equals(carried)]
+    return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *passed_on]), node.child())
 
 
-def _telling_relation(spark: SparkSession, relation: Any, request: _Request) -> Any:
+def _telling_relation(
+    spark: SparkSession, relation: Any, asked: ForWindows, used: Collection[str] | None, carried: Any
+) -> Any:
     """Return a plan with the watermark, and with the relation's columns under the ids that the steps above know.
 
     The source gets its columns as an option: the user may have given them, or they were inferred before.
@@ -183,11 +180,10 @@ def _telling_relation(spark: SparkSession, relation: Any, request: _Request) -> 
     source = source_of(_name(relation), options)
     if source is not None:  # with a schema, Spark checks options only when the query begins
         check_has_watermarks(source)
-    asked = ForWindows(request.ahead_ms, json.loads(relation.schema().json()), request.description)
     check_source(asked.schema.names)
     options[asked.option] = asked.to_text()
     output = _list(relation.output())
-    read = {column.name() for column in output if request.used is None or _id(column) in request.used}
+    read = {column.name() for column in output if used is None or _id(column) in used}
     # A row with only the watermark has null in every other column.
     fields = [StructField(x.name, x.dataType, nullable=True) for x in asked.schema.fields if x.name in read]
     narrow = StructType(fields).add(WINDOW_WATERMARK, TimestampType())
@@ -207,10 +203,8 @@ def _telling_relation(spark: SparkSession, relation: Any, request: _Request) -> 
         )
         for was in output
     ]
-    if request.carried is not None:
-        columns.append(
-            expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, request.carried, nothing, none, nothing)
-        )
+    if carried is not None:
+        columns.append(expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, carried, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), analyzed_plan(marked))
 
 
