@@ -66,7 +66,7 @@ class HeaderTimestamp(UnitAssigner):
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the header is missing or not a time."""
-        return text_times(self._texts(batch), self._fixed_unit())
+        return text_times(self._texts(batch), self.unit)
 
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         return (text and text.decode(errors="replace") for text in self._texts(batch).to_pylist())
@@ -102,8 +102,7 @@ class JsonTimestamp(UnitAssigner):
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the field is missing or not a time."""
-        unit = self._fixed_unit()
-        return value_times([*self._values(batch)], unit)
+        return value_times([*self._values(batch)], self.unit)
 
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         tokens = tokens_of(self.pointer)

@@ -126,11 +126,7 @@ class RecordTimes:
 
     def _assigned(self, batch: pa.RecordBatch) -> tuple[pa.Int64Array, Times]:
         """Return the records' own times, as an array of Arrow and of NumPy."""
-        # The unit is unknown as long as there is no usable time.  So all times here are bad in any unit.
-        rows = batch.num_rows
-        assigned = (
-            pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self.name)
-        )
+        assigned = _checked(self.assigner(batch), batch.num_rows, self.name)
         return assigned, int64_times(assigned)
 
     def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:

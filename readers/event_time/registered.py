@@ -48,25 +48,24 @@ class RegistryTimestamp(UnitAssigner):
         UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the field is missing or not a time."""
-        return self._times(batch, self._fixed_unit())
+        """Return the times in milliseconds, rounded down; null where the field is missing or not a time.
 
-    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times: by the type of a field, or by the unit that the value itself shows."""
-        return pc.coalesce(self._times(batch, None), UnitAssigner.times_by_own_units(self, batch))
-
-    def _times(self, batch: pa.RecordBatch, unit: TimeUnit | None) -> pa.Int64Array:
-        """Return the times of fields with a type of times, and those of others by a unit."""
+        A field with a type of times needs no unit.
+        """
         times, are_missing = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
         for rows, values in self._fields(batch):
             if _is_time(values.type):
                 part = times_ms(values, None)
-            elif unit is None or (unit == "iso8601" and not pa.types.is_string(values.type)):
+            elif self.unit is None or (self.unit == "iso8601" and not pa.types.is_string(values.type)):
                 continue
             else:
-                part = times_ms(values, unit)
+                part = times_ms(values, self.unit)
             times[rows], are_missing[rows] = int64_values(part), are_null(part)
         return integers(times, pa.int64(), are_missing)
+
+    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times: by the type of a field, or by the unit that the value itself shows."""
+        return pc.coalesce(self(batch), UnitAssigner.times_by_own_units(self, batch))
 
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
         found: list[object] = [None] * batch.num_rows

@@ -11,7 +11,7 @@ from typing import get_args
 import pyarrow as pa
 from typing_extensions import Self
 
-from tidegate.errors import ContractError, did_you_mean
+from tidegate.errors import did_you_mean
 from tidegate.readers.event_time.units import TimeUnit, detect_unit, value_times
 
 
@@ -46,16 +46,11 @@ class UnitAssigner(ABC):
 
     @abstractmethod
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in ms, rounded down; null without a time.  Raises ContractError if the unit is not known."""
+        """Return the times in ms, rounded down; null without a time, or if the unit of a value is not known."""
 
     @abstractmethod
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
         """Return the values that hold the event times, row by row."""
-
-    def _fixed_unit(self) -> TimeUnit:
-        if self.unit is None:
-            raise ContractError(f"{self!r} was called before its unit was declared or detected")
-        return self.unit
 
 
 def check_pointer(pointer: str) -> None:

@@ -58,12 +58,14 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
     return None
 
 
-def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
-    """Return the times of JSON values in milliseconds; null for values that are no time.
+def value_times(values: Sequence[object], unit: TimeUnit | None) -> pa.Int64Array:
+    """Return the times of JSON values in milliseconds; null for values that are no time, and for all without a unit.
 
     Numbers are int or float.  A float counts as its shortest decimal, so that 1700000000.123 s has 123 ms.  See
     text_times for texts.
     """
+    if unit is None:
+        return pa.nulls(len(values), pa.int64())
     texts = pa.array([value if type(value) is str else None for value in values], pa.string())
     if unit == "iso8601":
         return _iso8601_times(texts)
@@ -75,13 +77,17 @@ def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
     return times if texts.null_count == len(texts) else pc.coalesce(times, text_times(texts, unit))
 
 
-def text_times(texts: pa.Array, unit: TimeUnit) -> pa.Int64Array:
+def text_times(texts: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
     """Return the times of an array of string or binary in milliseconds; null for values that are no time.
+
+    None: the unit is not known, so no text is a time.
 
     The units s, ms and us take decimal numbers, also with a fraction or an exponent.  ISO 8601 is read in its extended
     format.  That is a date, or a date, "T" or a blank, and hours.  Minutes, seconds, their fraction, and "Z" or an
     offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 are no times.  Blanks are not trimmed.
     """
+    if unit is None:
+        return pa.nulls(len(texts), pa.int64())
     if unit == "iso8601":
         return _iso8601_times(texts)
     is_whole = pc.match_substring_regex(texts, f"^{_WHOLE}$")
