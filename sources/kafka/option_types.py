@@ -14,6 +14,7 @@ from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.subscription import check_pattern
 from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.event_time.assigners import assigner_of
+from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.registry.config import RegistryConfig
@@ -176,6 +177,23 @@ Partitions: TypeAlias = Annotated[
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
 BadRecordsPath: TypeAlias = Annotated[str, AfterValidator(check_location)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
+
+
+def check_bad_records(path: str | None, policy: EventTimePolicy) -> None:
+    """Raise ValueError for a place that contradicts the policy."""
+    if path is None:
+        return
+    if policy.bad == "ignore":
+        raise ValueError(
+            "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or "
+            "record-timestamp"
+        )
+    if policy.future == "fail":
+        # Such a record is not bad, only early: read later, it would be a row of the query.
+        raise ValueError(
+            "badRecordsPath is set, but futureEventTime is 'fail', which refuses records by the time of the clock; set "
+            "it to ignore or hold"
+        )
 
 
 def in_milliseconds(timestamp: Timestamp) -> int:

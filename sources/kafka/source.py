@@ -28,6 +28,7 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.kafka.bad_records import BadRecordFile
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
@@ -35,7 +36,6 @@ from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import check_only_origin
-from tidegate.sources.kafka.bad_records import bad_record_file, check_bad_records
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.java.properties import connection_config, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
@@ -49,6 +49,7 @@ from tidegate.sources.kafka.option_types import (
     TopicPattern,
     Topics,
     WatermarkFrom,
+    check_bad_records,
 )
 from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled
 from tidegate.sources.options import lower_case, option_names
@@ -223,8 +224,6 @@ class KafkaSource(ArchiveOptions, Source):
         self._check_subscription()
         self._check_starting_group()
         registry = self._registry  # raises for contradictory options, whatever they are for
-        if isinstance(self.event_time, str):
-            assigner_of(self.event_time, None, registry)
         if (self.min_offsets_per_trigger or 0) > (self.max_offsets_per_trigger or sys.maxsize):
             raise ValueError(
                 f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
@@ -238,17 +237,13 @@ class KafkaSource(ArchiveOptions, Source):
             raise ValueError(
                 f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
             )
-        self._check_watermark(registry)
+        if self.watermark_from is not None:
+            check_only_origin(self.watermarks)
+            marks_of(self.watermark_from, registry)
         self.check_archived_times(self.event_time, [*self._starts[:1], *self._ends[:1]])
         check_bad_records(self.bad_records_path, super().event_time_policy)
-        _ = self._config
+        _ = self.event_times, self._config  # these raise for what cannot be, too
         return self
-
-    def _check_watermark(self, registry: RegistryConfig | None) -> None:
-        if self.watermark_from is None:
-            return
-        check_only_origin(self.watermarks)
-        marks_of(self.watermark_from, registry)
 
     @property
     def _has_headers(self) -> bool:
@@ -402,12 +397,13 @@ class KafkaSource(ArchiveOptions, Source):
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
+        folder, identity = self._bad_records_folder, f"{event_times.name} {event_times.policy.bad}"
         return KafkaSplitReader(
             self._config,
             include_headers=self._has_headers,
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=event_times,
-            bad_records=bad_record_file(self._bad_records_folder, event_times),
+            bad_records=None if folder is None else BadRecordFile(folder, identity),
             include_event_time=self.include_event_time,
             archive=self.archived,
         )
