@@ -330,8 +330,15 @@ class KafkaClient:
                 if cluster.topic_ids.get(topic) not in {None, known_ids[topic]}:
                     raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and recreated")
             wanted = {partition: positions[partition] for partition in asked}
-            rack = "" if any(map(cluster.nearby.is_avoided, wanted)) else config.client_rack
-            return fetch_request(replace(config, client_rack=rack), wanted, partition_bytes, max_wait_ms, known_ids)
+            return fetch_request(
+                config.isolation_level,
+                wanted,
+                known_ids,
+                max_wait_ms,
+                partition_bytes=partition_bytes,
+                max_bytes=config.fetch_max_bytes,
+                rack="" if any(map(cluster.nearby.is_avoided, wanted)) else config.client_rack,
+            )
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
             for partition, error_code, fetched in fetched_partitions(decode_response(sent, frame), known_ids):

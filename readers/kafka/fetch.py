@@ -12,14 +12,14 @@ from uuid import UUID
 
 from tidegate.errors import CorruptDataError
 from tidegate.kafka_private import FetchRequest
-from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
+from tidegate.readers.kafka.config import IsolationLevel, TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
-NEWEST_VERSION_BY_NAME = 11
+OLDEST_VERSION, NEWEST_VERSION_BY_NAME = 4, 11
 NEWEST_VERSION = 13
 SESSIONS_SINCE = 7
 NO_REPLICA = -1
@@ -51,51 +51,37 @@ class FetchedPartition:
 
 
 def fetch_request(
-    config: KafkaConnectionConfig,
-    positions: Mapping[TopicPartition, int],
-    partition_bytes: int,
-    max_wait_ms: int,
-    topic_ids: Mapping[str, UUID],
-) -> Any:
-    """Return the request for records outside any session, by name if the id of a topic is missing."""
-    by_id = {partition.topic for partition in positions} <= topic_ids.keys()
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=config.fetch_max_bytes,
-        isolation_level=ISOLATION_LEVELS[config.isolation_level],
-        session_epoch=NO_SESSION,
-        topics=_topics(positions, partition_bytes, topic_ids),
-        rack_id=config.client_rack,
-        max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
-    )
-
-
-def session_request(
     isolation_level: IsolationLevel,
     positions: Mapping[TopicPartition, int],
-    session: tuple[int, int],
-    max_wait_ms: int,
     topic_ids: Mapping[str, UUID],
+    max_wait_ms: int,
+    *,
+    partition_bytes: int = 1,
+    max_bytes: int = 1,
+    rack: str = "",
+    session: tuple[int, int] = (NO_SESSION_ID, NO_SESSION),
 ) -> Any:
-    """Return a request of a fetch session (KIP-227) that asks for as few bytes as possible.
+    """Return a request for records, or as few bytes as possible; by name if the id of a topic is missing.
 
-    positions: the positions of partitions that are new in the session, or have moved.
-    session: its id, NO_SESSION_ID for a new one, and the number of the request within it, from 0 on.
-    topic_ids: the ids of all topics of the session; if empty, the request uses names.
+    positions: in a session those of partitions that are new in it, or have moved.
+    topic_ids: in a session the ids of all its topics, or none.
+    session: a fetch session (KIP-227): its id, NO_SESSION_ID for a new one, and the number of the request within it,
+        from 0 on.
     """
     session_id, epoch = session
+    by_id = bool(topic_ids) and {partition.topic for partition in positions} <= topic_ids.keys()
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
-        max_bytes=1,
+        max_bytes=max_bytes,
         isolation_level=ISOLATION_LEVELS[isolation_level],
         session_id=session_id,
         session_epoch=epoch,
-        topics=_topics(positions, 1, topic_ids),
+        topics=_topics(positions, partition_bytes, topic_ids),
         forgotten_topics_data=[],
-        min_version=SESSIONS_SINCE,
-        max_version=NEWEST_VERSION if topic_ids else NEWEST_VERSION_BY_NAME,
+        rack_id=rack,
+        min_version=OLDEST_VERSION if epoch == NO_SESSION else SESSIONS_SINCE,
+        max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
     )
 
 

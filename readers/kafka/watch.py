@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from kafka import errors as kafka_errors
 
 from tidegate.errors import RefusedError, TidegateError, TransientError
-from tidegate.readers.kafka.fetch import NO_SESSION_ID, fetched_partitions, session_request
+from tidegate.readers.kafka.fetch import NO_SESSION_ID, fetch_request, fetched_partitions
 from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Watch:
         numbers = (session.id or NO_SESSION_ID, session.epoch)
         positions = {partition: end.position for partition, end in session.changes.items()}
         isolation_level, wait_ms = self._config.isolation_level, int(seconds * 1000)
-        request = session_request(isolation_level, positions, numbers, wait_ms, session.topic_ids)
+        request = fetch_request(isolation_level, positions, session.topic_ids, wait_ms, session=numbers)
         session.pending = (request, session.connection.send(request, _ANSWER_S))
         session.answer_due_s = time.monotonic() + seconds + _ANSWER_S
         session.changes = {}
