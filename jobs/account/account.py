@@ -11,8 +11,8 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.jobs.figures import count, printable
 
-Bound: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about"]
-_OPPOSITE: Mapping[Bound, Bound] = {"at least": "at most", "at most": "at least"}
+Certainty: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about"]
+_OPPOSITE: Mapping[Certainty, Certainty] = {"at least": "at most", "at most": "at least"}
 _MOST_SPLITS = 20
 _NAMES = {"read": "rows read", "closed": "in closed windows", "open": "in open windows", "late": "dropped as late"}
 
@@ -26,7 +26,7 @@ class Figure(NamedTuple):
     """
 
     rows: int | None
-    bound: Bound = "exact"
+    bound: Certainty = "exact"
 
     def __str__(self) -> str:
         if self.rows is None:
@@ -184,7 +184,7 @@ def _shared(one: Figure, other: Figure, most: int) -> tuple[Figure, Figure]:
     return one, _cut(other, most - (one.rows or 0), "at most" if _is_known(one) else "about")
 
 
-def _cut(figure: Figure, most: int, bound: Bound) -> Figure:
+def _cut(figure: Figure, most: int, bound: Certainty) -> Figure:
     return figure if figure.rows is not None and figure.rows <= most else Figure(most, bound)
 
 
@@ -195,7 +195,7 @@ def _sum(figures: Iterable[Figure]) -> Figure:
     return Figure(sum(figure.rows or 0 for figure in each), _bound([figure.bound for figure in each], []))
 
 
-def _bound(added: Iterable[Bound], taken: Iterable[Bound]) -> Bound:
+def _bound(added: Iterable[Certainty], taken: Iterable[Certainty]) -> Certainty:
     """Return the bound of a sum of figures, less others."""
     bounds = {*added, *(_OPPOSITE.get(bound, bound) for bound in taken)} - {"exact"}
     if len(bounds) > 1:

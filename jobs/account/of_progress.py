@@ -9,7 +9,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
-from tidegate.jobs.account.account import NO_ROWS, Account, Bound, Figure, SourceAccount, balanced
+from tidegate.jobs.account.account import NO_ROWS, Account, Certainty, Figure, SourceAccount, balanced
 from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
@@ -96,7 +96,7 @@ class RunTally:
         if self._dropped["groups"] and operators > 1:
             return Figure(None)  # they may be results of another operator, from rows of any batch
         late = self._dropped["late"]
-        bound: Bound = "about" if late and operators > 1 else "exact"
+        bound: Certainty = "about" if late and operators > 1 else "exact"
         # Spark counts what is left of a task's rows after they were grouped.
         return Figure(late + self._dropped["rows with groups"], "at most" if self._dropped["groups"] else bound)
 
@@ -117,7 +117,7 @@ class _SourceTally:
         self._takes_once = True
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
-        self._bad_bound: Bound = "exact"
+        self._bad_bound: Certainty = "exact"
         self._skips: list[str] = []
 
     def add(self, entry: QueryProgress, batch: SourceBatch) -> int:
