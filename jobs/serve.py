@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from rich.console import Console
+import typer
 
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.files import writing
@@ -67,7 +67,7 @@ def add_topics(topics: Iterable[str], *, port: int | None = None) -> None:
             for name, partitions in wanted.items():
                 topic = {"num_partitions": partitions, "replication_factor": 1}
                 admin.create_topics({name: topic}, wait_for_metadata=True)
-                Console().print(f"{name}:{partitions} is a topic of {servers}", soft_wrap=True, highlight=False)
+                typer.echo(f"{name}:{partitions} is a topic of {servers}")
     except TopicAlreadyExistsError as error:
         raise OptionError(f"--add-topic is {name!r}, but {servers} has a topic of that name") from error
     except InvalidTopicError as error:
@@ -112,21 +112,19 @@ def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, me
 
 def _serve(name: str, server: Server, folder: Path | None, prepare: Callable[[], list[str]]) -> None:
     """Run a server until SIGINT or SIGTERM; ``prepare`` returns the lines for stdout when it runs."""
-    output, errors = Console(), Console(stderr=True)
     _require_writable(folder)
-    errors.print(f"{name} starts.", highlight=False)
+    typer.echo(f"{name} starts.", err=True)
     try:
         with ends_on_signals(), server:
             for line in prepare():
-                output.print(line, soft_wrap=True, highlight=False)
-            errors.print(f"{name} is ready; Ctrl-C ends it.", highlight=False)
+                typer.echo(line)
+            typer.echo(f"{name} is ready; Ctrl-C ends it.", err=True)
             # This event is never set: the wait can be interrupted, and checks the processes.
             while server.is_whole:
                 threading.Event().wait(_LOOK_AGAIN_S)
             raise ServerError(f"a process of {name} ended by itself")
     except KeyboardInterrupt:
-        # The signal may have come while ``errors`` printed, and such a console keeps what is printed later.
-        Console(stderr=True).print(f"{name} has ended.", highlight=False)
+        typer.echo(f"{name} has ended.", err=True)
 
 
 def _require_writable(folder: Path | None) -> None:

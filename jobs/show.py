@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -37,11 +38,10 @@ def show_demo(rows: int, html: Path, *, with_archive: bool) -> None:
     with _saying() as say:
         result = run_demo(rows, say, with_archive=with_archive)
     html.write_text(page(result), encoding="utf-8")
-    output = Console()
-    output.print(_table(result))
+    Console().print(_table(result))
     for run in result.runs:
-        output.print(f"{run.name}: {run.account.headline}", soft_wrap=True, highlight=False)
-    output.print(html.absolute(), soft_wrap=True, highlight=False)
+        typer.echo(f"{run.name}: {run.account.headline}")
+    typer.echo(html.absolute())
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def _saying() -> Iterator[Callable[[str], None]]:
     """Yield what shows a line on stderr: on a terminal in place of the one before."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        yield partial(errors.print, soft_wrap=True, highlight=False, markup=False)
+        yield partial(typer.echo, err=True)
         return
     with errors.status("") as status:
         yield lambda line: status.update(Text(line))

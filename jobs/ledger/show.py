@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
+import typer
+
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.jobs.figures import clock_time
@@ -41,7 +43,7 @@ def times_of(manifest: Manifest) -> Json:
 
 def show(answer: Any) -> None:
     """Print an answer."""
-    print(json.dumps(answer, indent=1))  # noqa: T201 - escaped: a key may hold a command for the terminal
+    typer.echo(json.dumps(answer, indent=1))  # escaped: a key may hold a command for the terminal
 
 
 def _manifest(ledger: QueryLedger, split: str) -> Json:

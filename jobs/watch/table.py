@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 
+import typer
 from rich import box
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -66,11 +67,7 @@ def show_watch(*, once: bool, html: bool, port: int | None, location: str | None
 
         shown = partial(live_sources, with_hour=True) if location is None else with_hours(find)
         with suppress(KeyboardInterrupt), page_server(port or PORT, shown) as server, ends_on_signals():
-            console.print(
-                f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it",
-                soft_wrap=True,
-                highlight=False,
-            )
+            typer.echo(f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it")
             server.serve_forever()
         return
     if once:

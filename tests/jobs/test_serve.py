@@ -3,15 +3,13 @@
 import os
 import signal
 import socket
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
-from rich.console import Console
 
 from tests.support.command import finish, started
-from tidegate.jobs.serve import _create, _serve
+from tidegate.jobs.serve import _create
 from tidegate.servers.server import free_ports
 
 
@@ -86,20 +84,3 @@ def test_a_port_that_another_program_uses_is_one_sentence(server, name, tidegate
         port = other.getsockname()[1]
         sentence = f"tidegate: port {port} of 127.0.0.1 cannot be used: Address already in use; choose another port"
         assert tidegate(server, "--port", port) == (sentence, "", f"{name} starts.\n")
-
-
-def test_the_end_is_reported_though_the_signal_came_while_a_line_was_printed(monkeypatch, capsys):
-    finish_print = Console._exit_buffer
-
-    def interrupt_once(console):
-        if console.stderr:
-            monkeypatch.setattr(Console, "_exit_buffer", finish_print)
-            raise KeyboardInterrupt
-        finish_print(console)
-
-    def prepare():
-        monkeypatch.setattr(Console, "_exit_buffer", interrupt_once)
-        return ["127.0.0.1:9092"]
-
-    _serve("Kafka", nullcontext(), None, prepare)
-    assert capsys.readouterr() == ("127.0.0.1:9092\n", "Kafka starts.\nKafka has ended.\n")
