@@ -76,6 +76,59 @@ def tidegate(
 
 
 @app.command()
+def preview(  # noqa: PLR0913 - parameters are options
+    *,
+    max_drift: Annotated[
+        str | None,
+        an_option(
+            "DURATION",
+            "How much event time one micro-batch of tidegate covers, such as '1 hour'.",
+            shown="at least ten batches, of a million rows at most",
+        ),
+    ] = None,
+    watermark_delay: Annotated[str, an_option("DURATION", "The delay of the query's watermark.")] = "10 minutes",
+    window: Annotated[str, an_option("DURATION", "The length of the query's tumbling windows.")] = "5 minutes",
+    option: SourceOptions = None,
+    html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown="none")] = None,
+    as_json: AsJson = False,
+    path: ObjectsPath = None,
+    bootstrap_servers: GivenServers = None,
+    topic: GivenTopics = None,
+    rows_per_batch: Annotated[
+        int | None,
+        an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch", panel="Kafka"),
+    ] = None,
+    kafka: KafkaProperties = None,
+    kafka_properties: KafkaFile = None,
+) -> None:
+    """Show a topic, or objects of S3, in event time, and how many rows Spark's own source would drop as late.
+
+    It suggests options to paste, needs no Spark and no consumer group, and reads a few records of each partition.
+
+    Give --bootstrap-servers and --topic, or --path.
+    """
+    from tidegate.jobs.preview.command import run_preview
+
+    run_preview(
+        path=path,
+        of_kafka={
+            "--bootstrap-servers": bootstrap_servers,
+            "--topic": topic,
+            "--rows-per-batch": rows_per_batch,
+            "--kafka": kafka,
+            "--kafka-properties": kafka_properties,
+        },
+        options=option or (),
+        max_drift=max_drift,
+        watermark_delay=watermark_delay,
+        window=window,
+        rows_per_batch=rows_per_batch,
+        as_json=as_json,
+        html=html,
+    )
+
+
+@app.command()
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[str, an_option("DURATION", "How much event time one micro-batch covers, such as '1 hour'.")],
@@ -287,60 +340,6 @@ def migrate(
     from tidegate.jobs.migrate.command import run_migrate
 
     run_migrate(checkpoint, to=to, sources=source or (), goes_back=back, as_json=as_json)
-
-
-@app.command()
-def preview(  # noqa: PLR0913 - parameters are options
-    *,
-    max_drift: Annotated[
-        str | None,
-        an_option(
-            "DURATION",
-            "How much event time one micro-batch of tidegate covers, such as '1 hour'.",
-            shown="at least ten batches, of a million rows at most",
-        ),
-    ] = None,
-    watermark_delay: Annotated[str, an_option("DURATION", "The delay of the query's watermark.")] = "10 minutes",
-    window: Annotated[str, an_option("DURATION", "The length of the query's tumbling windows.")] = "5 minutes",
-    option: SourceOptions = None,
-    html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown="none")] = None,
-    as_json: AsJson = False,
-    path: ObjectsPath = None,
-    bootstrap_servers: GivenServers = None,
-    topic: GivenTopics = None,
-    rows_per_batch: Annotated[
-        int | None,
-        an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch", panel="Kafka"),
-    ] = None,
-    kafka: KafkaProperties = None,
-    kafka_properties: KafkaFile = None,
-) -> None:
-    """Show a topic, or objects of S3, in event time, and how many rows Spark's own source would drop as late.
-
-    It also suggests options to paste. It needs no Spark and no consumer group, and reads only a few records of each
-    partition.
-
-    Give --bootstrap-servers and --topic, or --path.
-    """
-    from tidegate.jobs.preview.command import run_preview
-
-    run_preview(
-        path=path,
-        of_kafka={
-            "--bootstrap-servers": bootstrap_servers,
-            "--topic": topic,
-            "--rows-per-batch": rows_per_batch,
-            "--kafka": kafka,
-            "--kafka-properties": kafka_properties,
-        },
-        options=option or (),
-        max_drift=max_drift,
-        watermark_delay=watermark_delay,
-        window=window,
-        rows_per_batch=rows_per_batch,
-        as_json=as_json,
-        html=html,
-    )
 
 
 @app.command()
