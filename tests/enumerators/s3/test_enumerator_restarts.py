@@ -13,19 +13,6 @@ from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.errors import CheckpointError, ConnectorError, CorruptDataError
 
 
-def test_a_restart_reads_manifests_by_name_and_lists_only_what_is_new(query, store):
-    for number in range(10):
-        store.put(f"{number}", [number * 100])
-    one = query(drift_ms=1)
-    one.batch()
-    surveyed, names = len(store.surveyed), one.manifests
-    one.restart()
-    one.batch()
-    assert (len(store.surveyed), one.manifests) == (surveyed, names)
-    one.drain()
-    assert one.delivered == all_once(one)
-
-
 @pytest.mark.parametrize(
     ("pattern", "harm", "sentence"),
     [

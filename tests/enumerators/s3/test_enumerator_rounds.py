@@ -10,7 +10,6 @@ import pytest
 from tests.enumerators.s3.queries import all_once, discovery_threads
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import rounds
-from tidegate.errors import ConnectorError
 
 
 def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, monkeypatch):
@@ -33,27 +32,6 @@ def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, mo
     one.pass_time()
     one.drain()
     assert store.rounds == known
-    assert one.delivered == all_once(one)
-
-
-def test_a_round_that_fails_ends_the_plan_and_the_next_run_finds_everything(query, store):
-    store.put("a", [1])
-    one = query()
-    one.drain()
-    for key in "bcd":
-        store.put(key, [2])
-
-    def fail(_):
-        raise ConnectorError("the endpoint refused the listing")
-
-    store.on_page = fail
-    for _ in range(2):
-        one.pass_time()
-        with pytest.raises(ConnectorError, match="refused the listing"):
-            one.plan()
-    store.on_page = lambda _: None
-    one.restart()
-    one.drain()
     assert one.delivered == all_once(one)
 
 

@@ -82,7 +82,9 @@ def break_b(obj):
         raise CorruptDataError("in/b is no Parquet")
 
 
-def test_a_corrupt_object_ends_the_round_and_all_is_found_by_the_next_one(store):
+def test_a_corrupt_object_ends_the_round_and_all_is_found_by_the_next_one(store, monkeypatch):
+    monkeypatch.setattr(object_discovery, "_OBJECTS_PER_BATCH", 1)
+    monkeypatch.setattr(object_discovery, "_OBJECTS_AT_ONCE", 1)
     for key in "abcd":
         store.put(key, [1])
     store.on_survey = break_b
