@@ -17,6 +17,13 @@ from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.errors import StrategyError
 
 _LONGEST_NAME = 64
+_LEAST = {
+    "out_of_orderness": ("out-of-orderness", timedelta(0), "zero or more"),
+    "idle_timeout": ("idle timeout", timedelta.resolution, "more than zero"),
+    "max_drift": ("max drift", timedelta(milliseconds=1), "at least one millisecond"),
+    "group_lease": ("group lease", timedelta.resolution, "more than zero"),
+}
+"""For each duration its name in errors, the least that is allowed, and that in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +57,14 @@ class WatermarkStrategy:
     timestamp_assigner: str | Callable[..., Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        disorder, timeout, drift = self.out_of_orderness, self.idle_timeout, self.max_drift
-        durations: dict[str, object] = {"out_of_orderness": disorder, "idle_timeout": timeout, "max_drift": drift}
-        durations["group_lease"] = self.group_lease
-        for name, duration in durations.items():
+        for name, (shown, least, must) in _LEAST.items():
+            duration = getattr(self, name)
             if duration is not None and not isinstance(duration, timedelta):
-                shown = f"{name} is {duration!r}"
-                raise StrategyError(shown, name, must="must be a timedelta, such as timedelta(hours=1)")
-        if disorder is not None and disorder < timedelta(0):
-            shown = f"out-of-orderness is {_shown(disorder)}"
-            raise StrategyError(shown, "out_of_orderness", must="must be zero or more")
-        for name, duration in (("idle_timeout", timeout), ("group_lease", self.group_lease)):
-            if duration <= timedelta(0):
-                shown = f"{name.replace('_', ' ')} is {_shown(duration)}"
-                raise StrategyError(shown, name, must="must be more than zero")
-        if drift is not None and milliseconds(drift) < 1:
-            shown = f"max drift is {_shown(drift)}"
-            raise StrategyError(shown, "max_drift", must="must be at least one millisecond")
+                raise StrategyError(
+                    f"{name} is {duration!r}", name, must="must be a timedelta, such as timedelta(hours=1)"
+                )
+            if duration is not None and duration < least:
+                raise StrategyError(f"{shown} is {_shown(duration)}", name, must=f"must be {must}")
         self._check_group()
 
     def _check_group(self) -> None:
