@@ -74,14 +74,14 @@ class GroupFolder:
         self._plans += 1
         self._begun = state is not None
         self._stored = frozenset(map(str, (state or {}).get("peers", ())))
-        if state is not None and not self._joined:
+        if self._joined:
+            return
+        self._joined, self._joined_at = True, self._clock()
+        if state is not None:
             self._me = replace(self._me, id=str(state["id"]))
             self._peers = self._stored
-        if not self._joined:
-            self._joined_at = self._clock()
-        if not self._joined and self._renewed_by_thread:
+        if self._renewed_by_thread:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
-        self._joined = True
 
     def bound(self, low_ms: int | None, until_ms: int | None) -> GroupBound:
         """Report the lowest unread event time to the others, and return the bound that they allow.

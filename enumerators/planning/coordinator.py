@@ -102,11 +102,8 @@ class SourceCoordinator:
             and not in a bounded run.
         """
         with _collected_later():
-            return self._latest_offset(start, budget, min_rows)
-
-    def _latest_offset(self, start: Json, budget: Budget, min_rows: int) -> Json:
-        while (offset := self._attempted(start, budget, min_rows)) is None:
-            pass
+            while (offset := self._attempted(start, budget, min_rows)) is None:
+                pass
         return offset
 
     def _attempted(self, start: Json, budget: Budget, min_rows: int) -> Json | None:
