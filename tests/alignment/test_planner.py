@@ -30,17 +30,6 @@ class TestLow:
         assert world.read("busy") == [0, 100]
         assert world.progress.watermark_ms == 99
 
-    def test_a_late_split_is_read_and_reported_but_holds_nobody(self) -> None:
-        world = World({"a": log(0, 100, 105, 120)}, Limits(max_drift_ms=10))
-        world.plan()
-        world.plan()
-        assert world.progress.watermark_ms == 109
-        world.discover("late", log(50, 60))
-        planned = world.plan()
-        assert (planned.splits["late"].late_rows, planned.progress.late) == (2, {"late"})
-        assert (planned.low_ms, planned.progress.bound_ms) == (120, 130)
-        assert (world.read("late"), world.read("a")) == ([50, 60], [0, 100, 105, 120])
-
     def test_a_late_split_whose_next_record_is_in_time_holds_the_watermark_in_a_batch_of_late_records_too(self) -> None:
         world = World({"a": log(901), "b": log(900)}, Limits(max_drift_ms=10))
         world.plan()

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
-from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
+from tests.alignment.logs import Entry, log
 from tests.alignment.model import World, states
 from tests.alignment.spark_watermark import LAGS
-from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
@@ -44,35 +41,8 @@ class TestDataLoss:
         world.plan()
         assert states(world)["b"] is SplitState.CAUGHT_UP
 
-    def test_a_first_transaction_that_is_still_open_holds_the_watermark(self) -> None:
-        # Its records exist, but their times are unknown.
-        world = World({"open": log(50, readable=False), "b": log(0, 100)}, Limits())
-        world.logs["open"].settled = False
-        world.plan()
-        assert world.progress.watermark_ms is None
-        world.logs["open"].settled = True
-        world.logs["open"].append(1)
-        world.plan()
-        assert world.progress.watermark_ms == 49
-
 
 class TestIdleness:
-    def test_a_record_that_breaks_the_out_of_orderness_releases_nobody(self) -> None:
-        world = World({"slow": log(1000, 400, 1010, readable=False), "fast": log(900_000)}, Limits(max_drift_ms=10))
-        for _ in range(3):
-            world.logs["slow"].append(1)
-            world.drain()
-            assert not world.read("fast"), "the next records of the slow split would be late"
-        assert world.read("slow") == [1000, 400, 1010]
-
-    @pytest.mark.parametrize("order", ["ab", "ba"])
-    def test_flink_38454_the_last_watermark_does_not_depend_on_the_order_of_going_idle(self, order: str) -> None:
-        world = World({"a": log(0), "b": log(100)}, Limits())
-        for split in order:
-            world.quiet.add(split)
-            world.drain()
-        assert world.progress.watermark_ms == 99
-
     def test_a_split_that_wakes_holds_again_and_the_watermark_stays(self) -> None:
         world = self.woken()
         world.logs["a"].append(1)
@@ -169,33 +139,6 @@ class TestHorizon:
         world.limits = Limits(horizon_ms=50)
         world.plan()
         assert (states(world)["late"], world.progress.watermark_ms) == (SplitState.PAUSED, 149)
-
-    @settings(max_examples=30, phases=set(Phase) - {Phase.shrink})
-    @given(
-        st.sampled_from([KafkaLike, PeekOnly]),
-        st.integers(0, 149),
-        st.sampled_from([None, 10, 90]),
-        st.sampled_from([None, 1, 30]),
-        st.booleans(),
-    )
-    def test_it_is_in_no_range_of_a_split_that_is_probed(
-        self, source: type[PeekOnly], at: int, drift_ms: int | None, rows: int | None, late: bool
-    ) -> None:
-        """Peeks step over it, so that Spark's watermark would pass the rows of the other split."""
-        marker = Entry(0, 900, seen=False)  # the index answers with it for all times
-        entries = [marker, *(Entry(1 + i, i if i != at else 5_000) for i in range(150))]
-        limits = Limits(max_drift_ms=drift_ms, horizon_ms=1_000, budget=Budget(rows=rows))
-        world = World({"b": log(*range(0, 900, 3))}, limits, source=source)
-        if late:
-            world.plan()
-        world.discover("a", Log(entries, end=len(entries)))
-        world.drain()
-        assert world.read("a") == [*range(at)]
-        assert world.read("b") == [*range(0, 900, 3)]
-        assert not world.spark.dropped([899], delay_ms=1, lag=1)
-        world.limits, world.quiet = replace(limits, horizon_ms=5_001), {"b"}
-        world.drain()
-        assert sorted(world.read("a")) == [*range(at), *range(at + 1, 150), 5_000]
 
     def test_it_sets_no_low_while_all_other_heads_are_late(self) -> None:
         """Otherwise late splits would be read up to the horizon, and a split that wakes would lose its rows."""

@@ -163,18 +163,6 @@ def test_a_late_split_that_is_away_for_a_plan_is_still_late() -> None:
     assert sum(r.end - r.start for s, r in planned.ranges.items() if s == "a") > 5, "late rows have the budget"
 
 
-@pytest.mark.parametrize("budget", [Budget(), Budget(rows=20)])
-def test_a_partition_that_is_away_loses_no_row_where_the_delay_counts_the_drift_too(budget: Budget) -> None:
-    world = World({"a": log(*range(400)), "b": log(*range(400))}, Limits(max_drift_ms=50, budget=budget))
-    world.plan()
-    world.away.add("b")
-    world.drain()
-    assert max(world.read("a")) < max(world.read("b")) + 1 + 50
-    world.away.clear()
-    world.drain()
-    assert world.read("b") == [*range(400)]
-
-
 def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned() -> None:
     world = World({"a": log(*range(100, 160))}, Limits(max_drift_ms=1_000, budget=Budget(rows=10)))
     world.plan()

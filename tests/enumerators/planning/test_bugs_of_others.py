@@ -179,14 +179,6 @@ class TestGaps:
         logs.times["b"] += [150]
         assert self.late_splits(run, offset) == (2, ["b"])
 
-    def test_a_split_that_was_found_empty_and_begins_behind_the_watermark_is_late(self):
-        logs = Logs(a=[100], b=[])
-        run = coordinator(logs)
-        offset = drained(run)
-        assert offset["watermark"] == 99
-        logs.times["b"] += [50]
-        assert self.late_splits(run, offset) == (1, ["b"])
-
     def test_a_split_that_wakes_behind_the_target_of_a_bounded_run_is_late_in_the_next(self):
         logs, _, offset, clock = woken()
         logs.times["b"] = [1]

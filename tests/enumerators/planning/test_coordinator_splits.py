@@ -1,6 +1,5 @@
 """The coordinator where splits come, go, lose records or end."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -83,19 +82,6 @@ def test_a_split_that_may_come_back_keeps_its_configured_end():
     del logs.times["b"]
     clock.sleep(2)
     assert run.latest_offset(last)["ended"]
-
-
-def test_a_bounded_run_takes_no_split_for_idle_that_gets_more_behind_its_end():
-    logs, clock = Logs(a=[0, 100], b=[0]), Clock()
-    run = coordinator(logs, clock, watermarks=replace(DRIFT_10, idle_timeout=timedelta(seconds=5)))
-    run.bound_run()
-    start = run.latest_offset(INITIAL_OFFSET)
-    logs.times["b"] += [50]
-    run.latest_offset(start)
-    clock.sleep(10)
-    end = run.latest_offset(start)
-    assert "idle" not in end
-    assert end["watermark"] < 50
 
 
 def test_an_end_that_an_open_transaction_takes_back_is_waited_for():
@@ -209,15 +195,6 @@ class TestDivergence:
         assert run.source_progress()["divergedSplits"] == ["a"]
         assert "goes on from position 0 with a: it was recreated (failOnDataLoss is false)" in caplog.text
         assert drain(run, end)[0] == []
-
-    def test_the_same_records_in_the_same_places_are_read_again(self):
-        logs = Replaced(a=[1, 2, 3])
-        run = coordinator(logs, fail_on_data_loss=False)
-        _, last = drain(run, INITIAL_OFFSET)
-        for _ in range(3):  # the offset of each batch holds the same starts and positions
-            logs.diverged = {"a": 0}
-            records, last = drain(run, last)
-            assert records == [("a", 0), ("a", 1), ("a", 2)]
 
     def test_what_it_holds_behind_the_watermark_is_late_wherever_it_begins(self):
         logs = Replaced(a=[10, 20, 30], b=[100, 110])

@@ -9,9 +9,6 @@ from tests.support.logs import Clock, Logs, all_records, coordinator, read
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators.contract import RowWatermarkGenerator
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.folders.local import LocalFolder
-from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 MARK, IDLE_S = 5, 60
@@ -77,43 +74,3 @@ def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, d
             clock.sleep(IDLE_S + 1)  # the splits that hold back the others have nothing to read
         last = offset
     assert sorted(records) == all_records(source)
-
-
-def test_a_split_whose_marks_are_rare_is_read_up_to_its_mark():
-    rare = [1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 40]
-    run = coordinator(Logs(a=rare, b=list(range(0, 45, 5))), watermarks=strategy(3), drift_by_watermark=True)
-    last, ends = INITIAL_OFFSET, []
-    while (offset := run.latest_offset(last)) != last:
-        last = offset
-        ends.append((offset["positions"]["a"], offset["positions"]["b"]))
-    assert (13, 9) in ends
-    assert all(b <= 2 for a, b in ends if a < 13)
-
-
-def test_sources_of_a_group_keep_together_by_their_watermarks(tmp_path):
-    clock = Clock()
-
-    def member(logs):
-        group = GroupFolder(NoteFolder(LocalFolder(tmp_path, "group")), 3, renewed_by_thread=False, clocks=clock.clocks)
-        watermarks = strategy(3, group="g")
-        return coordinator(logs, clock, watermarks=watermarks, drift_by_watermark=True, group=group)
-
-    slow, fast = Logs(a=[1, 2, 3, 4, 5, 6, 10, 11]), Logs(b=list(range(0, 60, 5)))
-    runs = {"slow": member(slow), "fast": member(fast)}
-    last, read_of = dict.fromkeys(runs, INITIAL_OFFSET), {"slow": 0, "fast": 0}
-    for _ in range(20):
-        for name, run in runs.items():
-            offset = run.latest_offset(last[name])
-            before = dict(read_of)
-            read_of[name] += len(read(run, last[name], offset))
-            last[name] = offset
-            if name == "fast" and read_of != before:
-                fast_ms, slow_ms = (
-                    first_open(fast.times["b"][: before["fast"]]),
-                    first_open(slow.times["a"][: before["slow"]]),
-                )
-                assert fast_ms < slow_ms + 3
-    assert read_of["slow"] == len(slow.times["a"])
-    assert 0 < read_of["fast"] < len(fast.times["b"])
-    for run in runs.values():
-        run.close()

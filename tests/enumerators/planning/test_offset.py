@@ -30,10 +30,18 @@ offsets = st.builds(
 )
 
 
+def turned(offset):
+    """Return an equal offset that was made in another order."""
+    positions = dict(reversed(offset.progress.positions.items()))
+    starts = dict(reversed(offset.starts.items()))
+    return replace(offset, progress=replace(offset.progress, positions=positions), starts=starts)
+
+
 @given(offsets)
-def test_what_is_written_is_read_back(offset):
+def test_what_is_written_is_read_back_and_does_not_depend_on_the_order(offset):
     text = json.dumps(offset.to_json())
     assert Offset.from_json(json.loads(text), "kafka") == Offset.recognized(json.loads(text)) == offset
+    assert json.dumps(turned(offset).to_json()) == text
 
 
 def of_many(seed):
@@ -55,10 +63,7 @@ def test_an_offset_of_many_splits_is_read_back_and_does_not_depend_on_their_orde
     offset = of_many(seed)
     text = json.dumps(offset.to_json())
     assert Offset.from_json(json.loads(text), "kafka") == offset
-    other = replace(
-        offset, progress=replace(offset.progress, positions=dict(reversed(offset.progress.positions.items())))
-    )
-    assert json.dumps(other.to_json()) == text
+    assert json.dumps(turned(offset).to_json()) == text
 
 
 @pytest.mark.parametrize("topics", [1, 1_000])
@@ -75,14 +80,6 @@ def test_the_offset_of_ten_thousand_partitions_has_less_than_120_kib(topics, is_
     offset = Offset("kafka", Progress(positions, 1_700_000_000_000), starts, {"topics": topic_states})
     assert len(json.dumps(offset.to_json())) < 120 << 10
     assert Offset.from_json(offset.to_json()) == offset
-
-
-@given(positions, st.randoms(use_true_random=False))
-def test_equal_offsets_give_equal_texts_whatever_the_order_in_which_they_were_made(positions, dice):
-    shuffled = list(positions.items())
-    dice.shuffle(shuffled)
-    one, other = (Offset("kafka", Progress(p), p).to_json() for p in (positions, dict(shuffled)))
-    assert json.dumps(one) == json.dumps(other)
 
 
 def test_the_initial_offset_says_nothing_and_is_of_any_source():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -11,7 +10,7 @@ import pytest
 from tests.enumerators.s3.state.endpoints import Endpoint
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.errors import CheckpointError, ContractError, DeadlineError
+from tidegate.errors import ContractError, DeadlineError
 
 
 @pytest.fixture
@@ -30,13 +29,6 @@ def test_what_is_written_is_read_and_stays(ledger):
     with pytest.raises(ContractError, match=r"'00000001-ab' in the state location .* has another content"):
         ledger.write("00000001-ab", b"other")
     assert ledger.read("00000001-ab") == b"one"
-
-
-def test_a_file_that_the_checkpoint_names_and_is_gone_is_an_error(ledger):
-    with pytest.raises(CheckpointError, match=r"has lost '00000007-ab', which the checkpoint names"):
-        ledger.read("00000007-ab")
-    with pytest.raises(CheckpointError, match=re.escape(ledger.address)):
-        ledger.read("00000007-ab")
 
 
 def test_only_old_files_that_nobody_names_are_swept(location, config):
