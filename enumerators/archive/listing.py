@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.folders.contract import FileInfo, Folder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.readers.archive.layout import ArchiveLayout
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.objects.partitions import is_hidden
 
 _THREADS = 8
-
-
-class Listing(NamedTuple):
-    """The archived objects of a partition, when each was written, in seconds since the epoch, and their folder."""
-
-    folder: Folder
-    written_s: Mapping[ArchivedObject, float]
 
 
 def directories_of(
@@ -33,10 +24,9 @@ def directories_of(
     Raises ConnectorError if the place cannot be listed, DeadlineError if it does not answer, and OptionError if it has
     no bucket, or is malformed.  Raises the errors of ``ArchiveLayout.objects_in``.
     """
-    top = open_folder(layout.place.location, layout.place.connection, option=option, noun="archive")
 
     def listed(path: str) -> Mapping[tuple[str, int], Collection[ArchivedObject]]:
-        files = _files(_below(top, path), nested=layout.is_nested)
+        files = _files(archived_folder(layout.place, path, option=option), nested=layout.is_nested)
         return layout.objects_in(path, {name: info.bytes for name, info in files})
 
     found: dict[tuple[str, int], list[ArchivedObject]] = {partition: [] for partition in partitions}
@@ -47,22 +37,9 @@ def directories_of(
     return {partition: Directory(objects) for partition, objects in found.items()}
 
 
-def list_partition(place: ArchivePlace, topic: str, partition: int, *, option: str = "archive") -> Directory:
-    """Return the directory of a partition in tidegate's own layout.  Raises the errors of ``directories_of``."""
-    return directories_of(OwnLayout(place), [(topic, partition)], option=option)[topic, partition]
-
-
-def listing_of(place: ArchivePlace, topic: str, partition: int, *, option: str) -> Listing:
-    """Return the objects of a partition in tidegate's own layout.  Raises the errors of ``directories_of``."""
-    layout = OwnLayout(place)
-    path = layout.folder_of(topic, partition)
-    folder = _below(open_folder(place.location, place.connection, option=option, noun="archive"), path)
-    files = folder.files()
-    objects = layout.objects_in(path, {name: info.bytes for name, info in files.items()})[topic, partition]
-    return Listing(folder, {obj: files[obj.name].written_s for obj in objects})
-
-
-def _below(folder: Folder, path: str) -> Folder:
+def archived_folder(place: ArchivePlace, path: str, *, option: str = "archive") -> Folder:
+    """Return a folder of an archive.  Raises OptionError if the place is malformed."""
+    folder = open_folder(place.location, place.connection, option=option, noun="archive")
     for name in filter(None, path.split("/")):
         folder = folder.within(name)
     return folder

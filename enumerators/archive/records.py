@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.readers.archive.layout import ArchiveLayout, Group
+from tidegate.readers.archive.layout import ArchiveLayout, Group, between
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.read import groups_of, read_groups
 from tidegate.readers.arrow.numpy_arrays import int64_values
 
 HELD_BYTES = 64 << 20  # of row groups
@@ -28,61 +29,59 @@ class ArchivedRecords:
 
     def __init__(self, layout: ArchiveLayout, schema: pa.Schema) -> None:
         self._layout, self._schema = layout, schema
-        self._footers: OrderedDict[str, list[Group]] = OrderedDict()
+        self._groups = lru_cache(HELD_FOOTERS)(partial(_groups_of, layout))
         self._held: OrderedDict[tuple[str, int], list[pa.RecordBatch]] = OrderedDict()
         self._bytes = 0
 
     def from_offset(self, directory: Directory, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in order; row groups are read when their turn comes.
 
-        Raises the errors of ``read_records``.
+        Raises the errors of ``ArchiveLayout.open``.
         """
         for part in directory.within(start, end):
-            for group in self._groups(part.obj):
-                if group.last >= part.start and group.first < part.end:
-                    for batch in self._rows(part.obj, group):
-                        offsets = int64_values(batch.column("offset"))
-                        first, stop = offsets.searchsorted([part.start, part.end])
-                        if first < stop:
-                            yield batch.slice(first, stop - first)
+            yield from self._within(part.obj, part.start, part.end)
 
     def first_at(self, directory: Directory, time_ms: int, start: int, end: int) -> Head | None:
         """Return the first record of a range whose timestamp is at or after a time.
 
-        Only row groups with such a record are read.  Raises the errors of ``read_records``.
+        Only row groups with such a record are read.  Raises the errors of ``ArchiveLayout.open``.
         """
         for part in directory.with_times_from(time_ms, start):
-            begin, stop = max(part.start, start), min(part.end, end)
+            begin = max(part.start, start)
             if begin >= end:
                 return None
-            for group in self._groups(part.obj):
-                if group.max_ms < time_ms or group.last < begin or group.first >= stop:
-                    continue
-                for batch in self._rows(part.obj, group):
-                    offsets, times = (int64_values(batch.column(name)) for name in ("offset", "timestamp"))
-                    found = (times >= time_ms * _MICROSECONDS) & (offsets >= begin) & (offsets < stop)
-                    if found.any():
-                        row = int(np.argmax(found))
-                        return Head(int(offsets[row]), int(times[row]) // _MICROSECONDS)
+            for batch in self._within(part.obj, begin, min(part.end, end), time_ms):
+                times = int64_values(batch.column("timestamp"))
+                found = times >= time_ms * _MICROSECONDS
+                if found.any():
+                    row = int(np.argmax(found))
+                    return Head(int(int64_values(batch.column("offset"))[row]), int(times[row]) // _MICROSECONDS)
         return None
 
-    def _groups(self, obj: ArchivedObject) -> list[Group]:
-        if obj.path not in self._footers:
-            self._footers[obj.path] = groups_of(self._layout, obj)
-            if len(self._footers) > HELD_FOOTERS:
-                self._footers.popitem(last=False)
-        return self._footers[obj.path]
+    def _within(
+        self, obj: ArchivedObject, start: int, end: int, time_ms: float = -math.inf
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range, without row groups that end before a time."""
+        for group in self._groups(obj):
+            if group.max_ms >= time_ms and group.last >= start and group.first < end:
+                yield from between(self._rows(obj, group), start, end)
 
     def _rows(self, obj: ArchivedObject, group: Group) -> list[pa.RecordBatch]:
         key = obj.path, group.number
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
-        batches = self._held[key] = read_groups(self._layout, obj, group.number, self._schema)
+        with self._layout.open(obj) as opened:
+            batches = self._held[key] = list(opened.read([group.number], self._schema))
         self._bytes += _size(batches)
         while self._bytes > HELD_BYTES and len(self._held) > 1:
             self._bytes -= _size(self._held.popitem(last=False)[1])
         return batches
+
+
+def _groups_of(layout: ArchiveLayout, obj: ArchivedObject) -> list[Group]:
+    with layout.open(obj) as opened:
+        return opened.groups
 
 
 def _size(batches: list[pa.RecordBatch]) -> int:

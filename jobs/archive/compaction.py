@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping
 
 from tidegate.enumerators.archive.directory import Directory, in_order
-from tidegate.enumerators.archive.listing import listing_of
+from tidegate.enumerators.archive.listing import archived_folder
 from tidegate.jobs.archive.pieces import OBJECT_BYTES, Merge
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
+from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka.config import TopicPartition
 
@@ -49,8 +50,12 @@ def delete_merged(place: ArchivePlace, partition: TopicPartition) -> int:
 
     Raises the errors of a listing.
     """
-    folder, written_s = listing_of(place, *partition, option="--out")
-    unread = unread_since(written_s, time.time() - KEPT_S)
+    layout = OwnLayout(place)
+    path = layout.folder_of(*partition)
+    folder = archived_folder(place, path, option="--out")
+    files = folder.files()
+    objects = layout.objects_in(path, {name: info.bytes for name, info in files.items()})[partition]
+    unread = unread_since({obj: files[obj.name].written_s for obj in objects}, time.time() - KEPT_S)
     for obj in unread:
         folder.delete(obj.name)
     return len(unread)

@@ -13,14 +13,13 @@ import pyarrow as pa
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import list_partition
+from tidegate.enumerators.archive.listing import directories_of
 from tidegate.enumerators.archive.same_topic import check_end, check_topic
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import read_records
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
@@ -58,7 +57,7 @@ class Merge:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield their records from the archive."""
         for part in self.parts:
-            yield from read_records(OwnLayout(self.place), part.obj, part.start, part.end, _COLUMNS)
+            yield from OwnLayout(self.place).read(part.obj, part.start, part.end, _COLUMNS)
 
 
 class Lost(NamedTuple):
@@ -107,7 +106,9 @@ def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
     with closing(enumerator):
         splits = enumerator.discover()
         extents, stops = enumerator.extents(splits), enumerator.stops(splits)
-        directories = {split: list_partition(place, *TopicPartition.of(split), option="--out") for split in splits}
+        partitions = {TopicPartition.of(split): split for split in splits}
+        listed = directories_of(OwnLayout(place), partitions, option="--out")
+        directories = {split: listed[partition] for partition, split in partitions.items()}
         ends = enumerator.ends_under({split: directory.leader_epoch for split, directory in directories.items()})
         for split, extent in extents.items():
             topic_id = topic_id_text(enumerator.details(SplitRange(split, extent.begin, extent.begin)).topic_id)

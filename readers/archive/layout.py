@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.arrow.numpy_arrays import int64_values
+from tidegate.readers.formats.row_groups import within_bounds
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns."""
@@ -74,3 +76,23 @@ class ArchiveLayout(ABC):
         While it is open, raises CorruptDataError, which names the object, if it is damaged or does not hold what was
         listed.  Raises ObjectGoneError if it was deleted, and ConnectorError or DeadlineError if it cannot be fetched.
         """
+
+    def read(self, obj: ArchivedObject, start: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the records from ``start`` to ``end``, exclusive, in batches of a bounded size.
+
+        schema: the wanted columns, among them ``offset``.
+
+        Raises the errors of ``open``.
+        """
+        with self.open(obj) as opened:
+            wanted = [group.number for group in opened.groups if group.last >= start and group.first < end]
+            for batch in between(opened.read(wanted, schema), start, end):
+                yield from within_bounds(batch)
+
+
+def between(batches: Iterable[pa.RecordBatch], start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records from ``start`` to ``end``, exclusive, of batches in the order of their offsets."""
+    for batch in batches:
+        first, stop = int64_values(batch.column("offset")).searchsorted([start, end])
+        if first < stop:
+            yield batch.slice(first, stop - first)

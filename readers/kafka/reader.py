@@ -178,13 +178,12 @@ class KafkaSplitReader(SplitReader):
         parts = details.archived_within(wanted.start, wanted.end)
         if self._archive is None or not parts:
             return
-        from tidegate.readers.archive.read import read_records  # most queries have no archive
 
         schema = arrow_schema(include_headers=include_headers)
         for part in parts:
             at = part.start
             try:
-                for batch in read_records(self._archive, part.obj, part.start, part.end, schema):
+                for batch in self._archive.read(part.obj, part.start, part.end, schema):
                     yield batch
                     at = int(int64_values(batch.column("offset"))[-1]) + 1
             except ObjectGoneError as error:

@@ -1,7 +1,9 @@
 """Topics of which an archive holds the older records, and Kafka only the newer ones."""
 
 from tests.support.streams import kafka_source
+from tidegate.enumerators.archive.listing import directories_of
 from tidegate.jobs.archive.pieces import copy, plan_archive
+from tidegate.readers.archive.own import OwnLayout
 
 
 def committed_source(kafka, topic, **fields):
@@ -13,6 +15,11 @@ def archive_topic(kafka, topic, place):
     """Archive what Kafka holds now."""
     for piece in plan_archive(committed_source(kafka, topic, bad_event_time="ignore"), place).pieces:
         copy(piece)
+
+
+def list_partition(place, topic, partition):
+    """Return the directory of a partition."""
+    return directories_of(OwnLayout(place), [(topic, partition)])[topic, partition]
 
 
 def delete_before(kafka, topic, offset, partition=0):

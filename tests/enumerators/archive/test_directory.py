@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers.archive.test_mapped import changed, written
+from tests.readers.archive.test_records import groups_of
+from tests.support.archives import list_partition
 from tidegate import KafkaSource
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import directories_of, list_partition
+from tidegate.enumerators.archive.listing import directories_of
 from tidegate.errors import ConnectorError
 from tidegate.readers.archive.mapped import MappedLayout
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import groups_of
 
 MOST = 40
 

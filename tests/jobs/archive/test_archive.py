@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
 from tests.enumerators.archive.test_directory import MOST, archives
-from tests.support.archives import archive_topic, committed_source, delete_before
+from tests.support.archives import archive_topic, committed_source, delete_before, list_partition
 from tests.support.command import await_while_running, kill, started
 from tests.support.streams import HOUR, NOON, append, even_times, new_topic
 from tidegate import archive
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import list_partition
 from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.archive import compaction
 from tidegate.jobs.archive import pieces as pieces_module
@@ -27,7 +26,6 @@ from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_arc
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import read_records
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.sources.s3.connection import S3ConnectionOptions
 
@@ -114,7 +112,7 @@ def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partition
     columns = arrow_schema(include_headers=True)
     for partition, count in enumerate((355, 7)):
         parts = list_partition(place, topic, partition).parts
-        read = [read_records(OwnLayout(place), part.obj, part.start, part.end, columns) for part in parts]
+        read = [OwnLayout(place).read(part.obj, part.start, part.end, columns) for part in parts]
         assert [at for rows in read for batch in rows for at in batch["offset"].to_pylist()] == [*range(count)]
 
 
@@ -257,6 +255,6 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     archive_topic(kafka, topic, place)
     for partition in range(PARTITIONS):
         (part,) = list_partition(place, topic, partition).parts
-        rows = read_records(OwnLayout(place), part.obj, 0, 500, arrow_schema(include_headers=True))
+        rows = OwnLayout(place).read(part.obj, 0, 500, arrow_schema(include_headers=True))
         assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == [*range(500)]
     assert len(bucket.keys()) == PARTITIONS

@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.readers.archive.test_records import SCHEMA, rows
+from tests.readers.archive.test_records import SCHEMA, groups_of, rows
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.archive import connect_files
 from tidegate.readers.archive.connect import ConnectLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import groups_of, read_records
 
 FOLDER = "orders/partition=3"
 
@@ -44,7 +43,7 @@ def avro(schema, records, codec="null"):
 
 
 def read(layout, objects, start=0, end=100):
-    return rows(row for obj in objects for row in read_records(layout, obj, start, end, SCHEMA))
+    return rows(row for obj in objects for row in layout.read(obj, start, end, SCHEMA))
 
 
 def test_offsets_are_counted_from_the_first_and_the_newest_object_is_left_to_kafka(tmp_path):

@@ -7,12 +7,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.readers.archive.test_records import SCHEMA, batch, record, rows
+from tests.readers.archive.test_records import SCHEMA, batch, groups_of, record, rows
 from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.mapped import MappedLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import groups_of, read_records
 
 RECORDS = [record(at, 1_700_000_000_000 + at, b"k", b"v", [{"key": "h", "value": b"x"}]) for at in (3, 4, 7, 9)]
 
@@ -41,7 +40,7 @@ def layout_of(location, given=None):
 def read(layout, files, partition=0):
     (obj,) = layout.objects_in("", files)["orders", partition]
     sent = pickle.loads(pickle.dumps(layout))  # noqa: S301 - our own
-    return rows(read_records(sent, obj, 0, 100, SCHEMA))
+    return rows(sent.read(obj, 0, 100, SCHEMA))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_columns_of_other_types_give_kafkas_rows(tmp_path, columns):
     (obj,) = layout.objects_in("", files)["orders", 0]
     assert (obj.first, obj.next, obj.max_ms) == (3, 10, 1_700_000_000_009)
     assert [(group.first, group.last) for group in groups_of(layout, obj)] == [(3, 4), (7, 9)]
-    assert rows(read_records(layout, obj, 4, 9, SCHEMA)) == RECORDS_READ[1:3]
+    assert rows(layout.read(obj, 4, 9, SCHEMA)) == RECORDS_READ[1:3]
 
 
 RECORDS_READ = rows([batch(RECORDS)])

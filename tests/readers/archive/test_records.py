@@ -11,7 +11,6 @@ from tidegate.readers.archive import write
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.archive.read import groups_of, read_records
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.kafka.schema import arrow_schema
 
@@ -39,6 +38,11 @@ def batch(records):
 
 def rows(batches):
     return [row for part in batches for row in part.to_pylist()]
+
+
+def groups_of(layout, obj):
+    with layout.open(obj) as opened:
+        return opened.groups
 
 
 def archived(location, records, first=0, following=100):
@@ -77,7 +81,7 @@ def test_any_range_gives_the_records_that_were_written(tmp_path_factory, records
     start = data.draw(st.integers(0, 50))
     end = data.draw(st.integers(start, 60))
     wanted = [kept for kept in records if start <= kept["offset"] < end]
-    assert rows(read_records(OwnLayout(place), obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
+    assert rows(OwnLayout(place).read(obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
 
 
 def test_the_same_records_give_the_same_object(tmp_path):
@@ -100,7 +104,7 @@ def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
         patch.setattr(write, "GROUP_BYTES", 1)
         empty = ArchivedObject("orders/0", 0, 0, 30, -1, -1, "")
         obj, _ = write_object(place, empty, SCHEMA, [batch(records[:20]), batch(records[20:])])
-        assert rows(read_records(OwnLayout(place), obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
+        assert rows(OwnLayout(place).read(obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
 
 
 @pytest.mark.parametrize("cut", [1, 200, 1000])
@@ -109,12 +113,12 @@ def test_a_damaged_object_is_named(tmp_path, cut):
     file = tmp_path / obj.path
     file.write_bytes(file.read_bytes()[:-cut])
     with pytest.raises(CorruptDataError, match=obj.name):
-        list(read_records(OwnLayout(place), obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
+        list(OwnLayout(place).read(obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
     with pytest.raises(ObjectGoneError, match=obj.name):
-        list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
+        list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
     file.unlink()
     with pytest.raises(ObjectGoneError, match="was deleted"):
-        list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
+        list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
 
 
 def test_a_byte_that_has_changed_is_noticed(tmp_path):
@@ -125,7 +129,7 @@ def test_a_byte_that_has_changed_is_noticed(tmp_path):
     at = content.index(noise[1000:1100])
     file.write_bytes(content[:at] + b"?" + content[at + 1 :])
     with pytest.raises(CorruptDataError, match=rf"{obj.name} cannot be read: .*checksum"):
-        list(read_records(OwnLayout(place), obj, 0, 30, SCHEMA))
+        list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
 
 
 @pytest.mark.parametrize("other", [{"first": 5}, {"next": 500}, {"folder": "orders/1"}, {"topic_id": "other"}])
@@ -135,4 +139,4 @@ def test_an_object_that_holds_other_records_than_its_name_says_is_refused(tmp_pa
     (tmp_path / renamed.folder).mkdir(exist_ok=True)
     (tmp_path / obj.path).rename(tmp_path / renamed.path)
     with pytest.raises(CorruptDataError, match="its footer tells of other records than its name"):
-        list(read_records(OwnLayout(place), renamed, 5, 30, SCHEMA))
+        list(OwnLayout(place).read(renamed, 5, 30, SCHEMA))
