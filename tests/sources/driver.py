@@ -1,4 +1,4 @@
-"""A query that tests kill: it copies a topic to Parquet, and can be started again over its checkpoint."""
+"""A query that tests kill: it copies a topic and its archive to Parquet, and can be started again."""
 
 from datetime import timedelta
 
@@ -6,11 +6,13 @@ from tests.sources.killable import start_to_parquet
 from tidegate import KafkaSource, WatermarkStrategy
 
 
-def start(spark, servers, topic, out):
+def start(spark, servers, topic, archive, out):
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
         starting_offsets="earliest",
+        archive=archive,
+        archive_preferred=False,
         max_offsets_per_trigger=2_000,
         bad_records_path=f"{out}/bad",
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),

@@ -30,9 +30,11 @@ from tests.sources.kills import (
 from tests.sources.s3 import kills as s3_kills
 from tests.sources.windows.driver import BUCKETS, GAP, LATENESS
 from tests.sources.windows.replay import replayed
+from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
+from tidegate.readers.archive.place import ArchivePlace
 from tidegate.windows import EventTimeSessionWindows
 from tidegate.windows.testing import WindowHarness
 
@@ -73,12 +75,17 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     home, dice = tmp_path_factory.mktemp("killed"), random.Random(int(os.environ.get("KILLS_SEED", "1")))
     times = [disordered(seed) for seed in (1, 2)]
     topic, counts = skewed_topic(kafka, HOURS)
+    lake = str(home / "lake")
+    more = {"tests.sources.driver": {"archive": lake}}
+    archive_topic(kafka, topic, ArchivePlace(lake))
+    for partition, count in enumerate(counts):
+        delete_before(kafka, topic, count // 2, partition)
     feeder = s3_kills.Feeder(own_bucket, 1)
     feeder.add(s3_kills.AT_FIRST)
     topics = {"tests.sources.windows.driver": new_topic(kafka, *times), "tests.sources.driver": topic}
     topics["tests.sources.kafka.generators_driver"] = marked_topic(kafka, MARKED_WINDOWS)
     of_topics = [
-        (module, str(home / module), {"servers": kafka.bootstrap_servers, "topic": topic})
+        (module, str(home / module), {"servers": kafka.bootstrap_servers, "topic": topic, **more.get(module, {})})
         for module, topic in topics.items()
     ]
     objects = home / "objects"
@@ -155,6 +162,7 @@ def test_a_driver_that_does_not_stop_its_session_ends_without_errors_of_its_brid
 
 
 def test_every_record_of_a_topic_is_written_or_set_aside_once(spark, survived):
+    """An archive has its first half, and Kafka the other one."""
     judge_written(spark, survived.rows, survived.counts)
 
 
