@@ -13,9 +13,8 @@ from typing_extensions import Self
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
-from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.kafka.config import KafkaConnectionConfig
+from tidegate.readers.places.place import Place, check_location
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import lower_case, option_names, sentence
 from tidegate.sources.s3.connection import S3ConnectionOptions
@@ -100,7 +99,7 @@ class ArchiveOptions(BaseModel):
         from tidegate.readers.archive.mapped import MappedLayout
         from tidegate.readers.archive.own import OwnLayout
 
-        place = ArchivePlace(self.archive, self._bucket)
+        place = Place(self.archive, self._bucket)
         if self.archive_layout == "parquet":
             return MappedLayout(place, self.archive_columns or {})
         return ConnectLayout(place) if self.archive_layout == "connect" else OwnLayout(place)

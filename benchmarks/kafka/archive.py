@@ -39,9 +39,9 @@ from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.places.place import Place
 from tidegate.servers import KafkaServer, S3Server, write_history
 
 BEGIN_MS, HOUR_MS = 1_500_000_000_000, 3_600_000
@@ -98,7 +98,7 @@ def compare_bucket(arguments: argparse.Namespace) -> None:
         spark.stop()
 
 
-def fill_archive(place: ArchivePlace, topic: str, partition: int, times: list[int]) -> None:
+def fill_archive(place: Place, topic: str, partition: int, times: list[int]) -> None:
     """Write an object for each record."""
     schema = arrow_schema(include_headers=True)
     for offset, time_ms in enumerate(times):
@@ -115,7 +115,7 @@ def plans_over(objects: int) -> None:
         lake = s3.create_bucket("lake")
         for partition in range(PARTITIONS):
             write_history(kafka.bootstrap_servers, "orders", partition, np.array(times))
-            fill_archive(ArchivePlace(str(lake)), "orders", partition, times)
+            fill_archive(Place(str(lake)), "orders", partition, times)
         kafka.delete_before("orders", dict.fromkeys(range(PARTITIONS), len(times) - KEPT))
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
         source = KafkaSource(

@@ -10,8 +10,8 @@ from tidegate.enumerators.folders.contract import FileInfo, Folder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.readers.archive.layout import ArchiveLayout
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.objects.partitions import is_hidden
+from tidegate.readers.places.place import Place
 
 _THREADS = 8
 
@@ -37,7 +37,7 @@ def directories_of(
     return {partition: Directory(objects) for partition, objects in found.items()}
 
 
-def archived_folder(place: ArchivePlace, path: str, *, option: str = "archive") -> Folder:
+def archived_folder(place: Place, path: str, *, option: str = "archive") -> Folder:
     """Return a folder of an archive.  Raises OptionError if the place is malformed."""
     folder = open_folder(place.location, place.connection, option=option, noun="archive")
     for name in filter(None, path.split("/")):

@@ -106,9 +106,9 @@ class _Archived(KafkaEnumerator):
         """Return the first archived offset."""
         return self._directory(partition).first
 
-    def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
-        """Return the first record at or after a time that is read from the archive."""
-        return self._first_at(partition, time_ms, 0)
+    def first_at(self, partition: TopicPartition, time_ms: int, start: int = 0) -> Head | None:
+        """Return the first record at or after a time that is read from the archive, from an offset on."""
+        return self._looked(self._records.first_at, partition, time_ms, start, self._seam(partition))
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         extents, away = super()._reachable_extents(splits)
@@ -269,9 +269,6 @@ class _Archived(KafkaEnumerator):
                     heads[split] = Head(*head)
         return heads
 
-    def _first_at(self, partition: TopicPartition, time_ms: int, start: int) -> Head | None:
-        return self._looked(self._records.first_at, partition, time_ms, start, self._seam(partition))
-
     def _looked(self, look: Callable[..., _Answer], partition: TopicPartition, *where: int) -> _Answer:
         try:
             return look(self._directory(partition), *where)
@@ -286,7 +283,7 @@ class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
     def lookup_each(self, times_ms: Mapping[SplitId, int], positions: Positions) -> Mapping[SplitId, Head | None]:
         """Find the first entry at or after a time, in the archive from the positions on, and then in Kafka."""
         found = {
-            split: self._first_at(TopicPartition.of(split), max(at_ms, 0), positions[split])
+            split: self.first_at(TopicPartition.of(split), max(at_ms, 0), positions[split])
             for split, at_ms in times_ms.items()
         }
         left = {split: at_ms for split, at_ms in times_ms.items() if found[split] is None}

@@ -10,14 +10,14 @@ from tidegate.enumerators.archive.listing import archived_folder
 from tidegate.jobs.archive.pieces import OBJECT_BYTES, Merge
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.own import OwnLayout
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.places.place import Place
 
 KEPT_S = 86_400.0
 """How long merged objects are kept for queries with an older listing."""
 
 
-def merges_of(place: ArchivePlace, directory: Directory) -> list[Merge]:
+def merges_of(place: Place, directory: Directory) -> list[Merge]:
     """Return the merges of neighbours, each into at most about OBJECT_BYTES.
 
     An object is merged with what follows once that is half as large, so no record is written again by every run.
@@ -45,7 +45,7 @@ def _are_merged(group: list[ArchivedPart], following: list[ArchivedPart]) -> boo
     return group[-1].end == following[0].start and size <= 2 * more and size + more <= OBJECT_BYTES
 
 
-def delete_merged(place: ArchivePlace, partition: TopicPartition) -> int:
+def delete_merged(place: Place, partition: TopicPartition) -> int:
     """Delete the objects that no query reads, because others have held their records for a day; return their number.
 
     Raises the errors of a listing.

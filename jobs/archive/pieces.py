@@ -19,12 +19,12 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.own import OwnLayout
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.places.place import Place
 from tidegate.sources.kafka.source import KafkaSource
 
 _COLUMNS = arrow_schema(include_headers=True)
@@ -37,7 +37,7 @@ class Piece:
     """A range that becomes one object.  Picklable: an executor copies it."""
 
     source: KafkaSource
-    place: ArchivePlace
+    place: Place
     task: ReadTask
     obj: ArchivedObject
 
@@ -50,7 +50,7 @@ class Piece:
 class Merge:
     """Parts of objects that become one object.  Picklable: an executor merges them."""
 
-    place: ArchivePlace
+    place: Place
     parts: tuple[ArchivedPart, ...]
     obj: ArchivedObject
 
@@ -95,7 +95,7 @@ class Copied(NamedTuple):
     bytes: int
 
 
-def plan_archive(source: KafkaSource, place: ArchivePlace) -> ArchivePlan:
+def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
     """Return what Kafka holds now and the archive lacks, up to the ends of the source.
 
     Raises OptionError if the archive holds records of another topic of the same name, DataLossError if it holds records

@@ -18,9 +18,8 @@ from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Merg
 from tidegate.jobs.arguments import parse_time
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session
-from tidegate.readers.archive.place import ArchivePlace
-from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.places.place import Place, check_location
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.session.single_source import prepare
@@ -123,7 +122,7 @@ def _pause(seconds: float) -> None:
     time.sleep(max(0.0, seconds))  # the rest of the hour itself; a signal ends it
 
 
-def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact: bool) -> ConnectorError | None:
+def _run_once(source: KafkaSource, place: Place, master: str, *, compact: bool) -> ConnectorError | None:
     errors, output = Console(stderr=True, soft_wrap=True, highlight=False), Console(soft_wrap=True, highlight=False)
     plan = plan_archive(source, place)
     for split, first, last in plan.lost:
@@ -152,7 +151,7 @@ def _run_once(source: KafkaSource, place: ArchivePlace, master: str, *, compact:
 
 def _perform(
     plan: ArchivePlan,
-    place: ArchivePlace,
+    place: Place,
     session: Callable[[], AbstractContextManager[SparkSession]],
     *,
     compact: bool,
@@ -229,8 +228,8 @@ def _source(
     )
 
 
-def _place(out: str) -> ArchivePlace:
+def _place(out: str) -> Place:
     try:
-        return ArchivePlace(check_location(out))
+        return Place(check_location(out))
     except ValueError as error:
         raise OptionError(f"--out is {out!r}: {error}") from None

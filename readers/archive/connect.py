@@ -16,7 +16,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.archive.connect_files import items_in
 from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 _NAME = re.compile(
     r".+\+\d+\+(?P<offset>\d+)(?:\.(?P<aside>keys|headers))?\.(?:json|bin|avro|(?:\w+\.)?parquet)", re.ASCII
@@ -34,7 +34,7 @@ class ConnectLayout(ArchiveLayout):
     Timestamps are null.
     """
 
-    place: ArchivePlace
+    place: Place
 
     keeps_timestamps = False
 
@@ -85,7 +85,7 @@ class ConnectLayout(ArchiveLayout):
 class _Records:
     """The records of an object, as one group; the files are fetched when they are asked for."""
 
-    def __init__(self, place: ArchivePlace, obj: ArchivedObject) -> None:
+    def __init__(self, place: Place, obj: ArchivedObject) -> None:
         self._place, self._obj = place, obj
         self.groups = [Group(0, obj.first, obj.next - 1, UNKNOWN_MS)]
 

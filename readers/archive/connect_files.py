@@ -13,10 +13,10 @@ from typing import Any
 from tidegate.alignment.durations import epoch_ms
 from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.parquet import opened_parquet
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.avro.container import blocks_of, read_header
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import SizeLimit
+from tidegate.readers.places.place import Place
 
 _MOST_BYTES = 256 << 20  # of a file that is not Parquet, which is read as a whole
 _BOUND = SizeLimit(_MOST_BYTES, "nothing: no record may be so large")
@@ -26,7 +26,7 @@ _WHOLE = "tidegate_whole"
 _MISFITS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
-def items_in(place: ArchivePlace, path: str, size: int, count: int, column: str) -> Iterator[Any]:
+def items_in(place: Place, path: str, size: int, count: int, column: str) -> Iterator[Any]:
     """Yield what a file holds of each record, as the column has it.
 
     count: how many records it must have.
@@ -34,7 +34,7 @@ def items_in(place: ArchivePlace, path: str, size: int, count: int, column: str)
         without quotes; ``headers``.
 
     Raises CorruptDataError, before the first item if their number is another one, and the errors of
-    ``ArchivePlace.fetch``.
+    ``Place.fetch``.
     """
     convert = {"value": _as_bytes, "key": _key, "headers": _headers}[column]
     address = place.address(path)
@@ -47,7 +47,7 @@ def items_in(place: ArchivePlace, path: str, size: int, count: int, column: str)
         yield from map(convert, _items(place, path, size, count))
 
 
-def _items(place: ArchivePlace, path: str, size: int, count: int) -> Iterator[Any]:
+def _items(place: Place, path: str, size: int, count: int) -> Iterator[Any]:
     """Yield the bytes of each line, or what Parquet or Avro holds of each record."""
     if path.endswith(".parquet"):
         with opened_parquet(place, path, size) as (file, _):

@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.arrow.numpy_arrays import int64_values
 from tidegate.readers.formats.row_groups import within_bounds
+from tidegate.readers.places.place import Place
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns."""
@@ -51,7 +51,7 @@ class ArchiveLayout(ABC):
     object does not tell the offset of each record, it raises CorruptDataError.
     """
 
-    place: ArchivePlace
+    place: Place
     keeps_timestamps = True
     is_nested = False
 

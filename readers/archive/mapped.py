@@ -23,8 +23,8 @@ from tidegate.readers.archive.parquet import (
     offsets_of,
     opened_parquet,
 )
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.objects.partitions import is_hidden, partition_texts
+from tidegate.readers.places.place import Place
 
 _THREADS = 8
 
@@ -48,7 +48,7 @@ class MappedLayout(ArchiveLayout):
     miss none, or be its copy.
     """
 
-    place: ArchivePlace
+    place: Place
     given: Mapping[str, str | None] = field(default_factory=dict)
     _seen: dict[tuple[str, int], _Seen | None] = field(default_factory=dict, compare=False, repr=False)
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
 from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_name
 from tidegate.readers.archive.parquet import ParquetObject, opened_parquet
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 _COLUMNS = dict(zip(COLUMNS, COLUMNS, strict=True))
 
@@ -21,7 +21,7 @@ _COLUMNS = dict(zip(COLUMNS, COLUMNS, strict=True))
 class OwnLayout(ArchiveLayout):
     """What ``tidegate archive`` writes: a listing is enough to plan."""
 
-    place: ArchivePlace
+    place: Place
 
     @override
     def folder_of(self, topic: str, partition: int) -> str:

@@ -14,20 +14,20 @@ import pyarrow.parquet as pq
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.archive.layout import Group
 from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers, repeated, repeated_text
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.formats.parquet.footer import column_ranges, row_bytes, statistics_times
 from tidegate.readers.formats.row_groups import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES
+from tidegate.readers.places.place import Place
 
 _MICROSECONDS = 1000  # in a millisecond
 _NO_TIME_MS = -1  # as Kafka's records say
 
 
 @contextmanager
-def opened_parquet(place: ArchivePlace, path: str, size: int) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
+def opened_parquet(place: Place, path: str, size: int) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
     """Open an object of the archive, also as a file in which ranges may be held; None: it is read as fast without.
 
     While it is open, raises the errors of ``ArchiveLayout.open``.

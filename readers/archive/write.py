@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.places.place import Place
 
 GROUP_BYTES = 4 << 20  # of decoded records in a row group, which is read as a whole, even if a range ends in it
 _IN_ORDER = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
@@ -19,7 +19,7 @@ _IN_FOOTER = ["topic", "partition", "offset", "timestamp"]  # extremes of keys a
 
 
 def write_object(
-    place: ArchivePlace,
+    place: Place,
     empty: ArchivedObject,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
@@ -30,7 +30,7 @@ def write_object(
     batches: all records of the range, in the order of their offsets, with the columns of ``schema``.
 
     The same batches give an object of the same name with the same bytes.  The file is on the machine's disk until it is
-    complete.  Raises the errors of ``ArchivePlace.put``.
+    complete.  Raises the errors of ``Place.put``.
     """
     times: list[int] = []
     rows = 0
@@ -53,7 +53,7 @@ def write_object(
                 times += [extremes["min"].as_py() // 1000, extremes["max"].as_py() // 1000]
                 rows += group.num_rows
         written = empty._replace(size=file.tell(), min_ms=min(times, default=-1), max_ms=max(times, default=-1))
-        place.put(written.path, file)
+        place.put(written.path, file, noun="archived records")
     return written, rows
 
 

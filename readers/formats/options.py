@@ -7,11 +7,11 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, BeforeValidator, model_validator
 from typing_extensions import Self
 
-from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, parse_most_bytes
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
 from tidegate.readers.objects.metadata import METADATA
+from tidegate.readers.places.place import check_location
 
 
 def _upper(value: Any) -> Any:

@@ -12,11 +12,11 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.subscription import check_pattern
-from tidegate.readers.bad_records.files import check_location
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.kafka.client import EARLIEST
+from tidegate.readers.places.place import check_location
 from tidegate.readers.registry.config import RegistryConfig
 
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options

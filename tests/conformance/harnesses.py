@@ -23,7 +23,7 @@ from tests.support.objects.faulty_server import faulty
 from tests.support.waiting import await_that, meanwhile
 from tidegate import KafkaSource
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 _TOPICS = (f"conformance-{number}" for number in itertools.count())
 _NO_TIMESTAMP = -1
@@ -181,7 +181,7 @@ class ArchivedHarness(KafkaHarness):
     def __init__(self, server, *, fails=True):
         super().__init__(server, fails=fails)
         self.archive = f"{self._folder.name}/archive"
-        self.writer = partial(ArchivedWriter, ArchivePlace(self.archive))
+        self.writer = partial(ArchivedWriter, Place(self.archive))
 
     def source(self, options):
         return super().source({"archive": self.archive, **options})

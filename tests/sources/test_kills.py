@@ -34,7 +34,7 @@ from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 from tidegate.windows import EventTimeSessionWindows
 from tidegate.windows.testing import WindowHarness
 
@@ -77,7 +77,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     topic, counts = skewed_topic(kafka, HOURS)
     lake = str(home / "lake")
     more = {"tests.sources.driver": {"archive": lake}}
-    archive_topic(kafka, topic, ArchivePlace(lake))
+    archive_topic(kafka, topic, Place(lake))
     for partition, count in enumerate(counts):
         delete_before(kafka, topic, count // 2, partition)
     feeder = s3_kills.Feeder(own_bucket, 1)

@@ -13,7 +13,7 @@ from tidegate.enumerators.archive.listing import directories_of
 from tidegate.errors import ConnectorError
 from tidegate.readers.archive.mapped import MappedLayout
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 MOST = 40
 
@@ -63,10 +63,10 @@ def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
     folder.mkdir(parents=True)
     (folder / obj.name).write_bytes(b"abc")
     (folder / "README.md").write_bytes(b"")
-    directory = list_partition(ArchivePlace(str(tmp_path)), "orders", 0)
+    directory = list_partition(Place(str(tmp_path)), "orders", 0)
     assert [part.obj for part in directory.parts] == [obj]
     assert (directory.first, directory.topic_ids) == (10, {obj.topic_id})
-    assert list_partition(ArchivePlace(str(tmp_path)), "orders", 1).first is None
+    assert list_partition(Place(str(tmp_path)), "orders", 1).first is None
     assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None
 
 
@@ -74,7 +74,7 @@ def test_names_hide_objects_of_others_and_their_folders_as_in_spark(tmp_path):
     table = changed(topic=None, partition=None)
     for name in ("_topic=orders/_part=0/a.parquet", "_temporary/_topic=orders/_part=0/b.parquet", "_c.parquet"):
         written(tmp_path, table, name)
-    layout = MappedLayout(ArchivePlace(str(tmp_path)), {"topic": "_topic", "partition": "_part"})
+    layout = MappedLayout(Place(str(tmp_path)), {"topic": "_topic", "partition": "_part"})
     (part,) = directories_of(layout, [("orders", 0)])["orders", 0].parts
     assert part.obj.path == "_topic=orders/_part=0/a.parquet"
 

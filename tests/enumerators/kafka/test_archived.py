@@ -24,8 +24,8 @@ from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import CorruptDataError, DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import copy, plan_archive
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.places.place import Place
 
 DAY = 86_400_000
 FIRST_MS = 1_700_000_000_000
@@ -55,7 +55,7 @@ def twins(kafka, tmp_path_factory):
     whole, cut = new_topic(kafka, *older), new_topic(kafka, *older)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces_module, "OBJECT_BYTES", 2000)
-        archive_topic(kafka, cut, ArchivePlace(str(place)))
+        archive_topic(kafka, cut, Place(str(place)))
     assert len([*place.rglob("*.parquet")]) > 4
     for topic in (whole, cut):
         append(kafka, topic, dict(enumerate(later)))
@@ -190,7 +190,7 @@ def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
             producer.send(topic, value=b"aborted", partition=0).get(60)
             producer.abort_transaction()
             if round_ == 0:
-                archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+                archive_topic(kafka, topic, Place(str(tmp_path)))
             append(kafka, topic, {0: [FIRST_MS]})
     rows = read(kafka_source(kafka, topic, archive=str(tmp_path)), 0, 7)
     assert [row["offset"] for row in rows] == [0, 3, 6]
@@ -274,7 +274,7 @@ def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path,
 def test_records_of_an_object_that_is_gone_are_looked_for_in_kafka(kafka, tmp_path, monkeypatch):
     topic = new_topic(kafka, FIRST_MS + np.arange(20))
     monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 700)
-    archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+    archive_topic(kafka, topic, Place(str(tmp_path)))
     delete_before(kafka, topic, 3)
     first, *gone = sorted(tmp_path.rglob("*.parquet"))
     behind = int(first.name.split(".")[1]) + 1
@@ -295,7 +295,7 @@ def test_records_of_an_object_that_is_gone_are_looked_for_in_kafka(kafka, tmp_pa
 def test_records_that_kafka_deletes_before_a_task_reads_them_come_from_the_archive(kafka, tmp_path, monkeypatch):
     topic = new_topic(kafka, FIRST_MS + np.arange(20))
     monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 700)
-    archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+    archive_topic(kafka, topic, Place(str(tmp_path)))
     append(kafka, topic, {0: FIRST_MS + np.arange(20, 30)})
     of = source(kafka, topic, archive=str(tmp_path), archive_preferred=False)
     with planning(of) as (enumerator, (split,)):
@@ -315,7 +315,7 @@ def test_records_that_kafka_deletes_before_a_task_reads_them_come_from_the_archi
 
 def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
     topic = new_topic(kafka, [FIRST_MS] * 20)
-    archive_topic(kafka, topic, ArchivePlace(str(tmp_path)))
+    archive_topic(kafka, topic, Place(str(tmp_path)))
     of = source(kafka, topic, archive=str(tmp_path))
     (file,) = tmp_path.rglob("*.parquet")
     content = file.read_bytes()
@@ -339,7 +339,7 @@ def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path, caplog)
     with planning(source(kafka, other, archive=place)) as (enumerator, splits):  # Kafka has all
         enumerator.extents(splits)
     assert caplog.text.count(f"archive is {place!r}, which holds no records of {other}-0; all come from Kafka") == 1
-    (piece,) = plan_archive(source(kafka, other), ArchivePlace(str(tmp_path))).pieces
+    (piece,) = plan_archive(source(kafka, other), Place(str(tmp_path))).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
     of = source(kafka, other, archive=str(tmp_path))
     with pytest.raises(OptionError, match="the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated as"), planning(of):
@@ -347,7 +347,7 @@ def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path, caplog)
     with planning(of.model_copy(update={"fail_on_data_loss": False})) as (enumerator, (split,)):
         assert enumerator.details(SplitRange(split, 0, 1)).archived == ()
     late, obj = f"{other}-late", piece.obj._replace(folder=f"{other}-late/0", topic_id="3wPRAVyyQuWBJIrTXdHuzg")
-    copy(replace(piece, place=ArchivePlace(str(tmp_path / "late")), obj=obj))
+    copy(replace(piece, place=Place(str(tmp_path / "late")), obj=obj))
     of = KafkaSource(
         bootstrap_servers=kafka.bootstrap_servers,
         subscribe_pattern=f"{other}.*",
@@ -358,7 +358,7 @@ def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path, caplog)
         kafka.create_topic(late)
         with pytest.raises(OptionError, match=f"holds records of {late}-0 when the topic had the id 3wPRAVyy"):
             enumerator.discover()
-    copy(replace(piece, place=ArchivePlace(str(tmp_path / "longer")), obj=piece.obj._replace(next=3)))
+    copy(replace(piece, place=Place(str(tmp_path / "longer")), obj=piece.obj._replace(next=3)))
     of = source(kafka, other, archive=str(tmp_path / "longer"))
     with (
         pytest.raises(DataLossError, match=f"holds {other}-0 up to offset 2, but Kafka has lost .* from 1 on"),

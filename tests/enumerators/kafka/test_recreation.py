@@ -17,10 +17,10 @@ from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.places.place import Place
 from tidegate.servers import KafkaServer, write_history
 
 # kafka-python's producer leaves sockets open to brokers that were killed.
@@ -109,7 +109,7 @@ class Run:
 
 def archived(kafka, topic, place):
     """Archive what Kafka holds now; return the fields of a source with the archive."""
-    archive_topic(kafka, topic, ArchivePlace(str(place)))
+    archive_topic(kafka, topic, Place(str(place)))
     return {"archive": str(place), "kafka": {"isolation.level": "read_committed"}}
 
 

@@ -25,15 +25,15 @@ from tidegate.jobs.archive.compaction import merges_of, unread_since
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.own import OwnLayout
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.places.place import Place
 from tidegate.sources.s3.connection import S3ConnectionOptions
 
 PARTITIONS = 40
 
 
 def archived(location, topic, partition=0):
-    return [(part.start, part.end) for part in list_partition(ArchivePlace(str(location)), topic, partition).parts]
+    return [(part.start, part.end) for part in list_partition(Place(str(location)), topic, partition).parts]
 
 
 @given(st.integers(0, 1000), st.integers(1, 1000), st.integers(0, 5 << 30))
@@ -47,7 +47,7 @@ def test_pieces_cover_a_range_without_gaps(start, length, size):
 def test_merged_objects_are_read_in_place_of_their_parts(objects):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "OBJECT_BYTES", 300)  # of three objects
-        merges = merges_of(ArchivePlace("/lake"), Directory(objects))
+        merges = merges_of(Place("/lake"), Directory(objects))
     directory = Directory([*objects, *(merge.obj for merge in merges)])
     read = {part.obj for part in directory.parts}
     for merge in merges:
@@ -67,7 +67,7 @@ def test_runs_that_compact_delete_what_nobody_reads_and_write_no_record_often(gr
         now_s += pause_s
         written_s[ArchivedObject("t/0", size, first, first + size, -1, -1, "")] = now_s
         first += size
-        for merge in merges_of(ArchivePlace("/lake"), Directory(written_s)):
+        for merge in merges_of(Place("/lake"), Directory(written_s)):
             merged = merge.obj._replace(size=sum(part.end - part.start for part in merge.parts))
             bytes_written += merged.size
             written_s[merged] = now_s
@@ -85,7 +85,7 @@ def test_runs_that_compact_delete_what_nobody_reads_and_write_no_record_often(gr
 
 def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
-    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
+    place, source = Place(str(tmp_path)), committed_source(kafka, topic)
     monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 1000)
     first = plan_archive(source, place).pieces
     assert len(first) > 3
@@ -101,7 +101,7 @@ def test_a_later_run_copies_what_an_archive_lacks(kafka, tmp_path, monkeypatch):
 
 def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partitions(kafka, tmp_path, monkeypatch):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
-    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
+    place, source = Place(str(tmp_path)), committed_source(kafka, topic)
     monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 1000)
     first = plan_archive(source, place).pieces
     kafka.add_partitions(topic, 2)
@@ -136,7 +136,7 @@ def test_what_cannot_be_archived_is_refused_in_one_sentence(tidegate, tmp_path):
 
 def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
-    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
+    place, source = Place(str(tmp_path)), committed_source(kafka, topic)
     (piece,) = plan_archive(source, place).pieces
     wanted = replace(piece.task.ranges[0], end=40)
     copy(replace(piece, task=replace(piece.task, ranges=(wanted,)), obj=piece.obj._replace(next=40)))
@@ -150,12 +150,12 @@ def test_offsets_that_kafka_deleted_too_early_are_reported(kafka, tmp_path):
 
 def test_a_recreated_topic_and_a_log_that_was_cut_need_another_place(kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 10))
-    place, source = ArchivePlace(str(tmp_path)), committed_source(kafka, topic)
+    place, source = Place(str(tmp_path)), committed_source(kafka, topic)
     (piece,) = plan_archive(source, place).pieces
     copy(replace(piece, obj=piece.obj._replace(topic_id="3wPRAVyyQuWBJIrTXdHuzg")))
     with pytest.raises(OptionError, match=r"--out is .* the id 3wPRAVyyQuWBJIrTXdHuzg; it was recreated as"):
         plan_archive(source, place)
-    copy(replace(piece, place=(longer := ArchivePlace(str(tmp_path / "longer"))), obj=piece.obj._replace(next=12)))
+    copy(replace(piece, place=(longer := Place(str(tmp_path / "longer"))), obj=piece.obj._replace(next=12)))
     with pytest.raises(DataLossError, match=f"--out is .* holds {topic}-0 up to offset 11, but .* from 10 on"):
         plan_archive(source, longer)
 
@@ -250,7 +250,7 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
         kill(process)
     before = bucket.keys()
     assert 0 < len(before) < PARTITIONS
-    place = ArchivePlace(bucket.path, access)
+    place = Place(bucket.path, access)
     assert len(plan_archive(committed_source(kafka, topic), place).pieces) == PARTITIONS - len(before)
     archive_topic(kafka, topic, place)
     for partition in range(PARTITIONS):

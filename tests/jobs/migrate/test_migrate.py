@@ -8,7 +8,7 @@ from tests.support.streams import HOUR, NOON, available_now, even_times, kafka_s
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ConnectorError
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 FILES = {"logOffset": 3}
 BEGINS = {1: {"orders": {"0": 5, "1": 0}}, 2: {"clicks-eu": {"0": 9}}}
@@ -301,7 +301,7 @@ def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, mon
 
 def test_a_migrated_query_goes_on_in_an_archive_where_kafka_has_deleted_records(kafka, spark, tidegate, old, tmp_path):
     topic, lake, new = new_topic(kafka, even_times(NOON, NOON + HOUR, 60)), tmp_path / "lake", tmp_path / "new"
-    archive_topic(kafka, topic, ArchivePlace(str(lake)))
+    archive_topic(kafka, topic, Place(str(lake)))
     delete_before(kafka, topic, 40)
     write_checkpoint(old, {0: {topic: {"0": 0}}}, [[{topic: {"0": 10}}], [{topic: {"0": 20}}]], 1)
     assert tidegate("migrate", old, "--to", new)[0] == 0

@@ -16,7 +16,7 @@ from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.archive import connect_files
 from tidegate.readers.archive.connect import ConnectLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 FOLDER = "orders/partition=3"
 
@@ -31,7 +31,7 @@ def written(location, objects):
         else:
             file.write_bytes(content)
     files = {file.name: file.stat().st_size for file in (location / FOLDER).iterdir()}
-    layout = ConnectLayout(ArchivePlace(str(location)))
+    layout = ConnectLayout(Place(str(location)))
     return layout, layout.objects_in(FOLDER, files)["orders", 3]
 
 
@@ -164,7 +164,7 @@ def test_an_object_that_is_too_large_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["orders+3+0000000000.orc", "orders+3+0000000000.keys.json.gz", "data.json"])
 def test_another_form_is_refused(tmp_path, name):
-    layout = ConnectLayout(ArchivePlace(str(tmp_path)))
+    layout = ConnectLayout(Place(str(tmp_path)))
     sentence = f"archive is {str(tmp_path)!r}, and archive.layout is 'connect', but the file {FOLDER}/{name} is not"
     with pytest.raises(OptionError, match=re.escape(sentence)):
         layout.objects_in(FOLDER, {name: 1})

@@ -11,7 +11,7 @@ from tests.readers.archive.test_records import SCHEMA, batch, groups_of, record,
 from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.mapped import MappedLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 
 RECORDS = [record(at, 1_700_000_000_000 + at, b"k", b"v", [{"key": "h", "value": b"x"}]) for at in (3, 4, 7, 9)]
 
@@ -34,7 +34,7 @@ def changed(**columns):
 
 
 def layout_of(location, given=None):
-    return MappedLayout(ArchivePlace(str(location)), given or {})
+    return MappedLayout(Place(str(location)), given or {})
 
 
 def read(layout, files, partition=0):

@@ -10,9 +10,9 @@ from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.archive import write
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.own import OwnLayout
-from tidegate.readers.archive.place import ArchivePlace
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.places.place import Place
 
 SCHEMA = arrow_schema(include_headers=True)
 OPTIONAL_BYTES = st.none() | st.binary(max_size=5)
@@ -47,7 +47,7 @@ def groups_of(layout, obj):
 
 def archived(location, records, first=0, following=100):
     """Write records in batches of three."""
-    place = ArchivePlace(str(location))
+    place = Place(str(location))
     empty = ArchivedObject("orders/0", 0, first, following, -1, -1, "id")
     batches = [batch(records[at : at + 3]) for at in range(0, len(records), 3)]
     with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +98,7 @@ def test_the_same_records_give_the_same_object(tmp_path):
 def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
     noise = pa.array([bytes([at % 251]) * 10 for at in range(30)])
     records = [record(at, at * 1000, value=noise[at].as_py()) for at in range(30)]
-    place = ArchivePlace(f"s3://{bucket.name}/lake", s3_config)
+    place = Place(f"s3://{bucket.name}/lake", s3_config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegate.readers.archive.parquet.SMALL_BYTES", 100)
         patch.setattr(write, "GROUP_BYTES", 1)

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers import bad_record_files as module
-from tidegate.readers.bad_records.files import BadRecordFolder, check_location
+from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 NOWHERE = S3ConnectionConfig()
@@ -74,16 +74,3 @@ def test_the_umask_decides_who_may_read_a_file(tmp_path):
     (file,) = tmp_path.glob("*.json")
     assert file.stat().st_mode == (tmp_path / "other").stat().st_mode
     assert len([*tmp_path.iterdir()]) == 2
-
-
-@pytest.mark.parametrize("location", ["", " ", "s3://", "s3:///x", "https://bucket/x"])
-def test_a_location_that_is_none_is_refused(location):
-    with pytest.raises(ValueError, match="expected a folder, or s3://bucket/prefix"):
-        check_location(location)
-
-
-@pytest.mark.parametrize(
-    "location", ["bad", "/var/bad", "file:///var/bad", "file:/var/bad", "S3://b", "s3a://b/x", "s3n://b"]
-)
-def test_folders_and_buckets_are_locations(location):
-    assert check_location(location) == location

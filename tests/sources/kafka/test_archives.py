@@ -24,7 +24,7 @@ from tests.support.streams import (
     running,
 )
 from tests.support.waiting import await_that
-from tidegate.readers.archive.place import ArchivePlace
+from tidegate.readers.places.place import Place
 from tidegate.sources.s3.connection import S3ConnectionOptions
 
 DAY = 24 * HOUR
@@ -40,7 +40,7 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, b
     old = [even_times(NOON, SEAM, count) for count in OLD]
     old[0][100] = YEAR_2099_MS
     topic = new_topic(kafka, *old)
-    place = ArchivePlace(bucket.path, S3ConnectionOptions(**bucket.connection).connection)
+    place = Place(bucket.path, S3ConnectionOptions(**bucket.connection).connection)
     archive_topic(kafka, topic, place)
     kafka.add_partitions(topic, len(KEPT))
     new = [even_times(SEAM, END, count) for count in KEPT]

@@ -1,4 +1,4 @@
-"""The place of an archive: a folder on a disk, or a prefix of a bucket."""
+"""A place of files, from which they are fetched, and to which they are written as a whole."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 
 
+def check_location(location: str) -> str:
+    """Return a location; raises ValueError unless it is a path, a ``file:`` URL or ``s3://bucket/prefix``."""
+    address = s3_address(location)
+    scheme, separator, _ = location.partition("://")
+    is_folder = location.strip() and (not separator or scheme.lower() == "file")
+    if not (is_folder if address is None else address.bucket):
+        raise ValueError("expected a folder, or s3://bucket/prefix")
+    return location
+
+
 @dataclass(frozen=True, slots=True)
-class ArchivePlace:
-    """The objects of an archive, in a folder or ``s3://bucket/prefix``.  Picklable; it opens nothing by itself."""
+class Place:
+    """A folder, or ``s3://bucket/prefix``.  Picklable; it opens nothing by itself."""
 
     location: str
     connection: S3ConnectionConfig = field(default_factory=S3ConnectionConfig)
@@ -52,37 +62,43 @@ class ArchivePlace:
         except OSError as problem:
             raise ConnectorError(f"cannot read {self.address(path)}: {problem}") from problem
 
-    def put(self, path: str, file: IO[bytes]) -> None:
+    def put(self, path: str, file: IO[bytes], *, noun: str, keep: bool = True) -> None:
         """Write an object from the beginning of a file; other processes see all of it, or nothing.
+
+        noun: what the file holds, for errors.
+        keep: otherwise, only see whether a folder can be written; in a bucket the object stays.
 
         Raises ConnectorError or OptionError if the location cannot be written, and DeadlineError if it does not answer.
         """
         place = self._in_bucket(path)
         if place is None:
-            self._copy(local_path(self.location) / path, file)
+            _copy(local_path(self.location) / path, file, noun, keep=keep)
             return
 
         def put() -> None:
             file.seek(0)
             self.connection.client().put_object(Bucket=place.bucket, Key=place.key, Body=file)
 
-        ask_s3(put, "write", str(place), self.connection.deadline_s, prefix=self.connection.prefix)
+        ask_s3(put, f"write {noun} to", str(place), self.connection.deadline_s, prefix=self.connection.prefix)
 
     def _in_bucket(self, path: str) -> S3Address | None:
         return s3_address(self.address(path))
 
-    def _copy(self, target: Path, file: IO[bytes]) -> None:
-        unfinished = target.parent / f".{uuid4().hex}"
+
+def _copy(target: Path, file: IO[bytes], noun: str, *, keep: bool) -> None:
+    # With open(), the umask decides who may read the file.  With mkstemp(), no other user could.
+    unfinished = target.parent / f".{uuid4().hex}"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                file.seek(0)
-                with unfinished.open("xb") as copy:
-                    copyfileobj(file, copy, 1 << 20)
-                    copy.flush()
-                    os.fsync(copy.fileno())
+            file.seek(0)
+            with unfinished.open("xb") as copy:
+                copyfileobj(file, copy, 1 << 20)
+                copy.flush()
+                os.fsync(copy.fileno())
+            if keep:
                 unfinished.replace(target)
-            finally:
-                unfinished.unlink(missing_ok=True)
-        except OSError as problem:
-            raise ConnectorError(f"cannot write {target}: {problem}") from problem
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as problem:
+        raise ConnectorError(f"cannot write {noun} to {target}: {problem}") from problem
