@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tidegate
+import tidegate.conformance
 
 
 @pytest.mark.parametrize("name", sorted(tidegate.__all__))
@@ -27,6 +28,11 @@ def test_every_public_name_and_its_methods_are_documented(name):
             ["numba", "pandas", "boto3", "pyarrow.compute", "pyarrow.parquet", "fastavro"],
         ),
         ("import tidegate.jobs.watch.table", ["pyspark", "numba", "pandas", "kafka"]),
+        ("import tidegate.conformance.rules", ["pyspark", "pyarrow", "pydantic", "pytest", "hypothesis"]),
+        (
+            "import tidegate.conformance.pytest_plugin",
+            ["pyspark", "pyarrow", "pydantic", "rich"],
+        ),  # in each run of pytest
     ],
 )
 def test_nothing_is_imported_before_it_is_needed(statement, absent):
@@ -37,3 +43,9 @@ def test_nothing_is_imported_before_it_is_needed(statement, absent):
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'KafkaSorce'"):
         tidegate.KafkaSorce  # noqa: B018 - reading it is the test
+
+
+def test_every_public_name_of_the_kit_is_there():
+    for name in tidegate.conformance.__all__:
+        assert getattr(tidegate.conformance, name) is not None
+        assert name in dir(tidegate.conformance)

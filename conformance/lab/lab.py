@@ -18,7 +18,7 @@ from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.errors import ConformanceError, NotApplicableError, UndiscoveredError, WaitedError
 from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
 from tidegate.conformance.lab.elsewhere import Elsewhere
-from tidegate.conformance.lab.explain import difference
+from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
 from tidegate.errors import ContractError, counted
@@ -68,23 +68,25 @@ class Split:
 
     def append(self, *event_times_ms: int | None, values: Sequence[str | None] | None = None) -> list[Row]:
         """Append one row for each event time, all by one call; without ``values`` these are made up."""
-        first = len(self.rows)
-        rows = [
-            Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])
-            for n, at_ms in enumerate(event_times_ms)
-        ]
-        self._tell(f"split {self.number}: append {counted(len(rows), 'row')} at {_times(event_times_ms)}")
+        rows = self._rows(event_times_ms, values)
         self._append(rows)
         return rows
 
     def append_each(self, *event_times_ms: int | None) -> list[Row]:
         """Append one row for each event time, each by a call of its own."""
-        first = len(self.rows)
-        rows = [Row(self.number, first + n, at_ms, f"value {first + n}") for n, at_ms in enumerate(event_times_ms)]
-        self._tell(f"split {self.number}: append {counted(len(rows), 'row')} at {_times(event_times_ms)}, one by one")
+        rows = self._rows(event_times_ms, None)
         for row in rows:
             self._append([row])
         return rows
+
+    def _rows(self, event_times_ms: Sequence[int | None], values: Sequence[str | None] | None) -> list[Row]:
+        first = len(self.rows)
+        times = listed(["no time" if at is None else said(at) for at in event_times_ms])
+        self._tell(f"split {self.number}: append {counted(len(event_times_ms), 'row')} at {times}")
+        return [
+            Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])
+            for n, at_ms in enumerate(event_times_ms)
+        ]
 
     def _append(self, rows: list[Row]) -> None:
         self._writer.append(rows)
@@ -402,8 +404,3 @@ def _made(kind: type, maker: str, value: _Found) -> _Found:
     if not isinstance(value, kind):
         raise ContractError(f"{maker} gives a {type(value).__name__}, which is no {kind.__name__}")
     return value
-
-
-def _times(event_times_ms: Sequence[int | None]) -> str:
-    texts = ["no time" if at is None else said(at) for at in event_times_ms]
-    return ", ".join(texts) if len(texts) <= 8 else f"{texts[0]} to {texts[-1]}"

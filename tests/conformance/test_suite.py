@@ -75,22 +75,6 @@ def test_tiers_are_chosen_by_the_class_and_on_the_command_line(run):
     run("-m", "conformance(tier='spark')", "--strict-markers").assert_outcomes(passed=1, deselected=4)
 
 
-def test_the_plugin_imports_nothing(pytester):
-    pytester.makepyfile(
-        """
-        import sys
-
-        def test_nothing_is_imported():
-            assert "tidegate.conformance.pytest_plugin" in sys.modules
-            heavy = {"pyspark", "pyarrow", "pydantic", "rich", "hypothesis", "tidegate.conformance.rules"}
-            assert heavy & set(sys.modules) == set()
-        """
-    )
-    # Hypothesis has a plugin of its own.
-    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1)
-
-
 def test_without_pytest_the_suite_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pytest", None)
     monkeypatch.delitem(sys.modules, "tidegate.conformance.suite", raising=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.support.command import await_while_running, kill, running, started
-from tests.support.pages import ROOT, Block, blocks
+from tests.support.pages import ROOT, Block, blocks, cells
 from tests.support.waiting import PATIENCE_S
 from tidegate.cli import app
 from tidegate.servers.server import free_ports
@@ -58,12 +58,6 @@ class Reader:
         Block(PAGE, 1, "python", text).with_own(self._own).run({})
 
 
-def table_cells(shown):
-    """Return the numbers of the tables that Spark has shown."""
-    rows = [line.strip("|").split("|") for line in shown.splitlines() if line.startswith("|")]
-    return [int(cell) for row in rows for cell in row if cell.strip().isdecimal()]
-
-
 def test_the_tutorial_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, capfd):
     (port,) = free_ports(1)
     assert f"{ORDERS:,}" in (ROOT / PAGE).read_text()
@@ -84,7 +78,7 @@ def test_the_tutorial_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, capf
 
     assert any("orders at localhost" in text for text in shown)
     assert 0 < commits[-3] < commits[-2]  # when it was killed, and when it was resumed
-    orders, _, still_open = table_cells(shown[-1])
+    orders, _, still_open = [number for row in cells(shown[-1]) for number in row]
     assert orders + still_open == ORDERS
     assert orders > ORDERS - 500
     assert "orders-3" in Path("orders.html").read_text()

@@ -79,7 +79,7 @@ def commit_may_be_repeated(lab: Lab) -> None:
     state = enumerator.snapshot()
     for number in range(3):
         _commit(enumerator, begin)
-        again = _there(enumerator)
+        again = _there(lab, enumerator)
         lab.expect(
             again == ranges, f"after commit number {number + 1} while nothing is read, there are {again}, not {ranges}"
         )
@@ -88,7 +88,7 @@ def commit_may_be_repeated(lab: Lab) -> None:
     # The runs after one that ended without a commit of its last batch.
     for number in range(2):
         enumerator = lab.enumerator(source, state, begin)
-        keys = lab.keys(lab.read(source, _there(enumerator), enumerator))
+        keys = lab.keys(lab.read(source, _there(lab, enumerator), enumerator))
         lab.expect(sorted(keys) == sorted(rows), f"run {number + 2} finds {len(keys)} of {len(rows)} unread rows")
         if number:
             for _ in range(3):
@@ -136,19 +136,12 @@ def _expect_no_growth(lab: Lab, cycle: Callable[[], None]) -> None:
     )
 
 
-def _there(enumerator: SplitEnumerator) -> list[SplitRange]:
-    """Return a range for each split that holds anything."""
-    extents = enumerator.extents(enumerator.discover())
-    return [
-        SplitRange(s, extent.begin, extent.end) for s, extent in sorted(extents.items()) if extent.begin < extent.end
-    ]
-
-
-def _lacks(enumerator: SplitEnumerator, protocol: str) -> NotApplicableError:
-    return NotApplicableError(f"{type(enumerator).__name__} has no {protocol}, which is optional")
+def _there(lab: Lab, enumerator: SplitEnumerator) -> list[SplitRange]:
+    """Return a range for each split that holds anything now."""
+    return lab.ranges(enumerator.extents(enumerator.discover()))
 
 
 def _commit(enumerator: SplitEnumerator, positions: Positions) -> None:
     if not isinstance(enumerator, SupportsCommit):
-        raise _lacks(enumerator, SupportsCommit.__name__)
+        raise NotApplicableError(f"{type(enumerator).__name__} has no SupportsCommit, which is optional")
     enumerator.commit(positions)

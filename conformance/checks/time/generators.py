@@ -13,7 +13,7 @@ from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, Lab, after, said
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import SplitEnumerator
-from tidegate.readers.contract import SplitReader, SupportsEventTimes, TimedBatch
+from tidegate.readers.contract import SupportsEventTimes, TimedBatch
 from tidegate.sources.source import Source
 
 
@@ -54,7 +54,7 @@ def _read_timed(
 ) -> list[TimedBatch]:
     reader = source.reader(enumerator.snapshot())
     if not isinstance(reader, SupportsEventTimes):
-        raise _lacks(reader)
+        raise NotApplicableError(f"{type(reader).__name__} has no SupportsEventTimes, which is optional")
     timed = list(reader.read_timed(lab.task(ranges, enumerator)))
     for number, rows, times, _ in timed:
         lab.expect(number in range(len(ranges)), f"read_timed() gives rows of range {number} of {len(ranges)}")
@@ -63,7 +63,3 @@ def _read_timed(
             f"read_timed() gives {len(times)} event times of {times.type} for {rows.num_rows} rows, not an int64 each",
         )
     return timed
-
-
-def _lacks(reader: SplitReader) -> NotApplicableError:
-    return NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
