@@ -1,8 +1,17 @@
 """Sources over a bucket of the test's own."""
 
+from contextlib import closing
+
 import pytest
 
-from tidegate import S3Source
+from tidegate import S3Source, WatermarkStrategy
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
+from tidegate.enumerators.planning.settings import CoordinatorSettings
+
+
+def coordinating(source):
+    """Return a coordinator of a source, without Spark; it closes at the end of the block."""
+    return closing(SourceCoordinator("s3", source.enumerator, CoordinatorSettings(WatermarkStrategy()), cores=2))
 
 
 @pytest.fixture

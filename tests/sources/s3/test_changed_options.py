@@ -1,18 +1,16 @@
 """Options that change between the runs of a stream: those that planned the waiting objects may not change."""
 
 import json
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 
+from tests.sources.s3.conftest import coordinating
 from tests.support.buckets import json_lines
 from tests.support.streams import HOUR, NOON
-from tidegate import S3Source, WatermarkStrategy
+from tidegate import S3Source
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import CheckpointError
 
 COLUMNS = pa.schema([("id", pa.int64()), ("at", pa.int64())])
@@ -33,17 +31,8 @@ def stream(bucket, tmp_path):
     return make
 
 
-@contextmanager
-def running(source):
-    run = SourceCoordinator("s3", source.enumerator, CoordinatorSettings(WatermarkStrategy()), cores=2)
-    try:
-        yield run
-    finally:
-        run.close()
-
-
 def first_batch(source):
-    with running(source) as run:
+    with coordinating(source) as run:
         offset = json.loads(json.dumps(run.latest_offset(INITIAL_OFFSET, Budget(files=1))))
         assert len(run.tasks(INITIAL_OFFSET, offset)) == 1
     return offset
@@ -73,10 +62,10 @@ def test_options_by_which_chunks_were_planned_may_not_change_between_runs(bucket
     offset = first_batch(stream(**first))
     changed = stream(**{**then, **({"path": then["path"].format(bucket.path)} if "path" in then else {})})
     for ask in (lambda run: run.latest_offset(offset), lambda run: run.tasks(INITIAL_OFFSET, offset)):
-        with running(changed) as run, pytest.raises(CheckpointError, match=sentence) as raised:
+        with coordinating(changed) as run, pytest.raises(CheckpointError, match=sentence) as raised:
             ask(run)
         assert bucket.connection["secret_key"] not in str(raised.value)
-    with running(stream(**first)) as run:
+    with coordinating(stream(**first)) as run:
         assert run.latest_offset(offset) != offset
 
 
@@ -99,7 +88,7 @@ def test_other_options_may_change_and_nothing_is_read_twice_or_left_out(bucket, 
     offset = first_batch(stream())
     changed = stream(**{**then, **({"path": then["path"].format(bucket.name)} if "path" in then else {})})
     rows = []
-    with running(changed) as run:
+    with coordinating(changed) as run:
         while (end := run.latest_offset(offset)) != offset:
             tasks, offset = run.tasks(offset, end), end
             rows += [n for task in tasks for b in changed.reader(None).read(task) for n in b.column("id").to_pylist()]

@@ -1,18 +1,17 @@
 """An endpoint that fails between the source and the objects: all rows are read once, or one clear error comes."""
 
 import json
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from tests.sources.s3.conftest import coordinating
 from tests.support.objects.faulty_server import FAULTS, faulty
 from tests.support.streams import HOUR, NOON
-from tidegate import S3Source, WatermarkStrategy
+from tidegate import S3Source
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DeadlineError
 
 OBJECTS, ROWS = 24, 5
@@ -46,9 +45,7 @@ def fill(bucket, suffix):
 
 @contextmanager
 def running(of):
-    with closing(
-        SourceCoordinator("s3", of.enumerator, CoordinatorSettings(WatermarkStrategy()), cores=2)
-    ) as coordinator:
+    with coordinating(of) as coordinator:
         coordinator.bound_run()
         yield coordinator
 

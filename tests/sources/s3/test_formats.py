@@ -3,7 +3,6 @@
 import pytest
 
 from tests.support.streams import HOUR, NOON, milliseconds
-from tidegate import OptionError, S3Source
 
 UNTIMED = {
     "csv": (b'id,name\n1,"a, b"\n,\n\n2,"\xc3\xbc"\n', {"header": True}),
@@ -47,25 +46,3 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
     given = spark.read.format("tidegate_s3").schema("id int, day int, name string, at timestamp").options(**options)
     (row,) = given.load().collect()
     assert (row["id"], row["day"], row["name"], milliseconds(row["at"])) == (16, 16, "x", NOON + 22 * HOUR)
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"null_value": "-"}, "^nullValue is an option of csv, but fileFormat is 'parquet'$"),
-        ({"file_format": "text", "mode": "PERMISSIVE"}, "^mode is an option of .*csv, but fileFormat is 'text'$"),
-        ({"file_format": "csv", "sep": "||"}, "^the option 'sep' is '||': expected one ASCII character"),
-        ({"file_format": "csv", "sep": '"'}, "must differ"),
-        ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
-        ({"file_format": "text", "event_time": "column:value"}, "text has no column of times"),
-        ({"file_format": "binaryFile", "event_time": "column:at"}, "binaryFile has times only in modificationTime"),
-        (
-            {"file_format": "avro", "max_decompressed_bytes": 2**63 - 1},
-            "^the option 'max_decompressed_bytes' is 9223372036854775807: expected .* above 0, up to 1099511627776$",
-        ),
-        ({"max_decompressed_bytes": 0}, "^the option 'max_decompressed_bytes' is 0: expected a whole number of bytes"),
-    ],
-)
-def test_an_option_of_another_format_or_a_wrong_one_is_named(fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        S3Source(**{"path": "s3://bucket/in", **fields})

@@ -7,7 +7,7 @@ import pytest
 from tests.support.queues import event_bridge_body, s3_body, sns_body
 from tests.support.streams import HOUR, NOON, running, start
 from tests.support.waiting import await_that
-from tidegate import OptionError, S3Source
+from tidegate import S3Source
 
 NAMES = ("plain", "a space", "plus+plus", "per%20cent", "ümläut-日本", "q?a=1&b#c", "dt=2026-11-21/part 0")
 
@@ -49,25 +49,3 @@ def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket
     batch = source(event_time="column:at").read(spark).select("id")
     assert sorted(ids(batch)) == [*range(len(NAMES) + 1), 99]
     assert len(queue) == 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        (
-            {"queue_url": "my-queue"},
-            "the option 'queue_url' is 'my-queue': expected the URL of a queue, such as https://",
-        ),
-        ({"queue_url": "https://sqs.eu-west-1.amazonaws.com"}, "expected the URL of a queue"),
-        ({"queue_url": "https://me:hidden@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
-        ({"queue_url": "ftp://me:hidden@host/q"}, "^the option 'queue_url' is 'ftp://host/q': expected the URL"),
-        ({"backfill_interval": "1 day"}, "backfillInterval is set, but queueUrl is not"),
-        (
-            {"queue_url": "https://host/q", "backfill_interval": "-1 day"},
-            "'backfill_interval' is '-1 day': expected a duration above 0",
-        ),
-    ],
-)
-def test_a_wrong_option_is_named_with_its_value(fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        S3Source(path="s3://bucket/in", **fields)

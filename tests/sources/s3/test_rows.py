@@ -188,46 +188,6 @@ def test_what_contradicts_a_batch_query_is_told_in_one_sentence(source, fields, 
         made.as_batch()
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"mode": "STRICT"}, "the option 'mode' is 'STRICT'"),
-        (
-            {"mode": "permissive", "badRecordsPath": "bad"},
-            "badRecordsPath is set, which leaves bad records out, but",
-        ),
-        ({"badRecordsPath": "ftp://x"}, "the option 'badRecordsPath' is 'ftp://x': expected a folder, or s3://"),
-        ({"badRecordsPath": "s3://bucket/in/bad"}, "badRecordsPath is 's3://bucket/in/bad', which lies in the path"),
-        ({"rescuedDataColumn": "_metadata"}, "rescuedDataColumn is '_metadata', which is another column's name"),
-        ({"startingTimestamp": "5", "endingTimestamp": "5"}, "startingTimestamp is not before endingTimestamp"),
-        ({"startingTimestamp": "soon"}, "the option 'startingTimestamp' is 'soon': expected a time such as"),
-        ({"columns": "a,,b"}, "the option 'columns' is 'a,,b': expected names of columns"),
-    ],
-)
-def test_a_wrong_option_is_told_in_one_sentence(given, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        S3Source.from_options({"path": "s3://bucket/in", "fileFormat": "json", **given})
-
-
-@pytest.mark.parametrize(
-    ("given", "time_ms"),
-    [
-        ("1767225600000", 1_767_225_600_000),
-        ("2026-01-01", 1_767_225_600_000),
-        ("2026-01-01T01:00:00+01:00", 1_767_225_600_000),
-        ("1972-03-03T00:00:00.042Z", 68_428_800_042),
-    ],
-)
-def test_times_are_given_in_milliseconds_or_iso_8601(given, time_ms):
-    made = S3Source.from_options({"path": "s3://bucket/in", "startingTimestamp": given})
-    assert made.starting_timestamp == time_ms
-
-
-def test_a_time_of_another_type_is_told_in_one_sentence():
-    with pytest.raises(OptionError, match=r"'starting_timestamp' is 1\.5: expected a whole number"):
-        S3Source(path="s3://bucket/in", starting_timestamp=1.5)
-
-
 def test_columns_that_an_option_adds_and_objects_have_and_names_of_none_are_refused(bucket, source):
     bucket.put("a.json", b'{"id":1,"rest":2}\n')
     with pytest.raises(OptionError, match="the objects have a column 'rest' of their own"):

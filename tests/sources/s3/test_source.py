@@ -9,7 +9,7 @@ from pyspark.sql.functions import lit
 import tidegate
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tests.support.waiting import await_that
-from tidegate import OptionError, S3Source, Source, WatermarkStrategy
+from tidegate import OptionError, Source, WatermarkStrategy
 from tidegate.windows import TumblingEventTimeWindows
 
 DRIFT = timedelta(hours=1)
@@ -116,48 +116,6 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
         available_now(Source.read_stream(source(state_location=None), spark), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"path": "/data/in"}, "expected a path such as s3://bucket/prefix"),
-        ({"event_time": "colum:at"}, "did you mean 'column:'"),
-        ({"event_time": "path:{yyy}"}, "yyyy"),
-        (
-            {"file_format": "parket"},
-            "'file_format' is 'parket': expected 'parquet', 'json', .* or 'binaryFile'; did you mean 'parquet'",
-        ),
-        ({"access_key": "only"}, "accessKey and secretKey are set together"),
-        ({"event_time_unit": "ms"}, "only a column has a unit"),
-        ({"state_location": "s3a://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
-        ({"state_location": "s3n://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
-        ({"clean_source": "move"}, "'off', 'archive' or 'delete'"),
-        ({"clean_source": "archive"}, "cleanSource is 'archive', but the option 'sourceArchiveDir' is missing"),
-        (
-            {"source_archive_dir": "s3://bucket/old"},
-            "is 's3://bucket/old', which needs cleanSource 'archive', but it is 'off'",
-        ),
-        ({"clean_source": "delete", "starting_timestamp": 5}, "leaves rows of an object unread"),
-        ({"clean_source": "archive", "source_archive_dir": "/old"}, "expected a path such as s3://bucket/prefix"),
-        ({"clean_source": "archive", "source_archive_dir": "s3://bucket"}, "lies in the path .* would be read again"),
-        ({"clean_source": "archive", "source_archive_dir": "s3n://bucket/in/old"}, "would be read again"),
-        (
-            {"endpoint": "127.0.0.1:9000"},
-            "'endpoint' is '127.0.0.1:9000': expected a URL, such as http://localhost:9000",
-        ),
-        ({"endpoint": "http:/host:9000"}, "'endpoint' is 'http:/host:9000': expected a URL"),
-        ({"endpoint": "http://me:secret@host:9000"}, "'endpoint' is 'http://host:9000': a user or a password in the"),
-    ],
-)
-def test_a_wrong_option_is_named_with_its_value(fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        S3Source(**{"path": "s3://bucket/in", **fields})
-
-
-@pytest.mark.parametrize("place", ["s3://bucket/in/_state", "s3://bucket/input", "s3://other/in", "/bucket/in"])
-def test_a_state_location_that_no_listing_finds_is_taken(place):
-    assert S3Source(path="s3://bucket/in", state_location=place).state_location == place
-
-
 def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, tmp_path):
     for hour, rows in hourly(range(5)).items():
         bucket.put_rows(f"{hour}.parquet", rows)
@@ -215,18 +173,3 @@ def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, s
     bucket.put(f"{folders[2]}/_SUCCESS", b"")
     finish(start(counts, tmp_path / "checkpoint", keep, availableNow=True))
     assert closed()[2:] == [(NOON + 2 * HOUR, 10)]
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"watermark_from": "marker:_SUCCESS"}, "has no folder with a time and a marker's name after it"),
-        (
-            {"watermark_from": "marker:{yyyy}/_SUCCESS", "watermarks": aligned(disorder=timedelta(seconds=1))},
-            "watermarkFrom and maxOutOfOrderness exclude each other",
-        ),
-    ],
-)
-def test_a_wrong_marker_is_one_sentence(source, fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        source(**fields)
