@@ -13,7 +13,8 @@ from pathlib import Path
 from benchmarks.event_time import flink as flink_job
 from benchmarks.measuring import peers
 from tests.servers.test_maven import SMALL
-from tests.support import flink, registry_server
+from tests.support import flink
+from tests.support.servers import registry_server
 from tidegate.servers import kafka, maven, s3
 
 
