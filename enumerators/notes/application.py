@@ -70,7 +70,8 @@ class _PrivateFolder(LocalFolder):
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[Path]:
         make_private(_root())
-        _require_private(_root())
+        if not _is_private():
+            raise PermissionError(f"{_root()} belongs to another user, or others may enter it")
         with super()._written(data) as partial:
             yield partial
 
@@ -98,16 +99,10 @@ def _root() -> Path:
     return Path(tempfile.gettempdir()) / f"tidegate-{os.getuid()}"
 
 
-def _require_private(root: Path) -> None:
-    """Raise PermissionError unless the folder belongs to this user, is not a link, and is closed to all others."""
-    status = root.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(f"{root} belongs to another user, or others may enter it")
-
-
 def _is_private() -> bool:
+    """Return whether the root is a folder of this user, and no link, that is closed to all others."""
     try:
-        _require_private(_root())
+        status = _root().lstat()
     except OSError:
         return False
-    return True
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077

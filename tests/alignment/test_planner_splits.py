@@ -18,12 +18,6 @@ from tidegate.errors import DataLossError
 class TestDataLoss:
     """Rule 7: extents that do not fit positions, and records that may not be read yet."""
 
-    def test_deleted_unread_records_are_an_error(self) -> None:
-        world = World({"a": log(0, 1, 2)}, Limits())
-        world.trim("a", 2)
-        with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
-            world.plan()
-
     @pytest.mark.parametrize("fail_on_data_loss", [True, False])
     def test_a_split_that_ends_before_its_position_is_always_an_error(self, fail_on_data_loss: bool) -> None:
         world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=fail_on_data_loss))

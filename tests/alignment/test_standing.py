@@ -31,11 +31,6 @@ class Source:
         return find_standing(Progress(positions), extents, idle, self.index, limits)
 
 
-def test_the_low_is_that_of_the_slowest_head_before_anybody_else_is_asked() -> None:
-    standing = Source({"slow": log(0, 5), "fast": log(20, 21)}).standing({"slow": 1, "fast": 0})
-    assert (standing.low_ms, standing.held_by) == (5, "slow")
-
-
 @pytest.mark.parametrize(
     ("overdue", "held", "low_ms", "told_ms"),
     [("late", "", None, 61), ("late", "late", None, None), ("", "late", None, None), ("late", "", 80, 80)],
