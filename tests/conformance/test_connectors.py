@@ -2,9 +2,10 @@
 
 A new Spark takes long to start.  So a rule that starts one is tested only where no other test shows the same:
 ``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects, and
-``test_connect`` reads both through Spark Connect.  Only topics, with and without an archive, and objects are read by
-queries of Spark, and have another side that fails.  The reference is the base of the mutants, and the example has tests
-of its own.  LIVES lives of a query are made up.  With TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested
+``test_connect`` reads both through Spark Connect.  Only topics, with and without an archive, are read by queries of
+Spark: ``test_kills`` continues streams of objects to which more come meanwhile, and ``tests/sources/s3`` has batch
+queries.  Objects have another side that fails, too.  The reference is the base of the mutants, and the example has
+tests of its own.  LIVES lives of a query are made up.  With TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested
 everywhere, with as many lives as a user's run takes.
 """
 
@@ -76,6 +77,8 @@ class TestArchive(ConnectorSuite):
 
 
 class TestS3(ConnectorSuite):
+    tiers = tuple(tier for tier in Tier if tier is not Tier.SPARK or EVERYTHING)
+
     @pytest.fixture
     def harness(self, s3, fails, rule):
         _leave_to_others(rule)
