@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from tidegate.alignment.splits import Head
 
-_LOOKS = 200
 _LEAST_SHARE = 1000  # of the rows: a smaller gap is not worth a look
 _FLAT_MS = 1000
 
@@ -47,12 +46,13 @@ class Curve:
 
     start, end: its positions, the end exclusive.
     first_ms, latest_ms: the event time of its first record, and the greatest one.
+    looks: the most questions.
     """
 
-    def __init__(self, start: int, end: int, first_ms: int, latest_ms: int) -> None:
+    def __init__(self, start: int, end: int, first_ms: int, latest_ms: int, looks: int = 200) -> None:
         self.start, self.end = start, end
         self.latest_ms = latest_ms
-        self._looks = 0
+        self._looks_left = looks
         self._least_rows = max(2, (end - start) // _LEAST_SHARE)
         self._known: list[Gap] = []
         self._waiting: list[tuple[int, Gap]] = []  # the least known one first
@@ -66,7 +66,7 @@ class Curve:
     @property
     def question(self) -> int | None:
         """The time to look for next; None: no look is worth it."""
-        if not self._waiting or self._looks == _LOOKS:
+        if not self._waiting or not self._looks_left:
             return None
         _, gap = self._waiting[0]
         return (gap.start_ms + gap.before_ms) // 2
@@ -75,7 +75,7 @@ class Curve:
         """Take the index's answer to the question."""
         _, gap = heappop(self._waiting)
         time_ms = (gap.start_ms + gap.before_ms) // 2
-        self._looks += 1
+        self._looks_left -= 1
         if head is None or head.position >= gap.end:
             self._add(gap._replace(before_ms=time_ms))
         elif head.position <= gap.start or head.event_time_ms > self.latest_ms:

@@ -136,8 +136,8 @@ def preview(
 ) -> Preview:
     """Return what a windowed count of a source would lose in Spark, without Spark and without reading it all.
 
-    It asks Kafka's time index some 200 times for each partition, many at once, and reads a few records of each.  It
-    sends at most 200 requests a second.  It needs the rights to describe and read the topics, and no consumer group.
+    It asks Kafka's time index some 200 times for each partition, fewer times for each of many, and reads a few records
+    of each.  It sends at most 200 requests a second.  It needs the right to read the topics, and no consumer group.
     Objects are listed and surveyed as a query does when it begins.
 
     source: a KafkaSource or an S3Source.  Its starts and ends, its limits of a batch and the max drift count.  Event

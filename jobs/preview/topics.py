@@ -32,8 +32,8 @@ from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.sources.kafka.source import KafkaSource
 
 REQUESTS_PER_SECOND = 200
-_SAMPLES = 8  # of each partition
-_MOST_SAMPLES = 400  # of all, where the index sees; each may be a request
+_LOOKS = (50, 200, 10_000)  # at each partition, at least and at most; at all together
+_SAMPLES = (2, 8, 400)  # the same, where the index sees; each may be a request
 _UNSURE_SAMPLES = 64
 _ROWS = 200  # of a sample
 
@@ -72,14 +72,13 @@ def look_at_topics(source: KafkaSource) -> Seen:
         heads = index.heads({s: starts[s] for s in splits if starts[s] < ends[s]})
         known = {s: Extent(starts[s], ends[s]) for s, head in heads.items() if head and head.position < ends[s]}
         latest = index.latest(known)
-        curves = {}
+        curves, looks, number = {}, _each(_LOOKS, len(known)), _each(_SAMPLES, len(known))
         for split, extent in known.items():
             first_ms = head.event_time_ms if (head := heads[split]) else 0
-            curves[split] = Curve(extent.begin, extent.end, first_ms, max(first_ms, latest[split] or first_ms))
+            curves[split] = Curve(extent.begin, extent.end, first_ms, max(first_ms, latest[split] or first_ms), looks)
         while questions := {s: time_ms for s, curve in curves.items() if (time_ms := curve.question) is not None}:
             for split, head in enumerator.lookup_each(questions, starts).items():
                 curves[split].learn(head)
-        number = max(2, min(_SAMPLES, _MOST_SAMPLES // max(1, len(curves))))
         wanted = {split: _wanted(curve, number) for split, curve in curves.items()}
         samples: dict[SplitId, list[_Sample]] = defaultdict(list)
         reader, marks = source.reader(enumerator.snapshot()), _marks(source)
@@ -106,6 +105,12 @@ def look_at_topics(source: KafkaSource) -> Seen:
         marks={s: found.greatest_ms for s, found in marked.items() if found.greatest_ms is not None},
         notes={s: [found.remark] for s, found in marked.items()},
     )
+
+
+def _each(limits: tuple[int, int, int], partitions: int) -> int:
+    """Return how often each of so many partitions is asked."""
+    least, most, of_all = limits
+    return max(least, min(most, of_all // max(1, partitions)))
 
 
 def _marks(source: KafkaSource) -> Callable[[pa.RecordBatch], NDArray[np.int64]]:
