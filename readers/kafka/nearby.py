@@ -51,7 +51,4 @@ class NearbyReplicas:
 
     def _choice(self, partition: TopicPartition) -> _Choice | None:
         choice = self._choices.get(partition)
-        if choice is not None and choice.until <= self._clock():
-            del self._choices[partition]
-            return None
-        return choice
+        return choice if choice is not None and self._clock() < choice.until else None

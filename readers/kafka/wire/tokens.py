@@ -9,8 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
@@ -192,7 +192,7 @@ def _function(name: str) -> Callable[[dict[str, str]], Any]:
     package, _, function = name.partition(":")
     option = "the option 'kafka.sasl.login.callback.handler.class'"
     try:
-        callback: Callable[[dict[str, str]], Any] = getattr(import_module(package), function)
+        callback: Callable[[dict[str, str]], Any] = resolve_name(name)
     except ImportError as error:
         raise OptionError(f"{option} is {name!r}, which this process cannot import: {error}") from None
     except AttributeError:
