@@ -47,6 +47,7 @@ class KeyWindows:
         self.late: list[Mapping[str, Any]] = []
         self.current: Window | None = None
         self._clock, self._state = clock, clock.state
+        self._cleanups = clock.state.event_timers if operator.in_event_time else clock.state.processing_timers
         self._timer: int | None = None  # that makes a window fire or go now
 
     def take(self, row: Mapping[str, Any], timestamp: int) -> None:
@@ -72,7 +73,7 @@ class KeyWindows:
             self._keep(pane, [(timestamp, row)])
         context = self._context(window, pane)
         self._decide(window, pane, self.operator.trigger.on_element(row, timestamp, window, context))
-        self._register_cleanup(window, context)
+        self._register_cleanup(window)
 
     def add_all(self, window: Window, rows: Rows, times: Times) -> bool:
         """Add rows to one window at once if the trigger takes them so; otherwise change nothing."""
@@ -88,7 +89,7 @@ class KeyWindows:
             pane.contents = self.folding.add_all(pane.contents, rows)
         else:
             self._keep(pane, list(zip(times.tolist(), rows, strict=True)))
-        self._register_cleanup(window, context)
+        self._register_cleanup(window)
         return True
 
     def open(self, window: TimeWindow, contents: Any) -> None:
@@ -100,7 +101,7 @@ class KeyWindows:
         context = self._context(window, pane)
         if window.max_timestamp() > self._state.watermark:
             context.register_event_time_timer(window.max_timestamp())
-        self._register_cleanup(window, context)
+        self._register_cleanup(window)
 
     def fire_timer(self, time: int, window: Window, *, in_event_time: bool) -> None:
         """Let the trigger decide at a timer that is due, and clean the window up if its cleanup is due."""
@@ -175,12 +176,11 @@ class KeyWindows:
         values: dict[str, Any] = {}
         context = PaneContext(self._clock, window, values, [pane.trigger for pane in panes])
         trigger.on_merge(window, context)
-        self._register_cleanup(window, context)  # the row is not added to it if the new window is no part
+        self._register_cleanup(window)  # the row is not added to it if the new window is no part
         for part, pane in zip(parts, panes, strict=True):
             if part != window:
-                of_part = self._context(part, pane)
-                trigger.clear(part, of_part)
-                self._delete_cleanup(part, of_part)
+                trigger.clear(part, self._context(part, pane))
+                self._cleanups.delete(self.operator.cleanup_time(part), part)
             pane.trigger = {}
         self._join(panes)
         panes[0].trigger = values
@@ -224,17 +224,7 @@ class KeyWindows:
         reach = saturated(timestamp + self.operator.allowed_lateness)
         return self.operator.in_event_time and reach <= self._state.watermark
 
-    def _register_cleanup(self, window: Window, context: PaneContext) -> None:
+    def _register_cleanup(self, window: Window) -> None:
         time = self.operator.cleanup_time(window)
-        if time == MAX_TIME:
-            return
-        if self.operator.in_event_time:
-            context.register_event_time_timer(time)
-        else:
-            context.register_processing_time_timer(time)
-
-    def _delete_cleanup(self, window: Window, context: PaneContext) -> None:
-        if self.operator.in_event_time:
-            context.delete_event_time_timer(self.operator.cleanup_time(window))
-        else:
-            context.delete_processing_time_timer(self.operator.cleanup_time(window))
+        if time != MAX_TIME:
+            self._cleanups.register(time, window)
