@@ -58,14 +58,16 @@ def test_no_object_with_records_of_a_time_is_left_out(objects, time_ms, start):
 
 
 def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
-    obj = ArchivedObject("orders/0", 3, 10, 20, -5, 1_700_000_000_000, "3wPRAVyyQuWBJIrTXdHuzg")
+    obj = ArchivedObject("orders/0", 3, 10, 20, -5, 1_700_000_000_000, "3wPRAVyyQuWBJIrTXdHuzg", leader_epoch=4)
     folder = tmp_path / "orders" / "0"
     folder.mkdir(parents=True)
     (folder / obj.name).write_bytes(b"abc")
     (folder / "README.md").write_bytes(b"")
     directory = list_partition(Place(str(tmp_path)), "orders", 0)
     assert [part.obj for part in directory.parts] == [obj]
-    assert (directory.first, directory.topic_ids) == (10, {obj.topic_id})
+    assert (directory.first, directory.topic_ids, directory.leader_epoch) == (10, {obj.topic_id}, 4)
+    of_old_brokers = obj._replace(topic_id="", leader_epoch=None)
+    assert parse_name("orders/0", of_old_brokers.name, 3) == of_old_brokers
     assert list_partition(Place(str(tmp_path)), "orders", 1).first is None
     assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None
 
