@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tidegate.alignment.splits import SplitRange
     from tidegate.readers.bad_record_files import BadRecordFiles
-    from tidegate.readers.bad_records.files import BadRecordFolder
     from tidegate.readers.kafka.config import KafkaConnectionConfig
+    from tidegate.readers.places.bad_records import BadRecordFolder
 
 
 # A file's name has at most 255 bytes, so it contains only the start of a topic.  The digest distinguishes topics.

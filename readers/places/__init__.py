@@ -1,1 +1,1 @@
-"""Places of files: a folder on a disk, or a prefix of a bucket."""
+"""Places of files: folders on a disk, and prefixes of buckets."""

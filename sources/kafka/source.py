@@ -21,7 +21,6 @@ from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
 from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import OptionError
-from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
@@ -33,6 +32,7 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.places.bad_records import BadRecordFolder
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import check_only_origin

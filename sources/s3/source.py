@@ -28,11 +28,11 @@ from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.registry import FORMATS, Reading
 from tidegate.readers.objects.values import ObjectFormat, S3Object
+from tidegate.readers.places.bad_records import BadRecordFolder
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore

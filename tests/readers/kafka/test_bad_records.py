@@ -16,7 +16,6 @@ from tests.support.kafka.rows import batch as kafka_rows
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
 from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.splits import SplitRange
-from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
@@ -25,6 +24,7 @@ from tidegate.readers.events.watching import Watching, watched
 from tidegate.readers.kafka.bad_records import BadRecordFile
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.places.bad_records import BadRecordFolder
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 TIMES = RecordTimes(JsonTimestamp("/at", "ms"), EventTimePolicy("fail", sets_aside=True))

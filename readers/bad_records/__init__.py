@@ -1,1 +1,0 @@
-"""Files of bad records, for every connector."""
