@@ -55,11 +55,13 @@ def verdict(found: Preview) -> str:
 
 
 def of_spark(found: Preview) -> str:
-    """Return a sentence on the batches of Spark's own source."""
+    """Return sentences on the batches of Spark's own source, and on its watermark."""
+    passed_ms = found.limited.least_delay_ms - milliseconds(found.watermark_delay)
     return (
         f"Spark's own source: {counted(len(found.limited.rows), 'batch')} of {amount(found.limited_budget)}, at a "
         f"delay of {span(found.watermark_delay)} and windows of {span(found.window)}. "
-        f"The least delay that loses nothing: {delay(found.least_limited_delay)}."
+        + (f"Its watermark passes windows that still get rows by up to {span(passed_ms)}. " if passed_ms > 0 else "")
+        + f"The least delay that loses nothing: {delay(found.least_limited_delay)}."
     )
 
 
