@@ -13,7 +13,8 @@ from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
-from tidegate.jobs.preview.advice import lead, of_spark, part, remarks, shown_span, splits, suggestions, verdict
+from tidegate.jobs.preview.advice import lead, of_spark, part, splits, suggestions, verdict
+from tidegate.jobs.preview.remarks import remarks, shown_span
 from tidegate.jobs.preview.terminal import bars
 
 if TYPE_CHECKING:

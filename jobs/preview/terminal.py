@@ -13,7 +13,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tidegate.jobs.figures import clock_time, count, printable
-from tidegate.jobs.preview.advice import of_spark, part, remarks, shown_span, splits, suggestions, verdict
+from tidegate.jobs.preview.advice import of_spark, part, splits, suggestions, verdict
+from tidegate.jobs.preview.remarks import remarks, shown_span
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.history import History

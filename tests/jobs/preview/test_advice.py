@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.support.streams import HOUR, MINUTE, NOON, even_times
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.jobs.preview.advice import delay, remarks
+from tidegate.jobs.preview.advice import delay
 from tidegate.jobs.preview.history import History
 from tidegate.jobs.preview.preview import Preview, SplitPreview
+from tidegate.jobs.preview.remarks import remarks
 from tidegate.jobs.preview.seen import Seen
 from tidegate.jobs.preview.spark import outcome
 from tidegate.sources.options import parse_duration

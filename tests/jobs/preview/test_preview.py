@@ -14,7 +14,7 @@ from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, 
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import aligned, topics
-from tidegate.jobs.preview.advice import remarks
+from tidegate.jobs.preview.remarks import remarks
 from tidegate.readers.kafka.wire.frames import FrameSocket
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.servers import KafkaSecurity, KafkaServer
