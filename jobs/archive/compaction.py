@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tidegate.enumerators.archive.directory import Directory, in_order
 from tidegate.enumerators.archive.listing import archived_folder
-from tidegate.jobs.archive.pieces import OBJECT_BYTES, Merge
+from tidegate.jobs.archive.pieces import OBJECT_BYTES, MergedObject
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 from tidegate.readers.archive.own import OwnLayout
 from tidegate.readers.kafka.config import TopicPartition
@@ -17,7 +17,7 @@ KEPT_S = 86_400.0
 """How long merged objects are kept for queries with an older listing."""
 
 
-def merges_of(place: Place, directory: Directory) -> list[Merge]:
+def merges_of(place: Place, directory: Directory) -> list[MergedObject]:
     """Return the merges of neighbours, each into at most about OBJECT_BYTES.
 
     An object is merged with what follows once that is half as large, so no record is written again by every run.
@@ -31,7 +31,7 @@ def merges_of(place: Place, directory: Directory) -> list[Merge]:
             neighbours[-1] += following
     merged = [[parts[0]._replace(start=parts[0].obj.first), *parts[1:]] for parts in neighbours if len(parts) > 1]
     return [
-        Merge(
+        MergedObject(
             place,
             tuple(parts),
             parts[0].obj._replace(next=parts[-1].end, leader_epoch=parts[-1].obj.leader_epoch),

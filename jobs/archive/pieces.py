@@ -47,7 +47,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class MergedObject:
     """Parts of objects that become one object.  Picklable: an executor merges them."""
 
     place: Place
@@ -142,7 +142,7 @@ def pieces_of(whole: SplitRange, size: int) -> Collection[SplitRange]:
     return [SplitRange(whole.split_id, start, end) for start, end in pairwise(cuts)]
 
 
-def copy(piece: Piece | Merge) -> Copied:
+def copy(piece: Piece | MergedObject) -> Copied:
     """Write the object of a piece.  Called on an executor; a repeated call writes the same object again.
 
     Raises DataLossError if Kafka has deleted records of it, and the errors of the reader and of the place.

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tidegate.errors import ConnectorError, OptionError, TidegateError, counted, did_you_mean
 from tidegate.jobs.archive.compaction import delete_merged, merges_of
-from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, Merge, Piece, copy, plan_archive
+from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, MergedObject, Piece, copy, plan_archive
 from tidegate.jobs.arguments import parse_time
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session
@@ -172,7 +172,7 @@ def _perform(
     return done, _failure([*copies, *merged])
 
 
-def copy_all(spark: SparkSession, pieces: Sequence[Piece | Merge]) -> list[Copied | TidegateError]:
+def copy_all(spark: SparkSession, pieces: Sequence[Piece | MergedObject]) -> list[Copied | TidegateError]:
     """Copy pieces by one Spark task each; one that fails does not hold up the others."""
     if not pieces:
         return []
@@ -180,7 +180,7 @@ def copy_all(spark: SparkSession, pieces: Sequence[Piece | Merge]) -> list[Copie
     return spark.sparkContext.parallelize(pieces, len(pieces)).map(_copied).collect()
 
 
-def _copied(piece: Piece | Merge) -> Copied | TidegateError:
+def _copied(piece: Piece | MergedObject) -> Copied | TidegateError:
     try:
         return copy(piece)
     except TidegateError as error:

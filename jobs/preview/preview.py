@@ -14,7 +14,7 @@ from tidegate.jobs.figures import count
 from tidegate.jobs.pages.trace import split_order
 from tidegate.jobs.preview.objects import look_at_objects
 from tidegate.jobs.preview.seen import Seen
-from tidegate.jobs.preview.spark import Outcome, outcome
+from tidegate.jobs.preview.spark import Prediction, outcome
 from tidegate.jobs.preview.topics import look_at_topics
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.s3.source import S3Source
@@ -65,10 +65,10 @@ class Preview:
     max_drift: timedelta | None
     splits: tuple[SplitPreview, ...]
     seen: Seen
-    spark: Outcome
-    limited: Outcome
+    spark: Prediction
+    limited: Prediction
     limited_budget: Budget
-    tidegate: Outcome
+    tidegate: Prediction
 
     @property
     def rows(self) -> int:
@@ -189,14 +189,14 @@ def _look(source: Source) -> Seen:
     raise OptionError(f"preview looks at topics of Kafka and objects of S3, not at {source.data_source_name()}")
 
 
-def _largest(seen: Seen, ours: Outcome) -> Budget:
+def _largest(seen: Seen, ours: Prediction) -> Budget:
     """Return the limit with which Spark's batches are as large as the largest one of tidegate."""
     share = max(ours.rows, default=0) / max(1, sum(history.end - history.start for history in seen.planned.values()))
     units = max(1, -(-seen.units // _MOST_BATCHES), round(seen.units * share))
     return Budget(files=units) if seen.are_objects else Budget(rows=units)
 
 
-def _enough(followed: Outcome) -> int:
+def _enough(followed: Prediction) -> int:
     """Return the least delay in ms, and a thousandth more: event times between two lookups are interpolated."""
     return followed.least_delay_ms + -(-followed.least_delay_ms // 1000)
 

@@ -23,7 +23,7 @@ from tidegate.jobs.preview.history import History
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Prediction:
     """What becomes of the rows of all splits.
 
     rows: the number of positions in each batch.
@@ -83,7 +83,7 @@ def by_modification(
 
 def outcome(
     histories: Mapping[SplitId, History], batches: Iterable[Positions], delay_ms: int, window_ms: int
-) -> Outcome:
+) -> Prediction:
     """Follow batches through a tumbling window of ``window_ms``, in append mode.
 
     batches: the positions after each batch.
@@ -120,7 +120,7 @@ def outcome(
         rows.append(read)
         at = after
     left = sum(history.end - at[s] for s, history in histories.items())
-    return Outcome(
+    return Prediction(
         rows=tuple(rows),
         left=left,
         lost={s: round(number) for s, number in lost.items()},

@@ -16,7 +16,7 @@ from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.parquet import (
-    ParquetObject,
+    ArchivedParquet,
     bounds_of,
     latest_of,
     leaves_of,
@@ -123,9 +123,9 @@ class MappedLayout(ArchiveLayout):
 
     @contextmanager
     @override
-    def open(self, obj: ArchivedObject) -> Iterator[ParquetObject]:
+    def open(self, obj: ArchivedObject) -> Iterator[ArchivedParquet]:
         with opened_parquet(self.place, obj.path, obj.size) as (file, source):
-            yield ParquetObject(file, source, obj, self._columns)
+            yield ArchivedParquet(file, source, obj, self._columns)
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tidegate.readers.archive.layout import COLUMNS, ArchiveLayout
 from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_name
-from tidegate.readers.archive.parquet import ParquetObject, opened_parquet
+from tidegate.readers.archive.parquet import ArchivedParquet, opened_parquet
 from tidegate.readers.places.place import Place
 
 _COLUMNS = dict(zip(COLUMNS, COLUMNS, strict=True))
@@ -35,8 +35,8 @@ class OwnLayout(ArchiveLayout):
 
     @contextmanager
     @override
-    def open(self, obj: ArchivedObject) -> Iterator[ParquetObject]:
+    def open(self, obj: ArchivedObject) -> Iterator[ArchivedParquet]:
         with opened_parquet(self.place, obj.path, obj.size) as (file, source):
             if (file.metadata.metadata or {}).get(FOOTER_KEY.encode()) != obj.footer.encode():
                 raise pa.ArrowInvalid("its footer tells of other records than its name")
-            yield ParquetObject(file, source, obj, _COLUMNS)
+            yield ArchivedParquet(file, source, obj, _COLUMNS)

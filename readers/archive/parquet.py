@@ -77,7 +77,7 @@ def latest_of(metadata: Any, number: int, leaf: int | None) -> int:
     return _NO_TIME_MS if told[0] is None else told[0].max_ms
 
 
-class ParquetObject:
+class ArchivedParquet:
     """An object with a column for each of Kafka's.
 
     columns: the columns by Kafka's names; None: the archive does not keep it, and it is null.

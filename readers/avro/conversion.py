@@ -68,7 +68,7 @@ class Typed(NamedTuple):
     kind: pa.DataType
 
 
-class Place(NamedTuple):
+class RecordField(NamedTuple):
     """A field of a record: its name, its type as the writer has it, and that type converted, or why it cannot be.
 
     The name is empty if no column can have it.
@@ -83,11 +83,11 @@ NO_SCHEMA = (LookupError, TypeError, AttributeError, ValueError, RecursionError,
 """What code raises that expects a schema and finds something else."""
 
 
-def places(schema: Mapping[str, Any], named: NamedTypes, first: Collection[str]) -> list[Place]:
+def places(schema: Mapping[str, Any], named: NamedTypes, first: Collection[str]) -> list[RecordField]:
     """Return the fields of a record, in order; those named in ``first``, in small letters, are converted first."""
     name = full_name(schema["name"], schema.get("namespace"))
     namespace, conversion = name.rpartition(".")[0], Conversion(named, name)
-    found: dict[int, Place] = {}
+    found: dict[int, RecordField] = {}
     for number, field in sorted(enumerate(schema["fields"]), key=lambda pair: pair[1]["name"].lower() not in first):
         own, scoped = field["name"], (field["type"], namespace)
         try:
@@ -98,7 +98,7 @@ def places(schema: Mapping[str, Any], named: NamedTypes, first: Collection[str])
             typed = problem
         except NO_SCHEMA:
             typed = CorruptDataError(f"the type of the field {own!r} is none of Avro")
-        found[number] = Place(own if _is_unicode(own) else "", scoped, typed)
+        found[number] = RecordField(own if _is_unicode(own) else "", scoped, typed)
     return [found[number] for number in sorted(found)]
 
 

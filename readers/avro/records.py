@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, OutOfMemoryError, TidegateError
 from tidegate.readers.arrow.conform import retyped
 from tidegate.readers.avro.container import AvroBlock
-from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, Place, Typed, fields_schema, places
+from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, RecordField, Typed, fields_schema, places
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
 from tidegate.readers.decompression import SizeLimit, about
 
@@ -63,7 +63,7 @@ class AvroRecords:
         self._bound = bound
         self._decoders: dict[frozenset[str], _Decoder] = {}
         self._whole: Typed | None = None  # the type of a record that is in a union
-        self._places: list[Place] = []
+        self._places: list[RecordField] = []
         try:
             self._named = named_types(schema)
             if isinstance(schema, dict) and schema["type"] in RECORDS:

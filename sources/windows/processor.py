@@ -30,7 +30,7 @@ from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, va
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given, check_output, checked
-from tidegate.sources.windows.state import Bucket, BucketState, KeyEntry, Layout
+from tidegate.sources.windows.state import BucketState, KeyBucket, KeyEntry, Layout
 from tidegate.spark_private import DRIVER_WORKER, to_arrow_schema
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
@@ -171,7 +171,7 @@ class WindowProcessor(StatefulProcessor):
         self._state.store(bucket, _next_call(bucket, self._wish, spark_ms, now_ms))
 
     def _of_columns(
-        self, windows: ColumnWindows, bucket: Bucket, state: pa.Table, rows: pa.Table | None, before: int, after: int
+        self, windows: ColumnWindows, bucket: KeyBucket, state: pa.Table, rows: pa.Table | None, before: int, after: int
     ) -> Generator[Any, None, int]:
         """Hand rows to windows in columns; return the number of late rows."""
         outcome = windows.run(state, rows, before, after)
@@ -198,7 +198,7 @@ class WindowProcessor(StatefulProcessor):
         return map(_Result, map(zip, repeat([*columns]), zip(*columns.values(), strict=True)))
 
     def _of_keys(
-        self, bucket: Bucket, state: pa.Table, rows: pa.Table | None, before: int, after: int, now_ms: int
+        self, bucket: KeyBucket, state: pa.Table, rows: pa.Table | None, before: int, after: int, now_ms: int
     ) -> Generator[Any, None, int]:
         """Hand rows to the operator, key by key; return the number of late rows."""
         wish = self._wish
@@ -260,7 +260,7 @@ class WindowProcessor(StatefulProcessor):
         """Return the values of results.  Raises FunctionError for one that does not fit its type."""
         return checked(given, self._wish.results, self._wish.keys, self._wish.texts)
 
-    def _watermarks(self, bucket: Bucket, spark_ms: int) -> tuple[int, int]:
+    def _watermarks(self, bucket: KeyBucket, spark_ms: int) -> tuple[int, int]:
         """Return the watermark before the rows of the batch, and the one after them; ``Wish`` says why."""
         if self._wish.ahead_ms is None:
             watermark_ms = _watermark(spark_ms, 0)
@@ -347,7 +347,7 @@ def _watermark(spark_ms: int, ahead_ms: int) -> int:
     return MAX_TIME if spark_ms >= END_OF_TIME_MS else spark_ms - ahead_ms
 
 
-def _next_call(bucket: Bucket, wish: Wish, spark_ms: int, now_ms: int) -> int | None:
+def _next_call(bucket: KeyBucket, wish: Wish, spark_ms: int, now_ms: int) -> int | None:
     """Return the time of Spark's next call; it is later than now, or Spark would call again in this batch."""
     if wish.time_mode == "None":
         return None  # only rows make these windows fire

@@ -60,7 +60,7 @@ _Parts: TypeAlias = list[bytes]
 
 
 @dataclass(slots=True)
-class Bucket:
+class KeyBucket:
     """The state of some keys.
 
     timer: the time of Spark's timer, which calls the bucket while no rows come.
@@ -86,7 +86,7 @@ class BucketState:
         self._changes: list[Callable[[], None]] = []  # state calls that Spark gets when the bucket is stored
         self._count = 0
 
-    def load(self, expired_ms: int | None = None) -> Bucket:
+    def load(self, expired_ms: int | None = None) -> KeyBucket:
         """Return the bucket of Spark's current key.
 
         expired_ms: the timer that Spark deletes after its call; Spark would warn if it were gone by then.
@@ -96,19 +96,19 @@ class BucketState:
         self._parts, self._changes, self._count = {}, [], 0
         self._header = _read(self._part_of_header(0), self._part_of_header)
         if not self._header:
-            return Bucket(self._pages())
+            return KeyBucket(self._pages())
         if self._header[0][:1] == _PICKLED:
             return self._of_pickled(expired_ms)
         stored = json.loads(_joined(self._header))
         check_same_windows(stored["description"], self._description)
         timer = None if stored["timer"] == expired_ms else stored["timer"]
         if stored.get("layout") != _ARROW:
-            return Bucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"], None)
+            return KeyBucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"], None)
         self._count = stored["pages"]
         pages = self._pages(stored["pages"], stored["size"], stored["due"])
-        return Bucket(pages, timer, stored["watermark"], stored.get("windows"))
+        return KeyBucket(pages, timer, stored["watermark"], stored.get("windows"))
 
-    def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
+    def store(self, bucket: KeyBucket, timer: int | None, *, is_witness: bool = False) -> None:
         """Store the bucket with the pages that were written, and have Spark call it.  A witness has no keys."""
         pages = bucket.pages
         if timer != bucket.timer:
@@ -179,14 +179,14 @@ class BucketState:
     def _value(self, kind: bytes, number: int, part: int) -> bytes | None:
         return _bytes(self._chunks.getValue((kind, number, part)))
 
-    def _of_pickled(self, expired_ms: int | None) -> Bucket:
+    def _of_pickled(self, expired_ms: int | None) -> KeyBucket:
         """Return a bucket of the first layout."""
         while (part := self._part_of_header(len(self._header))) is not None:
             self._header.append(part)
         description, timer, entries, watermark_ms = pickle.loads(b"".join(self._header))  # noqa: S301 - our own
         check_same_windows(description, self._description)
         pages = self._of_entries({key: KeyEntry(*entry) for key, entry in entries.items()})
-        return Bucket(pages, None if timer == expired_ms else timer, watermark_ms, None)
+        return KeyBucket(pages, None if timer == expired_ms else timer, watermark_ms, None)
 
     def _old_entries(self, stored: Mapping[str, Any]) -> dict[Key, KeyEntry]:
         """Return the keys of a bucket of the second layout, and remove its pages and blocks."""

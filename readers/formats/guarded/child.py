@@ -33,7 +33,7 @@ BATCH, RESULT, FETCHED, END, ERROR = "batch", "result", "fetched", "end", "error
 """The subjects of the messages about a call; the bytes of a batch follow BATCH.  FETCHED only shows progress."""
 
 
-class Look(NamedTuple):
+class ObjectRead(NamedTuple):
     """An object that a call reads, the method's arguments, and the part that the parent has fetched, by its offset."""
 
     obj: S3Object
@@ -51,7 +51,7 @@ class Call(NamedTuple):
 
     inner: TypedFormat
     method: str
-    looks: Sequence[Look]
+    looks: Sequence[ObjectRead]
     most_bytes: int
     busy_s: int
 
@@ -108,7 +108,7 @@ class _Performance:
         outputs = (output for look in self._call.looks for output in self._outputs_of(look))
         return merged(outputs) if self._call.method == "read" and len(self._call.looks) > 1 else outputs
 
-    def _outputs_of(self, look: Look) -> Iterator[Any]:
+    def _outputs_of(self, look: ObjectRead) -> Iterator[Any]:
         self._allow_cpu()  # each object has the whole time
         inner = replace(self._call.inner, store=_Looked(self._call.inner.store, look, self))
         outcome = getattr(inner, self._call.method)(*look.arguments)
@@ -135,7 +135,7 @@ class _Performance:
 class _Looked:
     """The objects of a format, with the bytes that came with a call."""
 
-    def __init__(self, store: Bucket, look: Look, performance: _Performance) -> None:
+    def __init__(self, store: Bucket, look: ObjectRead, performance: _Performance) -> None:
         self.bucket, self.address = store.bucket, store.address
         self._store, self._look, self._performance = store, look, performance
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.arrow.conform import check_levels
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
-from tidegate.readers.formats.guarded.child import Call, Look
+from tidegate.readers.formats.guarded.child import Call, ObjectRead
 from tidegate.readers.formats.guarded.process import DecoderEndedError, decoder, turn
 from tidegate.readers.formats.row_groups import unseen_surveys
 from tidegate.readers.formats.typed_format import TypedFormat, inferred_schema
@@ -68,7 +68,7 @@ class GuardedFormat(ObjectFormat):
         del set_aside  # a format of columns sets no record aside
         check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
-        look = Look(chunk.source, (chunk, schema), begin, self.inner.store.fetch(chunk.source, begin, chunk.size))
+        look = ObjectRead(chunk.source, (chunk, schema), begin, self.inner.store.fetch(chunk.source, begin, chunk.size))
         with closing(self._run("read", [look])) as batches:
             for batch in batches:
                 yield self._batch(batch, schema, chunk)
@@ -79,7 +79,7 @@ class GuardedFormat(ObjectFormat):
             return None
         check_levels(schema)
         fetch = self.inner.store.fetch
-        looks = [Look(chunk.source, (chunk, schema), 0, fetch(chunk.source, 0, chunk.size)) for chunk in chunks]
+        looks = [ObjectRead(chunk.source, (chunk, schema), 0, fetch(chunk.source, 0, chunk.size)) for chunk in chunks]
         try:
             batches = [*self._run("read", looks)]
         except ConnectorError:
@@ -100,11 +100,11 @@ class GuardedFormat(ObjectFormat):
         looks = []
         for obj, *arguments in asked:
             begin = max(0, obj.size - TAIL_BYTES)
-            looks.append(Look(obj, tuple(arguments), begin, self.inner.store.fetch(obj, begin, obj.size)))
+            looks.append(ObjectRead(obj, tuple(arguments), begin, self.inner.store.fetch(obj, begin, obj.size)))
         with turn():
             return [*self._run(method, looks)]
 
-    def _run(self, method: str, looks: Sequence[Look]) -> Generator[Any, None, None]:
+    def _run(self, method: str, looks: Sequence[ObjectRead]) -> Generator[Any, None, None]:
         """Call a method in a decoder process, and yield what it returns or yields; errors name the first object."""
         address = self.inner.store.address(looks[0].obj.key)
         call = Call(self.inner, method, looks, OWN_BYTES + self.most_bytes, BUSY_S)
