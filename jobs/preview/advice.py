@@ -31,7 +31,7 @@ class Suggestion:
 def verdict(found: Preview) -> str:
     """Return one sentence on what Spark's own source would lose."""
     if not found.rows:
-        return f"{found.reads} has no records"
+        return f"{found.reads} has no {'rows with event times' if found.seen.are_objects else 'records'}"
     lost, alone = sum(found.limited.lost.values()), found.lost_by_spark
     losing = (
         f"lose {count(lost)} of {count(found.rows)} rows ({share(lost, found.rows)})"
@@ -68,7 +68,7 @@ def amount(budget: Budget) -> str:
     limits = (
         None if budget.rows is None else counted(budget.rows, "row"),
         None if budget.files is None else counted(budget.files, "object"),
-        None if budget.bytes is None else f"{budget.bytes / 2**20:,.1f} MiB",
+        None if budget.bytes is None else _size(budget.bytes),
     )
     return " and ".join(filter(None, limits))
 
@@ -100,7 +100,7 @@ def suggestions(found: Preview) -> list[Suggestion]:
         Suggestion(
             _limit(limit if limit == found.budget else _rounded_up(limit)),
             f"the largest batch has {counted(largest, 'row')}"
-            + (f", about {largest * found.seen.bytes_per_row / 2**20:,.1f} MiB" if found.seen.bytes_per_row else ""),
+            + (f", about {_size(largest * found.seen.bytes_per_row)}" if found.seen.bytes_per_row else ""),
         ),
         *_origin(found, disorder_ms),
         Suggestion(
@@ -152,6 +152,10 @@ def _origin(found: Preview, disorder_ms: int) -> Iterator[Suggestion]:
 def delay(least: timedelta) -> str:
     """Return a watermark delay as Spark writes it, rounded up, since a smaller one would lose rows."""
     return _duration(milliseconds(least)) if least else "0 seconds"
+
+
+def _size(number: float) -> str:
+    return f"{number / 2**20:,.1f} MiB" if number >= 2**20 else f"{number / 2**10:,.1f} KiB"
 
 
 def _duration(length_ms: int) -> str:

@@ -85,6 +85,7 @@ def test_objects_are_shown_in_the_order_in_which_spark_reads_them(written, look,
     assert "from in/12.parquet up to 8 h 59 min behind earlier objects" in output
     assert '.option("maxFilesPerTrigger", "2")' in output
     assert '.withWatermark("at", "' in output
+    assert re.search(r"the largest batch has 1,\d{3} rows, about \d+.\d KiB", output)
     assert "maxOutOfOrderness" not in output
     page = (tmp_path / "objects.html").read_text()
     assert "<h2>Event time against objects, in the order of their modification</h2>" in page
