@@ -85,8 +85,10 @@ class Account:
 
     @property
     def headline(self) -> str:
-        """``late rows 0, complete``, or what is missing, in one line."""
-        return f"late rows {self.late}, {'complete' if self.complete else f'not complete: {self.missing[0]}'}"
+        """``late rows 0, complete``, or what was lost or is missing, in one line."""
+        if self.missing:
+            return f"late rows {self.late}, not complete: {self.missing[0]}"
+        return f"late rows {self.late}, {'complete' if self.late.rows == 0 else 'the rest complete'}"
 
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values for display."""

@@ -112,7 +112,7 @@ def test_windows_of_tidegate_count_their_late_rows():
     observed = {"windows-1": {"numLateRecordsDropped": 7, "windows": [{"bucket": 1, "windows": 0}]}}
     account = of(stateful(0, observedMetrics=observed))
     assert figures(account) == [Figure(100), Figure(93), Figure(0), Figure(7), Figure(0)]
-    assert account.headline == "late rows 7, complete"
+    assert account.headline == "late rows 7, the rest complete"
 
 
 @pytest.mark.parametrize(

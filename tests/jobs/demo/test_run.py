@@ -28,7 +28,7 @@ def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
     assert lost[0] > ROWS / 2
     assert lost[1:] == [0, 0]
     ends = [line.partition(": ")[2] for line in output.splitlines()[-4:-1]]
-    assert ends == [f"late rows {lost[0]:,}, complete", *["late rows 0, complete"] * 2]
+    assert ends == [f"late rows {lost[0]:,}, the rest complete", *["late rows 0, complete"] * 2]
     assert counted[2] == counted[1]
     assert 0 < waiting[1] < ROWS / 100
     dropped = figures(output, "Spark's drop metric")
