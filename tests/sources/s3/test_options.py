@@ -45,7 +45,6 @@ DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
             "watermarkFrom and maxOutOfOrderness exclude each other",
         ),
         ({"null_value": "-"}, "^nullValue is an option of csv, but fileFormat is 'parquet'$"),
-        ({"file_format": "text", "mode": "PERMISSIVE"}, "^mode is an option of .*csv, but fileFormat is 'text'$"),
         ({"file_format": "csv", "sep": "||"}, "^the option 'sep' is '||': expected one ASCII character"),
         ({"file_format": "csv", "sep": '"'}, "must differ"),
         ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
@@ -74,6 +73,18 @@ DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
 def test_a_wrong_option_is_named_with_its_value(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         S3Source(**{"path": "s3://bucket/in", **fields})
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro", "text", "binaryFile"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("mode", "PERMISSIVE"), ("rescuedDataColumn", "rescued"), ("badRecordsPath", "s3://bucket/bad")],
+)
+def test_a_format_without_bad_records_takes_no_option_for_them(file_format, name, value):
+    sentence = f"^{name} is an option of json and csv, but fileFormat is '{file_format}'$"
+    given = {} if file_format == "parquet" else {"fileFormat": file_format}  # parquet is the default
+    with pytest.raises(OptionError, match=sentence):
+        S3Source.from_options({"path": "s3://bucket/in", **given, name: value})
 
 
 @pytest.mark.parametrize(
