@@ -10,8 +10,8 @@ def member(name, low_ms=None, *, drift=10, joined=1.0, priority=0):
     return Member(name, drift, joined, priority, low_ms)
 
 
-def bound_of(me, *others, missing=None, until=None):
-    return group_bound(me, others, missing, until)
+def bound_of(me, other):
+    return group_bound(me, [other], None, None)
 
 
 def test_a_dimension_of_higher_priority_is_read_before_the_facts():
