@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ class ArchivedRecords:
 
     def __init__(self, layout: ArchiveLayout, schema: pa.Schema) -> None:
         self._layout, self._schema = layout, schema
-        self._groups = lru_cache(HELD_FOOTERS)(partial(_groups_of, layout))
+        self._groups = lru_cache(HELD_FOOTERS)(layout.groups_of)
         self._held: OrderedDict[tuple[str, int], list[pa.RecordBatch]] = OrderedDict()
         self._bytes = 0
 
@@ -77,11 +77,6 @@ class ArchivedRecords:
         while self._bytes > HELD_BYTES and len(self._held) > 1:
             self._bytes -= _size(self._held.popitem(last=False)[1])
         return batches
-
-
-def _groups_of(layout: ArchiveLayout, obj: ArchivedObject) -> list[Group]:
-    with layout.open(obj) as opened:
-        return opened.groups
 
 
 def _size(batches: list[pa.RecordBatch]) -> int:

@@ -77,6 +77,11 @@ class ArchiveLayout(ABC):
         listed.  Raises ObjectGoneError if it was deleted, and ConnectorError or DeadlineError if it cannot be fetched.
         """
 
+    def groups_of(self, obj: ArchivedObject) -> list[Group]:
+        """Return all groups of an object, in the order of their offsets.  Raises the errors of ``open``."""
+        with self.open(obj) as opened:
+            return opened.groups
+
     def read(self, obj: ArchivedObject, start: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the records from ``start`` to ``end``, exclusive, in batches of a bounded size.
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers.archive.test_mapped import changed, written
-from tests.readers.archive.test_records import groups_of
 from tests.support.archives import list_partition
 from tidegate import KafkaSource
 from tidegate.enumerators.archive.directory import Directory
@@ -86,6 +85,6 @@ def test_a_refusal_of_the_bucket_names_the_options_of_the_archive(bucket):
     connection = {"endpoint": bucket.server.endpoint, "region": "any", "accessKey": "nobody", "secretKey": "any"}
     source = KafkaSource.from_options({**options, **{f"archive.{name}": value for name, value in connection.items()}})
     obj = ArchivedObject("orders/0", 100, 0, 1, -1, -1, "")
-    for look in (lambda: directories_of(source.archived, [("orders", 0)]), lambda: groups_of(source.archived, obj)):
+    for look in (lambda: directories_of(source.archived, [("orders", 0)]), lambda: source.archived.groups_of(obj)):
         with pytest.raises(ConnectorError, match=r"InvalidAccessKeyId; look at archive\.accessKey, or where boto3"):
             look()

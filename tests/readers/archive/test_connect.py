@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.readers.archive.test_records import SCHEMA, groups_of, rows
+from tests.readers.archive.test_records import SCHEMA, rows
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.archive import connect_files
 from tidegate.readers.archive.connect import ConnectLayout
@@ -73,7 +73,7 @@ def test_offsets_are_counted_from_the_first_and_the_newest_object_is_left_to_kaf
     ]
     assert [row["offset"] for row in read(layout, found, 2, 5)] == [2, 3, 4]
     (tmp_path / found[0].path).unlink()
-    assert groups_of(layout, found[0]) == [(0, 0, 2, UNKNOWN_MS)]  # without a fetch
+    assert layout.groups_of(found[0]) == [(0, 0, 2, UNKNOWN_MS)]  # without a fetch
 
 
 HEADER = {"type": "record", "name": "Header", "fields": [{"name": n, "type": "string"} for n in ("key", "value")]}

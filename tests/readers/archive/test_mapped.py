@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.readers.archive.test_records import SCHEMA, batch, groups_of, record, rows
+from tests.readers.archive.test_records import SCHEMA, batch, record, rows
 from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.mapped import MappedLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
@@ -60,7 +60,7 @@ def test_columns_of_other_types_give_kafkas_rows(tmp_path, columns):
     assert read(layout, files) == RECORDS_READ
     (obj,) = layout.objects_in("", files)["orders", 0]
     assert (obj.first, obj.next, obj.max_ms) == (3, 10, 1_700_000_000_009)
-    assert [(group.first, group.last) for group in groups_of(layout, obj)] == [(3, 4), (7, 9)]
+    assert [(group.first, group.last) for group in layout.groups_of(obj)] == [(3, 4), (7, 9)]
     assert rows(layout.read(obj, 4, 9, SCHEMA)) == RECORDS_READ[1:3]
 
 

@@ -40,11 +40,6 @@ def rows(batches):
     return [row for part in batches for row in part.to_pylist()]
 
 
-def groups_of(layout, obj):
-    with layout.open(obj) as opened:
-        return opened.groups
-
-
 def archived(location, records, first=0, following=100):
     """Write records in batches of three."""
     place = Place(str(location))
@@ -92,7 +87,7 @@ def test_the_same_records_give_the_same_object(tmp_path):
         contents.append((obj.path, (tmp_path / name / obj.path).read_bytes()))
         assert [path.name for path in (tmp_path / name / "orders" / "0").iterdir()] == [obj.name]
     assert contents[0] == contents[1]
-    assert [(group.first, group.last) for group in groups_of(OwnLayout(place), obj)][:2] == [(0, 2), (3, 5)]
+    assert [(group.first, group.last) for group in OwnLayout(place).groups_of(obj)][:2] == [(0, 2), (3, 5)]
 
 
 def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
