@@ -40,13 +40,15 @@ def test_a_restart_refuses_what_is_missing_or_damaged(query, store, tmp_path, pa
 
 def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query, store):
     clock = Clock()
-    store.put("a", [1])
-    one = query(lease=lambda root: Lease(root, renewed_by_thread=False, clocks=clock.clocks))
-    one.drain()
-    for end in (one.kill, one.stop):
+    store.put("a", [1], [100])
+    one = query(drift_ms=1, lease=lambda root: Lease(root, renewed_by_thread=False, clocks=clock.clocks))
+    one.batch()
+    for end, key in ((one.kill, "b"), (one.stop, "c")):
         end()
+        store.put(key, [50])
         one.batch()
-        assert clock.now == 0
+        assert (clock.now, store.surveyed[-1]) == (0, key)
+    assert store.surveyed == ["a", "b", "c"]
 
 
 def test_two_live_queries_cannot_share_a_location(query, store):
