@@ -10,6 +10,8 @@ import tidegate
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tests.support.waiting import await_that
 from tidegate import OptionError, Source, WatermarkStrategy
+from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.jobs.spark_checkpoint import source_batches
 from tidegate.windows import TumblingEventTimeWindows
 
 DRIFT = timedelta(hours=1)
@@ -130,7 +132,11 @@ def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, t
             unread.pop(row["id"])
         watermark = milliseconds(rows[0]["source_watermark"])
         assert watermark == (min(unread.values()) if unread else NOON + 5 * HOUR - 6 * MINUTE) - 5 * MINUTE - 1
-    assert parsed(run.progress[max(run.progress)].sources[0].endOffset)["positions"].keys()
+    ends = {number: parsed(said.sources[0].endOffset) for number, said in run.progress.items()}
+    assert ends[max(ends)]["positions"].keys()
+    checkpoint = LocalFolder(tmp_path / "checkpoint", "checkpoint")
+    logged = source_batches(checkpoint, lambda offset: offset.source == "s3")
+    assert {batch.number: batch.end.to_json() for batch in logged if batch.is_committed} == ends
 
 
 def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, source, tmp_path):
