@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidegate.errors import FunctionError, TidegateError
 from tidegate.windows.contexts import KeyClock
 from tidegate.windows.key_windows import KeyWindows
-from tidegate.windows.rows import Rows, Times
+from tidegate.windows.rows import Places, Rows, Times
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.state.store import KeyStore
 from tidegate.windows.window import MIN_TIME, TimeWindow, Window
@@ -130,10 +130,7 @@ class KeyRun:
         elif not self._assigner.merges:
             self._take_windows(rows, times, assigned)
         elif self._merge_at_once(rows, times):
-            for window, places in assigned:
-                self._windows.add_all(
-                    self._windows.merged(window), rows.take(places), times if places is None else times[places]
-                )
+            self._take_merging(rows, times, assigned)
         else:
             self._take_each(rows, times)
 
@@ -160,12 +157,23 @@ class KeyRun:
             late = [place for place in np.flatnonzero(~taken) if self._windows.is_behind(int(times[place]))]
             self.late += rows.take(np.array(late, np.intp))
 
+    def _take_merging(self, rows: Rows, times: Times, assigned: list[Assigned]) -> None:
+        """Take rows by window, after merging it; take rows one by one if they may make their window fire."""
+        one_by_one: list[Places] = []
+        for window, places in assigned:
+            chosen = times if places is None else times[places]
+            if not self._windows.add_all(self._windows.merged(window), rows.take(places), chosen):
+                one_by_one.append(np.arange(len(times)) if places is None else places)
+        if one_by_one:
+            in_order = np.sort(np.concatenate(one_by_one))
+            self._take_each(rows.take(in_order), times[in_order])
+
     def _merge_at_once(self, rows: Rows, times: Times) -> bool:
         """Return whether rows of windows that merge can be taken by window.
 
-        No row may be late or make a window fire.  Rows that are kept must stay in the order that merging gives.
+        No row may be late.  Rows that are kept must stay in the order that merging gives.
         """
-        if self._windows.folding is None or not self._trigger.stateless:
+        if self._windows.folding is None or not (self._trigger.stateless and self._trigger.first_row_decides):
             return False
         earliest = int(times.argmin())
         (row,) = rows.take(np.array([earliest], np.intp))

@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 from tidegate.windows import (
     Aggregate,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    Reduce,
     SlidingEventTimeWindows,
     SqlAggregates,
+    TriggerResult,
     WindowOperator,
 )
 from tidegate.windows.key_run import KeyRun
@@ -84,6 +88,48 @@ def test_rows_that_lie_far_apart_cost_nothing_for_the_empty_windows_between_them
     year = 365 * 24 * 60 * 60 * 1000
     run.process_elements(pa.table({"v": [1, 2]}), [0, 1000 * year])
     assert [start for _, start, _ in run.event_timers()] == [-2, 0, 1000 * year - 2, 1000 * year]
+
+
+class OnlyStateless(EventTimeTrigger):
+    """Does not say that the first row decides."""
+
+    stateless = True
+
+
+class Eager(EventTimeTrigger):
+    """Fires for each row of a session that begins at 100 or later."""
+
+    stateless = first_row_decides = True
+
+    def on_element(self, element, timestamp, window, ctx):
+        return TriggerResult.FIRE if window.start >= 100 else super().on_element(element, timestamp, window, ctx)
+
+
+SESSIONS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=10))
+
+
+@pytest.mark.parametrize(
+    ("assigner", "trigger", "sums"),
+    [
+        (SESSIONS, OnlyStateless(), [4, 6]),
+        (SESSIONS, Eager(), [2, 6, 4, 6]),
+    ],
+    ids=lambda value: None if isinstance(value, list) else type(value).__name__,
+)
+def test_a_trigger_is_asked_for_each_row_unless_it_says_that_the_first_decides_and_goes_on(assigner, trigger, sums):
+    def add(one, other):
+        return {"v": one["v"] + other["v"]}
+
+    rows, times = [{"v": 1}, {"v": 2}, {"v": 3}, {"v": 4}], [0, 100, 5, 105]
+    at_once, one_by_one = (
+        KeyRun(WindowOperator(assigner, Reduce(add), trigger), "a", MemoryKeyStore()) for _ in range(2)
+    )
+    at_once.process_elements(rows, times)
+    for row, time in zip(rows, times, strict=True):
+        one_by_one.process_element(row, time)
+    for run in (at_once, one_by_one):
+        run.advance_watermark(1000)
+        assert ([result.value["v"] for result in run.results], run.late) == (sums, [])
 
 
 def test_rows_made_of_columns_have_dicts_for_maps_also_inside_other_values():
