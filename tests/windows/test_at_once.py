@@ -15,10 +15,12 @@ from tidegate.windows import (
     Aggregate,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    PurgingTrigger,
     Reduce,
     SlidingEventTimeWindows,
     SqlAggregates,
     TriggerResult,
+    TumblingEventTimeWindows,
     WindowOperator,
 )
 from tidegate.windows.key_run import KeyRun
@@ -105,7 +107,17 @@ class Eager(EventTimeTrigger):
         return TriggerResult.FIRE if window.start >= 100 else super().on_element(element, timestamp, window, ctx)
 
 
+class AtThree(PurgingTrigger):
+    """Fires and purges at a row with 3, and else as the other trigger does."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        if element["v"] == 3:
+            return TriggerResult.FIRE_AND_PURGE
+        return super().on_element(element, timestamp, window, ctx)
+
+
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=10))
+TUMBLING = TumblingEventTimeWindows.of(timedelta(milliseconds=200))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +125,8 @@ SESSIONS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=10))
     [
         (SESSIONS, OnlyStateless(), [4, 6]),
         (SESSIONS, Eager(), [2, 6, 4, 6]),
+        (SESSIONS, AtThree(EventTimeTrigger()), [4, 6]),
+        (TUMBLING, AtThree(EventTimeTrigger()), [6, 4]),
     ],
     ids=lambda value: None if isinstance(value, list) else type(value).__name__,
 )

@@ -33,6 +33,14 @@ class OfOnesOwn(EventTimeTrigger):
     pass
 
 
+class PurgingOfOnesOwn(PurgingTrigger):
+    pass
+
+
+class TimeoutOfOnesOwn(ProcessingTimeoutTrigger):
+    pass
+
+
 @pytest.mark.parametrize(
     ("reads", "parts"),
     [
@@ -45,6 +53,8 @@ class OfOnesOwn(EventTimeTrigger):
         (True, (TUMBLING, ProcessingTimeoutTrigger.of(DELTA, SECOND))),
         (False, (TUMBLING, ProcessingTimeoutTrigger.of(CountTrigger.of(2), SECOND))),
         (True, (TUMBLING, OfOnesOwn())),
+        (True, (TUMBLING, PurgingOfOnesOwn.of(CountTrigger.of(2)))),
+        (True, (TUMBLING, TimeoutOfOnesOwn.of(CountTrigger.of(2), SECOND))),
         (False, (TUMBLING, None, CountEvictor.of(2))),
         (True, (TUMBLING, None, DeltaEvictor.of(1, lambda row, last: 0))),
     ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
 from tidegate.errors import OptionError
@@ -118,6 +120,14 @@ class Trigger(RowsReader, ABC):
     @abstractmethod
     def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Remove the state and the timers of a window that is removed."""
+
+
+def of_nested(name: str) -> Any:
+    """Return an attribute that a trigger has from its ``nested`` trigger.
+
+    It belongs to the class, so that subclasses have what holds of them instead if the attribute is not inherited.
+    """
+    return cached_property(attrgetter(f"nested.{name}"))
 
 
 class QuietTrigger(Trigger):

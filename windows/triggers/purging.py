@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.errors import OptionError
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult, of_nested
 from tidegate.windows.window import Window
 
 
 class PurgingTrigger(Trigger):
     """Decides as another trigger does, and purges the window whenever that trigger fires."""
 
+    stateless: bool = of_nested("stateless")
+    first_row_decides: bool = of_nested("first_row_decides")
     frees_rows = True
+    event_time: bool | None = of_nested("event_time")
+    processing_time: bool | None = of_nested("processing_time")
+    reads_rows: bool = of_nested("reads_rows")
 
     def __init__(self, nested: Trigger) -> None:
         self.nested = nested
-        self.stateless, self.first_row_decides = nested.stateless, nested.first_row_decides
-        self.reads_rows = nested.reads_rows
-        self.event_time, self.processing_time = nested.event_time, nested.processing_time
 
     @classmethod
     def of(cls, nested: Trigger) -> PurgingTrigger:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.errors import OptionError
 from tidegate.windows.state.descriptors import ValueStateDescriptor
-from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult, of_nested
 from tidegate.windows.window import Window, duration_ms
 
 TIMEOUT = ValueStateDescriptor("timeout")
@@ -20,7 +20,10 @@ class ProcessingTimeoutTrigger(Trigger):
     As in Flink, it fires at every timer of the window, even at that of the window's cleanup.
     """
 
+    frees_rows: bool = of_nested("frees_rows")
+    event_time: bool | None = of_nested("event_time")
     processing_time = True
+    reads_rows: bool = of_nested("reads_rows")
 
     def __init__(
         self, nested: Trigger, timeout: int, *, reset_timer_on_new_record: bool, should_clear_on_timeout: bool
@@ -28,7 +31,6 @@ class ProcessingTimeoutTrigger(Trigger):
         self.nested, self.timeout = nested, timeout
         self.reset_timer_on_new_record = reset_timer_on_new_record
         self.should_clear_on_timeout = should_clear_on_timeout
-        self.frees_rows, self.event_time, self.reads_rows = nested.frees_rows, nested.event_time, nested.reads_rows
 
     @classmethod
     def of(
