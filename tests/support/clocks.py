@@ -1,21 +1,29 @@
-"""A clock that only its own pauses move."""
+"""A clock that moves only when someone sleeps, or a test sets it."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 
+from tidegate.enumerators.clocks import Clocks
 
-class StillClock:
-    """Stands still but for its pauses."""
+WALL = 1_700_000_000.0  # what the wall clock of a test begins with
+
+
+class Clock:
+    """Seconds that pass only when someone sleeps."""
 
     def __init__(self) -> None:
-        self._now_s = 0.0
+        self.now = 0.0
 
-    def now(self) -> float:
-        return self._now_s
+    def __call__(self) -> float:
+        return self.now
 
-    def pause(self, seconds: float) -> None:
-        self._now_s += seconds
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    @property
+    def clocks(self) -> Clocks:
+        return Clocks(self, lambda: WALL + self.now, self.sleep)
 
 
 def most_in_a_second(times_s: list[float]) -> int:

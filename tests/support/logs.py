@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from tests.support.clocks import Clock
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
@@ -17,7 +17,6 @@ from tidegate.errors import PositionGoneError
 from tidegate.readers.contract import TimedBatch
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
-WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 
 
 class Logs(SplitEnumerator):
@@ -70,23 +69,6 @@ class Logs(SplitEnumerator):
 
     def close(self):
         self.asked["close"] += 1
-
-
-class Clock:
-    """Seconds that pass only when someone sleeps."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-    @property
-    def clocks(self):
-        return Clocks(self, lambda: WALL + self.now, self.sleep)
 
 
 def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None, *, take_events=None, **settings):

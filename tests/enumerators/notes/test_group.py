@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member, members, rounds, strategy
-from tests.support.logs import Clock, Logs, coordinator, read
+from tests.support.clocks import Clock
+from tests.support.logs import Logs, coordinator, read
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.group import GroupFolder

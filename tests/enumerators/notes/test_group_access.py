@@ -9,7 +9,8 @@ import time
 import pytest
 
 from tests.enumerators.notes.group_members import Member
-from tests.support.logs import Clock, Logs
+from tests.support.clocks import Clock
+from tests.support.logs import Logs
 from tests.support.waiting import await_that
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.application import application_notes, applications

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.alignment.spark_watermark import LAGS, SparkWatermark
-from tests.support.logs import Clock, Logs, all_records, coordinator, drain, read
+from tests.support.clocks import Clock
+from tests.support.logs import Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET

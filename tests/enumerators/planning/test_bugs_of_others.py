@@ -10,7 +10,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.logs import Clock, Logs, coordinator, read
+from tests.support.clocks import Clock
+from tests.support.logs import Logs, coordinator, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.logs import DRIFT_10, WALL, Clock, Logs, coordinator, drain, read
+from tests.support.clocks import WALL, Clock
+from tests.support.logs import DRIFT_10, Logs, coordinator, drain, read
 from tidegate.alignment.budget import Budget, Cost, split_rows
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time

@@ -5,7 +5,8 @@ from datetime import timedelta
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.support.logs import Clock, Logs, all_records, coordinator, read
+from tests.support.clocks import Clock
+from tests.support.logs import Logs, all_records, coordinator, read
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators.contract import RowWatermarkGenerator
 from tidegate.alignment.strategy import WatermarkStrategy

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.logs import Clock, Logs, coordinator, read
+from tests.support.clocks import Clock
+from tests.support.logs import Logs, coordinator, read
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.folders.local import LocalFolder

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.alignment.spark_watermark import LAGS, SparkWatermark
-from tests.support.logs import WALL, Clock, Logs, coordinator
+from tests.support.clocks import WALL, Clock
+from tests.support.logs import Logs, coordinator
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Head
 from tidegate.alignment.strategy import WatermarkStrategy

@@ -1,6 +1,7 @@
 """The splits of a run, as plans find them."""
 
-from tests.support.logs import Clock, Logs
+from tests.support.clocks import Clock
+from tests.support.logs import Logs
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.splits import Splits

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.logs import WALL, Clock, Logs, coordinator, drain
+from tests.support.clocks import WALL, Clock
+from tests.support.logs import Logs, coordinator, drain
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks

@@ -7,7 +7,7 @@ import pytest
 
 from tests.enumerators.s3.objects import discovery
 from tests.enumerators.s3.queries import all_once
-from tests.support.logs import Clock
+from tests.support.clocks import Clock
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.errors import CheckpointError, ConnectorError, CorruptDataError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
-from tests.support.clocks import StillClock, most_in_a_second
+from tests.support.clocks import Clock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
@@ -61,16 +61,16 @@ def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka
 
 def test_no_second_has_more_requests_than_are_promised(kafka, monkeypatch):
     """Requests of all kinds are counted, by a clock that only the pauses between them move."""
-    topic, clock, sent_s = new_topic(kafka, *skewed_history(3_300)), StillClock(), []
+    topic, clock, sent_s = new_topic(kafka, *skewed_history(3_300)), Clock(), []
     sends = FrameSocket.send
 
     def send(frames, frame, deadline):
         sends(frames, frame, deadline)
-        sent_s.append(clock.now())
+        sent_s.append(clock.now)
 
     monkeypatch.setattr(FrameSocket, "send", send)
     monkeypatch.setattr(topics, "REQUESTS_PER_SECOND", 20)
-    monkeypatch.setattr(topics, "RequestRate", partial(RequestRate, clock=clock.now, sleep=clock.pause))
+    monkeypatch.setattr(topics, "RequestRate", partial(RequestRate, clock=clock, sleep=clock.sleep))
     preview(kafka_source(kafka, topic))
     assert len(sent_s) > 200
     assert most_in_a_second(sent_s) == 20

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
+from tests.support.clocks import Clock
 from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
@@ -75,13 +76,6 @@ def test_records_come_from_the_follower_in_the_client_s_rack(lab: Lab, asked: li
     lab.kafka.kill(2)
     assert read("rack-2") == RECORDS
     assert set(asked) == {leader}
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_follower_is_asked_until_its_time_is_over_or_it_fails() -> None:

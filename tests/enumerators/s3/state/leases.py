@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.logs import Clock
+from tests.support.clocks import Clock
 from tidegate.enumerators.s3.state.lease import Lease
 
 

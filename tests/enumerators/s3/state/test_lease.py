@@ -13,7 +13,7 @@ import pytest
 
 from tests.enumerators.s3.state.endpoints import Endpoint
 from tests.enumerators.s3.state.leases import Rival, lease
-from tests.support.logs import Clock
+from tests.support.clocks import Clock
 from tests.support.waiting import await_that
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
