@@ -12,7 +12,7 @@ from tidegate.version import __version__
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
 COMMANDS = typer.main.get_command(app)
-KNOWN = {"python", "count_orders.py"}  # the second is what the tutorial lets a reader write
+KNOWN = {"python", "first.py", "count_orders.py"}  # what the README and the tutorial let a reader write
 
 
 def commands():
