@@ -89,7 +89,7 @@ def look_at_topics(source: KafkaSource) -> Seen:
                 samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000, marks(rows)))
         cost = enumerator.cost({s: SplitRange(s, e.begin, e.end) for s, e in known.items()})
     histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
-    marked = {s: _Marked.among(of_split) for s, of_split in samples.items()} if source.watermark_from else {}
+    marked = {s: _Marked.among(samples[s]) for s in curves} if source.watermark_from else {}
     return Seen(
         histories=histories,
         by_spark=lambda budget: by_backlog(histories, budget.rows),
@@ -135,6 +135,8 @@ class _Marked(NamedTuple):
 
     @classmethod
     def among(cls, samples: Sequence[_Sample]) -> _Marked:
+        if not samples:  # transactions that were aborted, or compaction
+            return cls(None, "no record in the samples")
         ordered = sorted(samples, key=lambda sample: int(sample.offsets[0]))
         offsets, times_ms, marks_ms = map(np.concatenate, zip(*ordered, strict=True))
         _, once = np.unique(offsets, return_index=True)  # samples of a short split overlap

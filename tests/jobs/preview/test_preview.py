@@ -218,6 +218,25 @@ def test_marks_are_shown_with_the_records_behind_them(kafka, tidegate, tmp_path)
     assert "mark" not in output.replace("watermark", "").replace("Watermark", "").replace(str(html), "")
 
 
+def test_a_partition_whose_samples_lie_in_aborted_transactions_has_no_mark(kafka, monkeypatch):
+    monkeypatch.setattr(topics, "_ROWS", 1)
+    topic, times = new_topic(kafka, []), even_times(NOON, NOON + HOUR, 100)
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
+    try:
+        producer.init_transactions()
+        for part, end in ((times, "abort"), ([NOON + HOUR], "commit"), (times + 2 * HOUR, "abort")):
+            producer.begin_transaction()
+            for at_ms in part:
+                producer.send(topic, b"", partition=0, timestamp_ms=int(at_ms))
+            producer.flush()
+            getattr(producer, f"{end}_transaction")()
+    finally:
+        producer.close()
+    committed = {"isolation.level": "read_committed"}
+    found = preview(kafka_source(kafka, topic, watermark_from="header:mark", kafka=committed))
+    assert "no record in the samples" in remarks(found)[f"{topic}-0"]
+
+
 def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     """Its markers carry the wall clock, so the index answers each time with the first of them."""
     partitions = [even_times(NOON, NOON + DAY, 3_000), even_times(NOON + 20 * HOUR, NOON + DAY, 1_000)]
