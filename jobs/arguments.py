@@ -42,6 +42,12 @@ def parse_span(option: str, text: str) -> timedelta:
         raise OptionError(f"{option} is {text!r}: {error}") from None
 
 
+def span_text(option: str, text: str) -> str:
+    """Return a duration as an option of a source takes it.  Raises OptionError, which names the option."""
+    parse_span(option, text)
+    return text
+
+
 def parse_options(option: str, texts: Iterable[str], example: str = OPTION_EXAMPLE) -> dict[str, str]:
     """Read ``name=value`` pairs.  Raises OptionError, which never shows a value."""
     options = {}

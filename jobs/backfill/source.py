@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError, OptionError
-from tidegate.jobs.arguments import parse_options, parse_time
+from tidegate.jobs.arguments import parse_options, parse_time, span_text
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.named_source import named_source
 from tidegate.sources.kafka.source import KafkaSource
@@ -59,8 +59,8 @@ def backfill_source(
     if begin_at is not None and end_at is not None and begin_at >= end_at:
         raise OptionError(f"--from is {begin}, but it must lie before --to {end}")
     own = {
-        "maxDrift": max_drift,
-        "maxOutOfOrderness": max_out_of_orderness,
+        "maxDrift": span_text("--max-drift", max_drift),
+        "maxOutOfOrderness": span_text("--max-out-of-orderness", max_out_of_orderness),
         **({} if begin_at is None else {"startingTimestamp": begin_at.isoformat()}),
         **({} if end_at is None else {"endingTimestamp": end_at.isoformat()}),
     }

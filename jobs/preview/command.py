@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tidegate.jobs.arguments import parse_span
+from tidegate.jobs.arguments import parse_span, span_text
 from tidegate.jobs.files import writable
 from tidegate.jobs.named_source import named_source
 from tidegate.jobs.preview.page import page
@@ -40,7 +40,7 @@ def run_preview(  # noqa: PLR0913 - parameters are options
         writable("--html", html)
     own = {
         **({} if rows_per_batch is None else {"maxOffsetsPerTrigger": str(rows_per_batch)}),
-        **({} if max_drift is None else {"maxDrift": max_drift}),
+        **({} if max_drift is None else {"maxDrift": span_text("--max-drift", max_drift)}),
     }
     found = preview(
         named_source(path, of_kafka, own, options),

@@ -31,6 +31,19 @@ def test_the_version_is_one_line(tidegate):
 
 
 @pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("preview",), "--max-drift"),
+        (("backfill", "--out", "out"), "--max-drift"),
+        (("backfill", "--out", "out", "--max-drift", "1 hour"), "--max-out-of-orderness"),
+    ],
+)
+def test_a_wrong_duration_is_named_as_it_was_typed(tidegate, command, option):
+    code, _, _ = tidegate(*command, "--path", "s3://bucket/in", option, "nonsense")
+    assert code.startswith(f"tidegate: {option} is 'nonsense': expected a duration such as '10 minutes'")
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ((), f"--bootstrap-servers and --topic are missing: {ONE_SOURCE}"),
