@@ -106,11 +106,15 @@ class LocalFolder(Folder):
             Path(partial).unlink(missing_ok=True)
 
     def _new_file(self) -> tuple[int, str]:
-        for _ in range(_ATTEMPTS):
-            with suppress(FileNotFoundError):  # the empty folder was removed in between
-                make_private(self._path)
-                return tempfile.mkstemp(prefix=".", dir=self._path)
-        raise FileNotFoundError(self._path)
+        for _ in range(_ATTEMPTS - 1):
+            # The empty folder was removed in between, perhaps by the time that mkdir had found it.
+            with suppress(FileNotFoundError, FileExistsError):
+                return self._attempted_file()
+        return self._attempted_file()
+
+    def _attempted_file(self) -> tuple[int, str]:
+        make_private(self._path)
+        return tempfile.mkstemp(prefix=".", dir=self._path)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

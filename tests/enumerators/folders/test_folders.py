@@ -2,9 +2,11 @@
 
 import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import ConnectorError, OptionError
 
@@ -48,6 +50,20 @@ def test_a_folder_on_a_disk_is_for_its_user_alone(tmp_path, config):
     folder.within("c").write("d", b"1")
     paths = [tmp_path / "a b", tmp_path / "a b/c", tmp_path / "a b/c/d"]
     assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o700, 0o600]
+
+
+def test_a_folder_that_is_removed_while_a_file_is_written_is_created_again(tmp_path, monkeypatch):
+    place, is_dir = tmp_path / "a", Path.is_dir
+    place.mkdir()
+
+    def removed_before(path):
+        if path == place:  # mkdir found it, and asks whether it is a folder
+            place.rmdir()
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", removed_before)
+    LocalFolder(place, "planner's folder").write("b", b"1")
+    assert (place / "b").read_bytes() == b"1"
 
 
 def test_an_error_names_the_option_and_what_the_location_is_for(tmp_path, config):
