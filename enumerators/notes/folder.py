@@ -14,7 +14,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.contract import Folder
 
 _SUFFIX = ".json"
-FORGOTTEN_S = 24 * 3600.0  # a planner renews its notes every few seconds
+FORGOTTEN_S = 24 * 3600.0  # a member of a group renews its note every few seconds
 
 
 class NoteFolder:
@@ -28,7 +28,6 @@ class NoteFolder:
 
     def __init__(self, folder: Folder, repeat_s: float = 0.0, *, wall_clock: Callable[[], float] = time.time) -> None:
         self._folder, self.repeat_s, self._wall_clock = folder, repeat_s, wall_clock
-        self._has_swept = False
 
     def within(self, *names: str) -> NoteFolder:
         """Return a folder inside this one."""
@@ -47,18 +46,16 @@ class NoteFolder:
         return None if stored is None else parsed(stored.data)
 
     def notes(self) -> Iterator[tuple[str, Json | None]]:
-        """Yield all notes by name; None: it is no JSON.
-
-        The first call removes the notes of planners that were killed a day ago or earlier.
-        """
-        for file, info in sorted(self._folder.files().items()):
-            if not file.endswith(_SUFFIX):
-                continue
-            if not self._has_swept and self._wall_clock() - info.written_s > FORGOTTEN_S:
-                self._folder.delete(file)
-            elif (stored := self._folder.read(file)) is not None:
+        """Yield all notes by name; None: it is no JSON."""
+        for file in sorted(self._folder.files()):
+            if file.endswith(_SUFFIX) and (stored := self._folder.read(file)) is not None:
                 yield file.removesuffix(_SUFFIX), parsed(stored.data)
-        self._has_swept = True
+
+    def sweep(self) -> None:
+        """Remove the notes that were not renewed for a day; only for notes that a thread renews."""
+        for file, info in self._folder.files().items():
+            if file.endswith(_SUFFIX) and self._wall_clock() - info.written_s > FORGOTTEN_S:
+                self._folder.delete(file)
 
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""

@@ -69,6 +69,7 @@ class OtherMembers:
         self._damaged: set[str] = set()  # notes that cannot be read
         self._looked_at = float("-inf")
         self._looking = threading.Lock()
+        self._has_swept = False
 
     def alive(self, own_id: str) -> list[tuple[Member, int]]:
         """Return the members that renewed their notes within a lease, each with the number of its plans."""
@@ -80,8 +81,11 @@ class OtherMembers:
         ]
 
     def look(self, own_id: str) -> None:
-        """Read all notes but that of ``own_id``."""
+        """Read all notes but that of ``own_id``; the first look removes those of members killed a day ago."""
         with self._looking:
+            if not self._has_swept:
+                self._notes.sweep()
+                self._has_swept = True
             now, heard_of = self._clock(), {}
             others = [(name, note) for name, note in self._notes.notes() if name != own_id]
             for name, note in others:

@@ -14,6 +14,7 @@ from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes, others_with
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.others import OtherMembers
 
 REPEAT_S = 1.0
 
@@ -144,13 +145,13 @@ def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs
     ]
 
 
-def test_notes_that_nobody_renewed_for_a_day_are_removed(notes, location, config):
+def test_the_first_look_of_a_member_removes_notes_that_nobody_renewed_for_a_day(notes, location, config):
     notes().write("old", {"renewal": "1"})
-    file = open_folder(location, config).within("join").files()["old.json"]
-    tomorrow = file.written_s + timedelta(days=1).total_seconds()
-    assert dict(notes(wall_clock=lambda: tomorrow - 1).notes()) == {"old": {"renewal": "1"}}
-    assert dict(notes(wall_clock=lambda: tomorrow + 1).notes()) == {}
-    assert open_folder(location, config).within("join").files() == {}
+    folder = open_folder(location, config).within("join")
+    tomorrow = folder.files()["old.json"].written_s + timedelta(days=1).total_seconds()
+    for now, left in ((tomorrow - 1, ["old.json"]), (tomorrow + 1, [])):
+        OtherMembers(notes(wall_clock=lambda now=now: now), LEASE_S, Clock()).look("me")
+        assert list(folder.files()) == left
 
 
 def test_other_files_are_no_notes(notes, location, config):

@@ -148,3 +148,12 @@ def test_a_note_of_another_version_hides_no_other_source():
     folder.write(name, {**note, "progress": {"watermark": NOON}})
     folder.write("older", {"pid": os.getpid()})
     assert len(live_sources()) == 1
+
+
+def test_a_look_leaves_the_old_note_of_a_planner_whose_batches_take_days(tmp_path):
+    leave_note()
+    (patient,) = tmp_path.rglob("*/progress/*.json")
+    leave_note("payments at kafka:9092")
+    os.utime(patient, (1, 1))
+    for _ in range(2):
+        assert len(live_sources()) == 2
