@@ -1,6 +1,7 @@
 """Notes of planners for each other: JSON in a folder, of one application or of several.
 
-This is soft state: planners work without it if it is gone or old.
+This is soft state: planners work without it if it is gone or old.  Only a group must know that it cannot see a member,
+because the member may hold it back: its look at all notes fails if one of them cannot be reached.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from urllib.parse import quote
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.contract import Folder
+from tidegate.errors import ConnectorError
 
 _SUFFIX = ".json"
 FORGOTTEN_S = 24 * 3600.0  # a member of a group renews its note every few seconds
@@ -23,7 +26,7 @@ class NoteFolder:
     repeat_s: how many seconds an unchanged note is not written again, and how long the notes that were read stay valid.
         In a bucket each note and each look is a request, which takes time and costs money.
 
-    All methods raise ConnectorError if the folder cannot be reached or used.
+    All methods but ``read`` raise ConnectorError if the folder cannot be reached or used.
     """
 
     def __init__(self, folder: Folder, repeat_s: float = 0.0, *, wall_clock: Callable[[], float] = time.time) -> None:
@@ -41,15 +44,21 @@ class NoteFolder:
         self._folder.write(name + _SUFFIX, json.dumps(note).encode())
 
     def read(self, name: str) -> Json | None:
-        """Return a note; None: there is none, or it is no JSON."""
-        stored = self._folder.read(name + _SUFFIX)
-        return None if stored is None else parsed(stored.data)
+        """Return a note; None: there is none, or it is no JSON, or it cannot be reached."""
+        with suppress(ConnectorError):
+            stored = self._folder.read(name + _SUFFIX)
+            return None if stored is None else parsed(stored.data)
+        return None
+
+    def names(self) -> list[str]:
+        """Return the names of all notes."""
+        return sorted(file.removesuffix(_SUFFIX) for file in self._folder.files() if file.endswith(_SUFFIX))
 
     def notes(self) -> Iterator[tuple[str, Json | None]]:
         """Yield all notes by name; None: it is no JSON."""
-        for file in sorted(self._folder.files()):
-            if file.endswith(_SUFFIX) and (stored := self._folder.read(file)) is not None:
-                yield file.removesuffix(_SUFFIX), parsed(stored.data)
+        for name in self.names():
+            if (stored := self._folder.read(name + _SUFFIX)) is not None:
+                yield name, parsed(stored.data)
 
     def sweep(self) -> None:
         """Remove the notes that were not renewed for a day; only for notes that a thread renews."""

@@ -56,11 +56,12 @@ class LiveSource:
 def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
     """Return the sources of this user's queries on this machine, those of one application together.
 
-    A killed planner leaves its note behind: notes of processes that are gone are left out.
+    Left out are notes that cannot be read, and those of processes that are gone: a killed planner leaves its note.
     """
     sources = []
     for application, folder in applications().items():
-        notes = [(name, note) for name, note in folder.within(PROGRESS).notes() if note is not None]
+        progress = folder.within(PROGRESS)
+        notes = [(name, note) for name in progress.names() if (note := progress.read(name)) is not None]
         for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):

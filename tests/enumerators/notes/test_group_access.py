@@ -1,10 +1,12 @@
 """The folder of a group: who may see it, the lease of a process, and the notes of a dead process."""
 
+import errno
 import os
 import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,19 @@ def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp
 def test_a_folder_that_others_may_enter_is_refused(tmp_path):
     (tmp_path / f"tidegate-{os.getuid()}").mkdir(mode=0o755)
     with pytest.raises(ConnectorError, match="belongs to another user, or others may enter it"):
+        Member(Clock(), Logs(a=[1])).plan()
+
+
+def test_a_note_that_cannot_be_reached_ends_the_plan_of_a_member_but_is_none_to_others(monkeypatch):
+    folder = application_notes("app").within("groups", "join")
+    folder.write("x", {"low": 1})
+
+    def refuse(path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert (folder.read("x"), folder.names()) == (None, ["x"])
+    with pytest.raises(ConnectorError, match="Too many open files"):
         Member(Clock(), Logs(a=[1])).plan()
 
 

@@ -1,10 +1,12 @@
 """The table of tidegate watch, from the notes that planners leave."""
 
+import errno
 import io
 import os
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -157,3 +159,18 @@ def test_a_look_leaves_the_old_note_of_a_planner_whose_batches_take_days(tmp_pat
     os.utime(patient, (1, 1))
     for _ in range(2):
         assert len(live_sources()) == 2
+
+
+def test_a_note_that_cannot_be_read_hides_no_other_source(tmp_path, monkeypatch):
+    leave_note()
+    (broken,) = tmp_path.rglob("*/progress/*.json")
+    leave_note("payments at kafka:9092")
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path == broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert [source.reads for source in live_sources()] == ["payments at kafka:9092"]
