@@ -91,25 +91,35 @@ class RegistryColumn:
 
 
 def _fitting(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
-    """Return rows as batches of a schema, and which of them fit it; the others are null."""
+    """Return rows as batches of a schema, and which of them fit it; what does not fit is null."""
     rows = batch.num_rows
     try:
         return conform(batch, schema), np.ones(rows, bool)
     except (BadRecordError, CorruptDataError):
-        if rows <= 1 or not _may_fit(batch, schema):
+        if rows <= 1:
             return conform(pa.record_batch([pa.nulls(rows)], [""]), schema), np.zeros(rows, bool)
+    hopeless = [column for column in range(batch.num_columns) if _never_fits(batch.select([column]), schema)]
+    if hopeless:
+        good = np.ones(rows, bool)
+        for at in hopeless:
+            good &= np.asarray(batch.column(at).is_null())
+            batch = batch.set_column(at, batch.schema.field(at), pa.nulls(rows, batch.column(at).type))
+        others, fits = _fitting(batch, schema)
+        return others, fits & good
     halves = [_fitting(part, schema) for part in (batch.slice(0, rows // 2), batch.slice(rows // 2))]
     whole = pa.Table.from_batches([part for part, _ in halves]).combine_chunks().to_batches()
     return whole[0], np.concatenate([fits for _, fits in halves])
 
 
-def _may_fit(batch: pa.RecordBatch, schema: pa.Schema) -> bool:
-    """Return whether rows with other values may fit."""
-    try:
-        conform(batch.slice(0, 0), schema)
-    except (BadRecordError, CorruptDataError):
+def _never_fits(column: pa.RecordBatch, schema: pa.Schema) -> bool:
+    """Return whether a column has values, and none of its type fits."""
+    if column.column(0).null_count == column.num_rows:
         return False
-    return True
+    try:
+        conform(column.slice(0, 0), schema)
+    except (BadRecordError, CorruptDataError):
+        return True
+    return False
 
 
 def column_of_subject(

@@ -293,6 +293,16 @@ class TestColumns:
         rows = column_of_subject(config, "avro", f"{subject}-2", "PERMISSIVE").decoded(pa.array(values)).to_pylist()
         assert rows == [{"id": 1}, None, {"id": 3}, {"id": 4}, None]
 
+    def test_a_field_whose_type_never_fits_makes_only_rows_with_a_value_null(self, config, register, subject):
+        inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "long"}]}
+        old = avro(("a", ["null", inner]), ("b", ["null", "long"]))
+        old_id = register(old, f"{subject}-old")
+        given = [{"a": None, "b": 1}, {"a": {"x": 1}, "b": 2}, {"a": None, "b": 2**40}, {"a": None, "b": None}]
+        values = [avro_value(old_id, old, row) for row in given]
+        register(avro(("a", ["null", "long"]), ("b", ["null", "int"])))
+        rows = column_of_subject(config, "avro", subject, "PERMISSIVE").decoded(pa.array(values)).to_pylist()
+        assert rows == [{"a": None, "b": 1}, None, None, {"a": None, "b": None}]
+
     def test_a_schema_may_refer_to_others(self, config, register, subject):
         register(MONEY, f"{subject}-money")
         schema = avro(("price", "shop.Money"), ("tax", ["null", "shop.Money"]))
