@@ -290,7 +290,7 @@ class LeaderCall(Generic[Answer]):
         most_together: int | None = None,
         nearby: bool = False,
     ) -> None:
-        self._nearby, self._redirected = nearby, False
+        self._nearby, self._redirected, self._is_lost = nearby, False, False
         self._cluster = cluster
         self._purpose = purpose
         self._request = request
@@ -325,7 +325,9 @@ class LeaderCall(Generic[Answer]):
         """
         deadline = self._cluster.deadline(self._purpose)
         self._receive(deadline)
-        while self._waiting and deadline.elapsed_s < self._cluster.patience_s:
+        may_repeat = True  # a broker may end an idle connection, or one whose login is old, and be healthy
+        while self._waiting and (deadline.elapsed_s < self._cluster.patience_s or (self._is_lost and may_repeat)):
+            may_repeat = False
             if not self._redirected:
                 cause = next(error for error in self._failures.values() if isinstance(error, TransientError))
                 deadline.pause(cause)
@@ -369,6 +371,7 @@ class LeaderCall(Generic[Answer]):
             try:
                 frame = connection.receive(request_id, self._cluster.request_timeout_s(deadline))
             except TransientError as error:
+                self._is_lost |= connection.is_closed and not isinstance(error.__cause__, TimeoutError)
                 self._cluster.lost(connection)
                 self._fail(partitions, error)
                 continue

@@ -3,10 +3,13 @@
 import time
 from types import SimpleNamespace
 
-from tidegate.errors import RefusedError
+import pytest
+
+from tidegate.errors import RefusedError, TransientError
 from tidegate.readers.kafka import watch
-from tidegate.readers.kafka.cluster import KafkaCluster
+from tidegate.readers.kafka.cluster import KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.retry import Deadline
 
 ADDRESS = "here:9092"
 
@@ -66,3 +69,35 @@ def test_leaders_are_asked_for_again_after_metadata_max_age_ms(monkeypatch):
         led, _ = cluster.leaders([TopicPartition("orders", 0)], cluster.deadline("test"))
         assert led == {ADDRESS: [TopicPartition("orders", 0)]}
         assert len(asked) == times
+
+
+class EndsFirst:
+    """A connection to a broker that ends the first one instead of answering, for a reason."""
+
+    def __init__(self, reason):
+        self.address, self.is_closed = ADDRESS, False
+        self._reasons = [reason]
+
+    def send(self, *_):
+        self.is_closed = False
+        return 1
+
+    def receive(self, *_):
+        if not self._reasons:
+            return memoryview(b"")
+        self.is_closed = True
+        raise TransientError("lost the Kafka broker") from self._reasons.pop()
+
+
+@pytest.mark.parametrize(
+    ("reason", "answers"), [(ConnectionResetError(), {TopicPartition("orders", 0): 7}), (TimeoutError(), {})]
+)
+def test_a_call_without_patience_is_repeated_once_if_the_broker_ends_its_connection(monkeypatch, reason, answers):
+    cluster = KafkaCluster(KafkaConnectionConfig(ADDRESS))
+    cluster.patience_s = 0.0
+    partition, connection = TopicPartition("orders", 0), EndsFirst(reason)
+    monkeypatch.setattr(cluster, "leaders", lambda partitions, *_, **__: ({ADDRESS: [*partitions]}, {}))
+    monkeypatch.setattr(cluster, "connection", lambda *_: connection)
+    monkeypatch.setattr(Deadline, "pause", lambda *_: None)
+    call = LeaderCall(cluster, "test", [partition], list, lambda *_: iter([(partition, 0, 7)]))
+    assert call.reached()[0] == answers
