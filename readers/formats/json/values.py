@@ -188,7 +188,10 @@ def _real(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    text = str(value) if isinstance(value, str) else json_text(value)
+    return _in_utf8(str(value)) if isinstance(value, str) else json_text(value)
+
+
+def _in_utf8(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:  # JSON allows half a surrogate pair, and UTF-8 does not; Java replaces it
@@ -202,7 +205,7 @@ def json_text(node: Any) -> str:
         return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):
         return "[" + ",".join(map(json_text, node)) + "]"
-    return str(node) if isinstance(node, Whole | Real) else json.dumps(node, ensure_ascii=False)
+    return str(node) if isinstance(node, Whole | Real) else _in_utf8(json.dumps(node, ensure_ascii=False))
 
 
 def _parsed(cast: Callable[[str], Any], text: str) -> Any:

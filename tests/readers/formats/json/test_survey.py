@@ -90,6 +90,13 @@ def test_event_times_follow_their_unit(unit, values, times):
     assert survey.rows == len(values)
 
 
+@pytest.mark.parametrize("value", [b'"\\ud800"', b'{"\\ud800":1}'])
+def test_half_a_surrogate_pair_in_the_way_to_the_times_is_no_time(value):
+    memory = Memory(b'{"a":%b}\n' % value)
+    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "a.b")
+    assert (survey.rows, survey.times) == (1, None)
+
+
 def test_numbers_without_a_unit_are_refused():
     memory = Memory(b'{"at":1}\n')
     with pytest.raises(OptionError, match=r"'at' of a/b\.json holds numbers, so eventTimeUnit must say"):
