@@ -67,12 +67,17 @@ def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, split
     return surveys(item.obj.size, chunk_bytes, look, row_bytes=row_bytes, splits=splits and item.codec is None)
 
 
+def hold_numbers(texts: pa.Array) -> bool:
+    """Return whether a text is a number."""
+    return bool(pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py())
+
+
 def line_times(values: pa.Array, unit: TimeUnit | None, column: str, address: str) -> pa.Int64Array:
-    """Return the times of texts, or of integers, in ms since the epoch; null for a value that is none.
+    """Return the times of texts, or of numbers, in ms since the epoch; null for a value that is none.
 
     Raises OptionError if a text is a number, and there is no unit.
     """
-    if unit is None and pc.any(pc.match_substring_regex(values, _NUMBER)).as_py():
+    if unit is None and hold_numbers(values):
         raise OptionError(
             f"the event-time column {column!r} of {address} holds numbers, so eventTimeUnit must say what they count: "
             "s, ms or us"

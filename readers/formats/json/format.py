@@ -15,7 +15,7 @@ from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, ChunkRecords, Mode, refused
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
-from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
+from tidegate.readers.formats.line_objects import LineObject, hold_numbers, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
 from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
 
@@ -23,6 +23,7 @@ BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 INT64_DIGITS = 19  # a number with so many digits may be larger than an int64
 LARGEST_DECIMAL = 38  # the maximum number of digits
+LARGEST_EXACT = 2**53  # a double holds every integer up to it
 _REST = pa.field("\0rest", pa.string())
 
 
@@ -89,27 +90,40 @@ class JsonFormat(ObjectFormat):
     def _seen(self, obj: S3Object, column: str, block: LineBlock) -> tuple[pa.Int64Array, int]:
         """Return the event times of the lines that become rows, and the number of the others."""
         read, address = self.read_times, self.store.address(obj.key)
-        keeps_misfits = read is None or self.bad_records.keeps_misfits
-        path = column.split(".") if read is None else read.names
+        if read is not None:
+            values, dropped = self._values(address, read.field, read.names, block)
+            return read.times(values), dropped
+        path, unit = column.split("."), self.unit
+        for kind in _kinds(unit):
+            plain = self._plain_values(address, _field(path, kind), path, block)
+            if plain is not None and not _is_rounded(plain):
+                # Arrow takes only texts of JSON as texts.
+                return line_times(plain, unit or "iso8601", column, address), 0
+        values, dropped = self._values(address, _field(path, pa.string()), path, block)
+        if unit is None and hold_numbers(values):
+            numbers, _ = self._values(address, _field(path, pa.float64()), path, block)
+            if not pc.any(pc.is_finite(numbers)).as_py():
+                unit = "iso8601"
+        return line_times(values, unit, column, address), dropped
+
+    def _values(self, address: str, field: pa.Field, path: Sequence[str], block: LineBlock) -> tuple[pa.Array, int]:
+        """Return the values at a path in the lines that become rows, and the number of the others."""
+        records, lines = self._survey_lines(address, field)
+        return _at(path, field, [*lines.batches(records, block)]), records.dropped
+
+    def _plain_values(self, address: str, field: pa.Field, path: Sequence[str], block: LineBlock) -> pa.Array | None:
+        """Return the values at a path; None: some lines have to be read one by one."""
+        records, lines = self._survey_lines(address, field)
+        batches = lines.plain_batches(records, block.data)
+        return None if batches is None else _at(path, field, batches)
+
+    def _survey_lines(self, address: str, field: pa.Field) -> tuple[ChunkRecords, JsonLines]:
         # Malformed lines are never kept here.  With a rescued-data column, no other line is bad.
+        keeps_misfits = self.read_times is None or self.bad_records.keeps_misfits
         mode: Mode = "FAILFAST" if self.bad_records.fails else "DROPMALFORMED"
         policy = BadRecordPolicy(mode, _REST.name if keeps_misfits else None)
-        fields = [_field(path, kind) for kind in _kinds(self.unit)] if read is None else [read.field]
-        for field in fields:
-            schema = pa.schema([field, _REST] if keeps_misfits else [field])
-            records = ChunkRecords(policy, address, schema)
-            lines = _lines_into(records.data_schema, surplus=False)
-            batches = lines.plain_batches(records, block.data)
-            if batches is not None:
-                break
-        else:
-            batches = [*lines.batches(records, block)]
-        columns = [pc.struct_field(batch.column(0), path[1:]) if path[1:] else batch.column(0) for batch in batches]
-        if not columns:
-            return pa.nulls(0, pa.int64()), records.dropped
-        values = pa.concat_arrays(columns)
-        times = line_times(values, self.unit, column, address) if read is None else read.times(values)
-        return times, records.dropped
+        records = ChunkRecords(policy, address, pa.schema([field, _REST] if keeps_misfits else [field]))
+        return records, _lines_into(records.data_schema, surplus=False)
 
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
@@ -168,8 +182,21 @@ def _field(path: Sequence[str], kind: pa.DataType) -> pa.Field:
 
 
 def _kinds(unit: TimeUnit | None) -> list[pa.DataType]:
-    """Return the types as which event times are read; the last one takes any value, as its text."""
-    return [pa.string()] if unit in {None, "iso8601"} else [pa.int64(), pa.string()]
+    """Return the types as which Arrow may read event times, the most exact first."""
+    return [pa.string()] if unit in {None, "iso8601"} else [pa.int64(), pa.float64(), pa.string()]
+
+
+def _is_rounded(values: pa.Array) -> bool:
+    """Return whether doubles may differ from the integers that were written."""
+    if not pa.types.is_float64(values.type):
+        return False
+    return bool(pc.any(pc.greater_equal(pc.abs(values), float(LARGEST_EXACT))).as_py())
+
+
+def _at(path: Sequence[str], field: pa.Field, batches: Sequence[pa.RecordBatch]) -> pa.Array:
+    """Return the values at a path whose first column is ``field``."""
+    column = pa.chunked_array([batch.column(0) for batch in batches], field.type).combine_chunks()
+    return pc.struct_field(column, path[1:]) if path[1:] else column
 
 
 class _Shape:

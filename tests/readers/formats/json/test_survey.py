@@ -81,6 +81,10 @@ def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
         ),
         ("us", ["1577836800000001", "{}"], (1_577_836_800_000, 1_577_836_800_000)),
         ("ms", ["123456789012345678901234567890", "[]"], None),
+        # The double nearest to the integer is a millisecond later.
+        ("us", ["90071992547409999", "1.5"], (0, 90_071_992_547_409)),
+        (None, ['"2024-01-01T00:00:00Z"', '"20240101"'], (1_704_067_200_000, 1_704_067_200_000)),
+        (None, ['"2024-01-01T00:00:00Z"', '"20240101"', "true"], (1_704_067_200_000, 1_704_067_200_000)),
     ],
 )
 def test_event_times_follow_their_unit(unit, values, times):
@@ -90,15 +94,16 @@ def test_event_times_follow_their_unit(unit, values, times):
     assert survey.rows == len(values)
 
 
-@pytest.mark.parametrize("value", [b'"\\ud800"', b'{"\\ud800":1}'])
+@pytest.mark.parametrize("value", [b'"\\ud800"', b'[{"\\ud800":1}]'])
 def test_half_a_surrogate_pair_in_the_way_to_the_times_is_no_time(value):
     memory = Memory(b'{"a":%b}\n' % value)
     (survey,) = JsonFormat(memory, "ms").survey(memory.object, "a.b")
     assert (survey.rows, survey.times) == (1, None)
 
 
-def test_numbers_without_a_unit_are_refused():
-    memory = Memory(b'{"at":1}\n')
+@pytest.mark.parametrize("lines", [b'{"at":1}\n', b'{"at":"2024-01-01"}\n{"at":true}\n{"at":1.5}\n'])
+def test_numbers_without_a_unit_are_refused(lines):
+    memory = Memory(lines)
     with pytest.raises(OptionError, match=r"'at' of a/b\.json holds numbers, so eventTimeUnit must say"):
         JsonFormat(memory).survey(memory.object, "at")
 
