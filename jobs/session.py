@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",  # windows and displayed times are the same on every machine
-    "spark.sql.streaming.numRecentProgressUpdates": "20",  # whoever follows a query looks at all of them twice a second
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",  # whoever follows a query may wait for a full terminal
 }
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)

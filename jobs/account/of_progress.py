@@ -57,9 +57,13 @@ def skips(begin: Offset, end: Offset) -> Iterator[str]:
 
 
 class RunTally:
-    """Adds up the batches of a run, the oldest first; its size does not grow with them."""
+    """Adds up the batches of a run, the oldest first; its size does not grow with them.
+
+    forgotten: how many batches between others were not taken.
+    """
 
     def __init__(self) -> None:
+        self.forgotten = 0
         self._sources: list[_SourceTally] = []
         self._batches: tuple[int, int] | None = None
         self._dropped = Counter[str]()
@@ -69,7 +73,9 @@ class RunTally:
         """Take another batch."""
         self._sources = self._sources or [_SourceTally() for _ in entry.sources]
         rows = sum(tally.add(entry, batch) for tally, batch in zip(self._sources, entry.sources, strict=True))
-        self._batches = (entry.number if self._batches is None else self._batches[0], entry.number)
+        first, last = self._batches or (entry.number, entry.number)
+        self.forgotten += max(0, entry.number - last - 1)
+        self._batches = (first, entry.number)
         self._dropped["late"] += entry.late_dropped
         self._dropped["groups"] += entry.dropped_rows
         self._dropped["rows with groups"] += rows if entry.dropped_rows else 0
@@ -82,13 +88,16 @@ class RunTally:
         state: the rows in Spark's state of windows, if they are counted.
         """
         groups = self._dropped["groups"]
+        forgotten = (
+            [f"{counted(self.forgotten, 'batch')} that Spark forgot before anyone looked"] if self.forgotten else []
+        )
         dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
         return balanced(
             batches=self._batches,
             sources=[tally.account() for tally in self._sources],
             late=self._late(),
             open_=self._open(state),
-            missing=[*missing, *dropped, *(sentence for tally in self._sources for sentence in tally.missing())],
+            missing=[*missing, *forgotten, *dropped, *(said for tally in self._sources for said in tally.missing())],
         )
 
     def _late(self) -> Figure:

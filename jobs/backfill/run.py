@@ -46,22 +46,23 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
                 say(line.after(batch))
                 tally.add(batch)
             seconds = time.monotonic() - begun
-        return _summary(output, line, seconds, account_of(tally, output, line.rows))
+        return summary(output, line, tally, seconds)
 
 
-def _summary(output: Output, line: RunLine, seconds: float, account: Account | None) -> list[tuple[str, str]]:
+def summary(output: Output, line: RunLine, tally: RunTally, seconds: float) -> list[tuple[str, str]]:
     """Return names and values for display; ``seconds`` is the time for reading and writing, without Spark's start."""
-    rows_in_all = output.rows()
+    rows_in_all, account = output.rows(), account_of(tally, output, line.rows)
     if not line.rows and not line.bad_records:
         are = "is" if rows_in_all == 1 else "are"
         return [("nothing new", f"{counted(rows_in_all, 'row')} {are} in {output.path}")]
+    least = "at least " if tally.forgotten else ""
     in_all = "" if line.rows == rows_in_all else f" in this run, {count(rows_in_all)} in all"
     return [
-        ("rows written", f"{count(line.rows)}{in_all}"),
+        ("rows written", f"{least}{count(line.rows)}{in_all}"),
         *([("bad records", f"{count(line.bad_records)} set aside")] if line.bad_records else []),
-        ("batches", count(line.batches)),
+        ("batches", f"{least}{count(line.batches)}"),
         ("seconds", f"{seconds:.1f}"),
-        ("rows/s", count(line.rows / seconds)),
+        ("rows/s", f"{least}{count(line.rows / seconds)}"),
         ("output", str(output.path)),
         *([] if account is None else [("account", account.headline)]),
     ]
@@ -73,7 +74,9 @@ def account_of(tally: RunTally, output: Output, rows: int) -> Account | None:
     if batches is None:
         return None
     written = output.rows(batches[0])
-    return tally.account([] if written == rows else [f"{count(rows)} rows were read, and {count(written)} written"])
+    if written == rows or tally.forgotten:  # whose rows are in the files, too
+        return tally.account()
+    return tally.account([f"{count(rows)} rows were read, and {count(written)} written"])
 
 
 def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[QueryProgress]:

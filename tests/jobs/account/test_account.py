@@ -161,6 +161,11 @@ def test_a_run_that_goes_on_may_close_windows_of_earlier_ones():
     assert cut.missing == ("the batches of this run before batch 7, which Spark no longer has",)
 
 
+def test_batches_that_are_skipped_are_missing():
+    assert of(stateful(5), stateful(6), stateful(6), stateful(7)).complete
+    assert of(stateful(5), stateful(7), stateful(10)).missing == ("3 batches that Spark forgot before anyone looked",)
+
+
 def test_other_sources_are_counted_by_spark():
     rate = {"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}
     ours = stateful(0)["sources"][0]

@@ -5,11 +5,12 @@ import pytest
 from pyarrow import parquet
 
 from tests.jobs.checkpoints import log_batch
-from tests.support.progresses import progress, report, source, typed
+from tests.support.progresses import one, progress, report, source, typed
 from tidegate import OptionError
 from tidegate.jobs.account.of_progress import RunTally
+from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import account_of
+from tidegate.jobs.backfill.run import account_of, summary
 
 BINDING = {"--topic": ["orders"], "--to": None}
 
@@ -91,3 +92,18 @@ def test_rows_that_were_read_and_are_not_in_the_files_of_a_run_are_missing(outpu
     assert account_of(tally, output, 3).complete
     assert account_of(tally, output, 6).missing == ("6 rows were read, and 3 written",)
     assert account_of(RunTally(), output, 0) is None
+
+
+def test_figures_of_a_run_of_which_spark_forgot_batches_are_bounds(output):
+    line, tally = RunLine(), RunTally()
+    for number in (0, 1, 4):
+        line.after(typed(one(number)))
+        tally.add(typed(one(number)))
+    for number in range(5):
+        folder = Path(output.batch(number, ()))
+        folder.mkdir(parents=True)
+        parquet.write_table(pa.table({"a": [1] * 100}), folder / "part-0.parquet")
+    said = dict(summary(output, line, tally, 1.0))
+    assert said["rows written"] == "at least 300 in this run, 500 in all"
+    assert (said["batches"], said["rows/s"]) == ("at least 3", "at least 300")
+    assert said["account"] == "late rows 0, not complete: 2 batches that Spark forgot before anyone looked"
