@@ -22,7 +22,7 @@ import fastavro
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, about, decompress
 from tidegate.readers.formats.line_ranges import Fetch
-from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
+from tidegate.readers.formats.signatures import other_format
 from tidegate.readers.objects.file import ObjectFile
 
 SYNC_BYTES = 16
@@ -80,15 +80,19 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
 
     Raises CorruptDataError for an object without Avro's header; errors of ``fetch`` pass.
     """
-    with _stream(ObjectFile(min(size, MOST_HEADER_BYTES), fetch, HEADER_BYTES), HEADER_BYTES) as head:
-        begin = head.peek(SIGNATURE_BYTES)
-        if not begin.startswith(MAGIC):
-            raise CorruptDataError(f"it does not begin as Avro does{other_format(begin)}")
+    length = HEADER_BYTES
+    while True:
+        # A number in a damaged header is of no harm: BytesIO gives no more bytes than it has.
+        head = io.BytesIO(fetch(0, min(length, size)))
+        if not head.getvalue().startswith(MAGIC):
+            raise CorruptDataError(f"it does not begin as Avro does{other_format(head.getvalue())}")
         try:
             fields: Any = fastavro.schemaless_reader(head, _HEADER_SCHEMA, None)
+            break
         except (EOFError, LookupError, ValueError):
-            raise CorruptDataError("it ends within its header, or that is broken") from None
-        end = head.tell()
+            if length >= min(size, MOST_HEADER_BYTES):
+                raise CorruptDataError("it ends within its header, or that is broken") from None
+            length *= 16
     meta = fields["meta"]
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
     if codec not in CODECS:
@@ -99,7 +103,7 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
         raise CorruptDataError("its header has no schema") from None
     except RecursionError:
         raise CorruptDataError("the schema in its header is nested too deeply") from None
-    return AvroHeader(schema, codec, fields["sync"], end)
+    return AvroHeader(schema, codec, fields["sync"], head.tell())
 
 
 def blocks_of(

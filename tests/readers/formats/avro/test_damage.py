@@ -49,6 +49,11 @@ def test_a_block_proves_that_it_is_whole(codec, at, sentence) -> None:
         read(AvroFormat(InMemory(bytes(content))), held(bytes(content)), pa.schema([]))
 
 
+def _number(value: int) -> bytes:
+    digits = [value << 1 >> shift & 0x7F | 0x80 for shift in range(0, max((value << 1).bit_length(), 1), 7)]
+    return bytes([*digits[:-1], digits[-1] & 0x7F])
+
+
 def _with_header(schema: object, codec: str = "null") -> bytes:
     return _with_schema_text(json.dumps(schema).encode(), codec)
 
@@ -67,6 +72,8 @@ def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
         (_with_header("long"), "it holds values of the type int64, not records"),
         (_with_header("nothing"), "its schema is no Avro schema"),
         (_with_schema_text(b"nothing"), "its header has no schema"),
+        (b"Obj\x01\x02" + _number(2**45), "it ends within its header, or that is broken"),
+        (b"Obj\x01\x02" + _number(2**63 - 1), "it ends within its header, or that is broken"),
         (_with_schema_text(b"[" * 100_000), "the schema in its header is nested too deeply"),
         (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is no Avro schema"),
         (
@@ -123,11 +130,6 @@ def test_values_without_bytes_are_no_way_to_claim_memory() -> None:
         claimed = avro([{"a": [None if items is not nothing else {"n": None}] * 9}], a=items)
         with pytest.raises(CorruptDataError, match="its schema does not fit the block at byte"):
             read(AvroFormat(InMemory(claimed)), held(claimed), pa.schema([]))
-
-
-def _number(value: int) -> bytes:
-    digits = [value << 1 >> shift & 0x7F | 0x80 for shift in range(0, max((value << 1).bit_length(), 1), 7)]
-    return bytes([*digits[:-1], digits[-1] & 0x7F])
 
 
 def _record(name: str, **types: object) -> dict[str, object]:
