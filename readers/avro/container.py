@@ -14,16 +14,15 @@ import io
 import json
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import fastavro
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, about, decompress
-from tidegate.readers.formats.line_ranges import Fetch
+from tidegate.readers.formats.line_ranges import Fetch, fetched_ahead
 from tidegate.readers.formats.signatures import other_format
-from tidegate.readers.objects.file import ObjectFile
 
 SYNC_BYTES = 16
 MAGIC = b"Obj\x01"
@@ -111,34 +110,60 @@ def blocks_of(
 ) -> Iterator[AvroBlock]:
     """Yield the blocks that begin in ``[start, end)``, in order.
 
-    Asks for at most ``request_bytes`` at once, while a thread asks for the next ones.  Holds as much, or the longest
-    block if it is longer.
+    Asks for at most ``request_bytes`` at once, while a thread asks for the next ones, and for no byte twice.  Holds as
+    much, or the longest block if it is longer.
 
     Raises CorruptDataError for a block that is cut off, has no marker after it, cannot be decompressed or becomes too
     large.  The error names the byte.  Errors of ``fetch`` pass.
     """
     begin = max(start, header.end) - SYNC_BYTES  # a marker that ends at the start counts
-    span = min(end + LOOK_AHEAD, size) - begin
-    part_bytes = -(-span // -(-span // request_bytes)) if span > 0 else 1  # even parts
-    parts = [(at, min(at + part_bytes, begin + span)) for at in range(begin, begin + span, part_bytes)]
-    source = ObjectFile(size, fetch, part_bytes)
-    with _stream(source, part_bytes) as stream:
-        stream.seek(begin)
+    stop = min(end + LOOK_AHEAD, size)
+    if begin >= min(end, size):
+        return
+    part_bytes = -(-(stop - begin) // -(-(stop - begin) // request_bytes))  # even parts
+    parts = (fetch(at, min(at + part_bytes, stop)) for at in range(begin, stop, part_bytes))
+    if stop - begin > part_bytes:
+        parts = fetched_ahead(parts)
+    with closing(parts), io.BufferedReader(_Parts(parts, begin, fetch, size, request_bytes), LOOK_AHEAD) as stream:
         if not _skips_past(header.sync, stream, end):
             return
-        while (position := stream.tell()) < min(end, size):
-            if len(parts) > 1:
-                source.hold(parts[(position - begin) // part_bytes :][:2])
+        while stream.tell() < min(end, size):
             yield _block(stream, header, size, bound)
 
 
-@contextmanager
-def _stream(source: ObjectFile, buffer_bytes: int) -> Iterator[io.BufferedReader[ObjectFile]]:
-    with closing(source), closing(io.BufferedReader(source, buffer_bytes)) as stream:
-        yield stream
+class _Parts(io.RawIOBase):
+    """The bytes of an object from a position on: parts that arrive in order, and then what is asked for."""
+
+    def __init__(self, parts: Iterator[bytes], position: int, fetch: Fetch, size: int, request_bytes: int) -> None:
+        super().__init__()
+        self._parts, self._fetch, self._size, self._request_bytes = parts, fetch, size, request_bytes
+        self._position = position
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position of the next byte to read."""
+        return self._position
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # typeshed names the buffer's protocol since 3.12
+        """Fill the begin of ``buffer``, and return the number of bytes; 0 only at the end."""
+        if not self._left:
+            self._left = memoryview(next(self._parts, b"") or self._beyond(len(buffer)))
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        self._position += count
+        return count
+
+    def _beyond(self, wanted: int) -> bytes:
+        end = min(self._position + min(wanted, self._request_bytes), self._size)
+        return self._fetch(self._position, end) if end > self._position else b""
 
 
-def _block(stream: io.BufferedReader[ObjectFile], header: AvroHeader, size: int, bound: SizeLimit) -> AvroBlock:
+def _block(stream: io.BufferedReader[_Parts], header: AvroHeader, size: int, bound: SizeLimit) -> AvroBlock:
     start = stream.tell()
     with about(f"the block at byte {start}"):
         rows, length = _number(stream), _number(stream)
@@ -154,7 +179,7 @@ def _block(stream: io.BufferedReader[ObjectFile], header: AvroHeader, size: int,
         return AvroBlock(start, end, rows, _decompressed(header.codec, data, bound))
 
 
-def _number(stream: io.BufferedReader[ObjectFile]) -> int:
+def _number(stream: io.BufferedReader[_Parts]) -> int:
     """Return the next number, of variable length."""
     value = 0
     for digit in range(LONGEST_NUMBER):
@@ -167,7 +192,7 @@ def _number(stream: io.BufferedReader[ObjectFile]) -> int:
     raise CorruptDataError("does not begin as one")
 
 
-def _skips_past(marker: bytes, stream: io.BufferedReader[ObjectFile], end: int) -> bool:
+def _skips_past(marker: bytes, stream: io.BufferedReader[_Parts], end: int) -> bool:
     """Go past the next marker, and return whether there is one that ends before ``end``."""
     data = b""
     while stream.tell() < end and (piece := stream.peek()):

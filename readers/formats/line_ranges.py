@@ -8,7 +8,7 @@ order mark is no part of the first line.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -109,7 +109,7 @@ def stream_blocks(name: str, pieces: Iterable[bytes], offset: int = 0) -> Iterat
         yield _block(offset, b"".join(unfinished))
 
 
-def fetched_ahead(blocks: Iterator[T]) -> Iterator[T]:
+def fetched_ahead(blocks: Iterator[T]) -> Generator[T, None, None]:
     """Yield the blocks, while a thread fetches the next one; a caller that stops early waits for the thread."""
     with ThreadPoolExecutor(1, "tidegate-lines") as thread:
         coming = thread.submit(next, blocks, None)

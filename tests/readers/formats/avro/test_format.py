@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.avro.files import MILLIS, avro, moment
-from tests.support.objects.lab import chunk, laid, read
+from tests.support.objects.lab import InMemory, chunk, held, laid, read
 from tidegate.readers.formats.avro.format import AvroFormat
 from tidegate.readers.objects.values import SMALL_BYTES, S3Object, TimeRange
 
@@ -68,3 +68,29 @@ def test_batches_are_bounded_whatever_the_blocks_are(store, folder) -> None:
         assert max(batch.nbytes for batch in batches) <= 2 << 20
     obj = laid(folder, avro(({"n": 1} for _ in range(40_000)), n="long"))
     assert max(batch.num_rows for batch in AvroFormat(store).read(chunk(obj), pa.schema([]))) <= 16_384
+
+
+def _asked(content: bytes, end: int | None = None) -> list[tuple[int, int]]:
+    store = InMemory(content)
+    assert read(AvroFormat(store), held(content), pa.schema([]), 0, end).num_rows
+    assert max(stop - start for start, stop in store.asked) <= 8 << 20
+    header, *asked = store.asked
+    assert header == (0, 64 << 10)
+    return asked
+
+
+@pytest.mark.parametrize("block_bytes", [60_000, 9 << 20])
+def test_no_byte_of_a_large_chunk_is_asked_for_twice(block_bytes) -> None:
+    content = avro(
+        ({"pad": bytes(block_bytes)} for _ in range((20 << 20) // block_bytes)), sync_interval=1, pad="bytes"
+    )
+    asked = _asked(content)
+    assert len(asked) == 3
+    assert [start for start, _ in asked[1:]] == [stop for _, stop in asked[:-1]]
+
+
+def test_little_more_than_the_last_block_of_a_chunk_is_asked_for() -> None:
+    content = avro(({"pad": bytes(6 << 20)} for _ in range(3)), sync_interval=1, pad="bytes")
+    asked = _asked(content, 5 << 20)
+    assert asked[-1][1] < len(content) // 3 + (200 << 10)
+    assert len(asked) == 3  # the chunk, the rest of the block, and the marker after it
