@@ -1,12 +1,13 @@
 """Decompresses whole blocks within a limit of memory.
 
-A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size.
-If a block declares its size, that is compared with the bound first.
+A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size, or
+is stopped at the bound.  If a block declares its size, that is compared with the bound first.
 """
 
 from __future__ import annotations
 
 import functools
+import lzma
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,13 +26,14 @@ _LARGEST_MOST_BYTES = 1 << 40  # machines have less memory, and every codec take
 _LONGEST_NUMBER = 20  # digits
 _LEAST_ROOM = 8 << 10
 _USUAL_RATIO = 4  # most blocks grow less than so many times
+_FILE_RATIO = 16  # blocks of files have many similar rows
+_XZ_WINDOW = 128 << 20  # twice what the highest preset takes
 
 # A buffer that was too small grows so many times.  It does not begin at the bound, since a limit of memory counts all
 # of a buffer.
 _GROWTH = 4
 
 _NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
-_NO_MEMORY = "can't allocate memory"  # a message of liblzma
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 
@@ -84,17 +86,17 @@ def decompress(codec: str, block: memoryview, bound: SizeLimit) -> Bytes:
         data = _DECOMPRESS[codec](block, bound)
     except MemoryError:
         raise OutOfMemoryError from None
-    except (cramjam.DecompressionError, struct.error) as problem:
-        if _NO_MEMORY in str(problem):
-            raise OutOfMemoryError from None
+    except (cramjam.DecompressionError, lzma.LZMAError, EOFError, struct.error) as problem:
         raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
     data.flags.writeable = False  # Numba would compile its loops again for writable arrays
     return data
 
 
-def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: SizeLimit) -> Bytes:
+def _by_room(
+    into: Callable[[Any, Any], int], block: memoryview, bound: SizeLimit, *, ratio: int = _USUAL_RATIO
+) -> Bytes:
     # The system provides memory only for the parts of a buffer that are written.
-    size = min(max(_LEAST_ROOM, _USUAL_RATIO * len(block)), bound.bytes)
+    size = min(max(_LEAST_ROOM, ratio * len(block)), bound.bytes)
     while True:
         room = np.empty(size, np.uint8)
         try:
@@ -140,6 +142,22 @@ def _snappy_blocks(blocks: list[memoryview], bound: SizeLimit) -> Bytes:
     return room
 
 
+def _xz(block: memoryview, bound: SizeLimit) -> Bytes:
+    # Not by cramjam, which has no limit for the dictionary that a block declares.
+    parts: list[bytes] = []
+    left = bound.bytes
+    while block or not parts:
+        stream = lzma.LZMADecompressor(memlimit=max(bound.bytes, _XZ_WINDOW))
+        parts.append(stream.decompress(block, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            raise bound.exceeded()
+        if not stream.eof:
+            raise EOFError("it ends too early")
+        block = memoryview(stream.unused_data)
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
 _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "gzip": functools.partial(_by_room, cramjam.gzip.decompress_into),
     "lz4": functools.partial(_by_room, cramjam.lz4.decompress_into),
@@ -147,7 +165,7 @@ _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "zstd": functools.partial(_by_room, cramjam.zstd.decompress_into),
     "snappy": _snappy,
     "xerial": _xerial,
-    "deflate": functools.partial(_by_room, cramjam.deflate.decompress_into),
-    "bzip2": functools.partial(_by_room, cramjam.bzip2.decompress_into),
-    "xz": functools.partial(_by_room, cramjam.xz.decompress_into),
+    "deflate": functools.partial(_by_room, cramjam.deflate.decompress_into, ratio=_FILE_RATIO),
+    "bzip2": functools.partial(_by_room, cramjam.bzip2.decompress_into, ratio=_FILE_RATIO),
+    "xz": _xz,
 }

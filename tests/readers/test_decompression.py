@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import subprocess
 import sys
+import zlib
+from random import Random
 
 import cramjam
+import numpy as np
 import pytest
 
 from tests.support.kafka.lab import HEADER, Record, encode, reseal
 from tidegate.errors import CorruptDataError
+from tidegate.readers.decompression import SizeLimit, decompress
 from tidegate.readers.kafka.records.batches import split_batches
 
 RECORDS = [Record(value=b"v" * 1000)] * 50
@@ -52,6 +58,35 @@ def test_a_batch_that_becomes_too_large_names_the_option(codec: str) -> None:
     )
     with pytest.raises(CorruptDataError, match=sentence):
         batch.records()
+
+
+def _deflated(content: bytes) -> bytes:
+    return zlib.compress(content)[2:-4]
+
+
+@pytest.mark.parametrize(("codec", "compressed"), [("deflate", _deflated), ("bzip2", bz2.compress)])
+def test_a_block_of_similar_rows_is_decompressed_once(codec: str, compressed, monkeypatch) -> None:
+    random = Random(7)
+    content = b"".join(random.randbytes(1000) * 10 for _ in range(50))
+    block = compressed(content)
+    assert 5 < len(content) / len(block) < 12
+    rooms, empty = [], np.empty
+    monkeypatch.setattr(np, "empty", lambda *sizes: rooms.append(sizes) or empty(*sizes))
+    assert decompress(codec, memoryview(block), SizeLimit(1 << 20, "an option")).tobytes() == content
+    assert len(rooms) == 1
+
+
+def test_xz_may_have_several_streams_but_no_other_bytes_and_no_huge_dictionary() -> None:
+    bound, good = SizeLimit(1 << 20, "an option"), lzma.compress(b"v" * 1000)
+    assert decompress("xz", memoryview(good * 2), bound).tobytes() == b"v" * 2000
+    huge = lzma.compress(b"v", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}])
+    for bad, reason in (
+        (huge, "Memory usage limit"),
+        (good[:-1], "ends too early"),
+        (good + b"x" * 20, "not supported"),
+    ):
+        with pytest.raises(CorruptDataError, match=f"^cannot be decompressed by xz: .*{reason}"):
+            decompress("xz", memoryview(bad), bound)
 
 
 MEASURED = """
