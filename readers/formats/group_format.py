@@ -32,6 +32,13 @@ class GroupedObject(TypedObject):
     def decoded(self, groups: Sequence[RowGroup], places: Sequence[int]) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
         """Yield the rows of some groups, with the columns at some places, of which there is one at least."""
 
+    def times_decoded(
+        self, groups: Sequence[RowGroup], column: str, place: int
+    ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
+        """Yield what ``decoded`` does, at least what a dotted path names of the column at a place."""
+        del column
+        return self.decoded(groups, [place])
+
     def known_times(self, column: str, unit: TimeUnit | None) -> dict[RowGroup, GroupTimes]:
         """Return the times of groups that are known without reading them.
 
@@ -78,9 +85,12 @@ class GroupFormat(TypedFormat):
         place = self.time_place(column, opened.fields)
         if place is None:
             return [(None, group.rows) for group in opened.groups]
-        known = {} if self.may_misfit(opened.fields[place].type) else opened.known_times(column, self.time_unit)
+        misfits = self.may_misfit(opened.fields[place].type)
+        known = {} if misfits else opened.known_times(column, self.time_unit)
         times, tallies = self.seen_times(column), {group: TimeTally() for group in opened.groups}
         unknown = [group for group in opened.groups if group not in known]
-        for group, batch in opened.decoded(unknown, [place]) if unknown else ():
-            times.add(tallies[group], batch)
+        if unknown:
+            decoded = opened.decoded(unknown, [place]) if misfits else opened.times_decoded(unknown, column, place)
+            for group, batch in decoded:
+                times.add(tallies[group], batch)
         return [known.get(group, (tally.times, tally.rows_without_time)) for group, tally in tallies.items()]

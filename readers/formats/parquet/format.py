@@ -62,7 +62,19 @@ class ParquetObject(GroupedObject):
 
     def decoded(self, groups: Sequence[RowGroup], places: Sequence[int]) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
         """See GroupedObject.decoded."""
-        metadata, names = self._metadata, [self.fields[place].name for place in places]
+        return self._decoded(groups, [self.fields[place].name for place in places])
+
+    def times_decoded(
+        self, groups: Sequence[RowGroup], column: str, place: int
+    ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
+        """See GroupedObject.times_decoded.  The other leaves of a struct are not fetched."""
+        leaf = leaf_of(self._metadata, column)
+        if leaf is None:
+            return self.decoded(groups, [place])
+        return self._decoded(groups, [self._metadata.schema.column(leaf).path])
+
+    def _decoded(self, groups: Sequence[RowGroup], names: list[str]) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
+        metadata = self._metadata
         leaves = [] if self._whole else _leaves(metadata, names)
         ranges = [column_ranges(metadata, group.number, leaves) for group in groups] if leaves else []
         streamed = any(sum(end - start for start, end in group_ranges) > HELD_BYTES for group_ranges in ranges)

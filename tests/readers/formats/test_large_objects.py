@@ -11,7 +11,7 @@ import pytest
 
 from tests.readers.formats.orc.files import orc_file
 from tests.readers.formats.parquet.files import parquet
-from tests.support.objects.lab import chunk, laid, read
+from tests.support.objects.lab import InMemory, chunk, held, laid, read
 from tidegate.errors import ObjectGoneError
 from tidegate.readers.formats.orc.format import OrcFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat
@@ -56,6 +56,16 @@ def test_only_the_columns_asked_for_are_fetched_of_a_large_object(store, large) 
     store.asked.clear()
     assert read(made, obj, TABLE.schema, surveys[1].start, surveys[1].end).num_rows == surveys[1].rows
     assert sum(end - start for start, end in store.asked) < surveys[1].end - surveys[1].start + (128 << 10)
+
+
+def test_only_the_leaf_of_a_struct_is_fetched_for_its_times() -> None:
+    texts = pa.array([f"1970-01-01T00:00:{second:02}Z" for second in range(50)] * 200)  # statistics do not tell them
+    noise = pa.array([RANDOM.bytes(300) for _ in texts])
+    content = parquet(pa.table({"s": pa.StructArray.from_arrays([texts, noise], ["at", "noise"])}))
+    store, obj = InMemory(content), held(content)
+    (survey,) = ParquetFormat(store, "iso8601").survey(obj, "s.at")
+    assert survey.times == TimeRange(0, 49_000)
+    assert sum(end - start for start, end in store.asked) < obj.size / 10
 
 
 def test_a_group_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> None:

@@ -159,7 +159,7 @@ def test_where_types_differ_and_every_value_fits_statistics_tell_the_times():
     values = pa.array([NOON * 1000] * 100_000, pa.timestamp("us"))
     memory = Memory(file_of("parquet", values, None), "x.parquet")
     times = RowTimes(EventTimeRange(0, None), "at").column_of(schema)
-    with mock.patch.object(ParquetObject, "decoded", side_effect=AssertionError("it was read")):
+    with mock.patch.object(ParquetObject, "_decoded", side_effect=AssertionError("it was read")):
         (survey,) = ParquetFormat(memory, read_times=times).survey(memory.object, "at")
     assert survey.times == (NOON, NOON)
 
