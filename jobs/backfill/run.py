@@ -12,7 +12,7 @@ from tidegate.jobs.account.account import Account
 from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.source import binding, look
+from tidegate.jobs.backfill.source import binding, look, unset
 from tidegate.jobs.figures import count
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
@@ -34,9 +34,9 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
     Raises a TidegateError for a source that cannot be read, for another source than before, and for a folder with other
     content.  Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
-    output, bound = Output(out), binding(source)
+    output, bound = Output(out), binding(source, out)
     with ends_on_signals(), output.alone():
-        look(source, output.state(bound))
+        look(source, output.state(bound, unset(source)))
         say("Starting Spark")
         output.claim(bound)
         with spark_session(master, "tidegate backfill", output.log) as spark:

@@ -17,6 +17,7 @@ from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.source import Source
 
 _STATE = "stateLocation"
+_BOUND_STATE = f"--option {_STATE}"
 _TIMES = {"--from": "starting_timestamp", "--to": "ending_timestamp"}
 _OF_TOPICS = {
     "--topic": "subscribe",
@@ -33,6 +34,7 @@ _OF_OBJECTS = {
     "--option modifiedAfter": "modified_after",
     "--option modifiedBefore": "modified_before",
     "--option columns": "columns",
+    _BOUND_STATE: "state_location",
     **_TIMES,
 }
 
@@ -85,13 +87,25 @@ def _time(option: str, text: str | None) -> datetime | None:
     return None if text is None else parse_time(option, text)
 
 
-def binding(source: Source) -> dict[str, Any]:
+def binding(source: Source, out: Path) -> dict[str, Any]:
     """Return, by option, the values that decide which rows are written: no later run may change them.
 
     Addresses may change, and so may options that only affect the cuts of batches.  No value is secret.
     """
-    fields = _OF_TOPICS if isinstance(source, KafkaSource) else _OF_OBJECTS
-    return {option: _noted(getattr(source, field)) for option, field in fields.items()}
+    bound = {option: _noted(getattr(source, field)) for option, field in _bound_fields(source).items()}
+    if bound.get(_BOUND_STATE) == str(Output(out).kept):  # it moves with the output
+        bound[_BOUND_STATE] = None
+    return bound
+
+
+def unset(source: Source) -> dict[str, Any]:
+    """Return, by option that binds, the value without it: earlier versions noted None, or nothing."""
+    fields = type(source).model_fields
+    return {option: _noted(fields[field].default) for option, field in _bound_fields(source).items() if field in fields}
+
+
+def _bound_fields(source: Source) -> Mapping[str, str]:
+    return _OF_TOPICS if isinstance(source, KafkaSource) else _OF_OBJECTS
 
 
 def _noted(value: Any) -> Any:

@@ -46,7 +46,7 @@ def write(kafka, spark, tmp_path):
     def run(topic):
         source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic])
         with output.alone():
-            output.claim(binding(source))
+            output.claim(binding(source, output.path))
             for _ in write_batches(spark, source, output):
                 pass
         return written(output.path)
@@ -69,7 +69,7 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
     topic, output = new_topic(kafka, [NOON] * 5), Output(tmp_path / "out")
     source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic])
     with output.alone():
-        output.claim(binding(source))
+        output.claim(binding(source, output.path))
     log_batch(output.checkpoint, 0, {f"{topic}-0": 5}, state={"cluster": "another"})
     with pytest.raises(OptionError) as raised:
         backfill(source, output.path, print, master="local[1]")

@@ -60,7 +60,7 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
         shown.extend(map(line.after, write_batches(spark, source(), output)))
 
     with output.alone():
-        output.claim(binding(source()))
+        output.claim(binding(source(), output.path))
         monkeypatch.setattr(Output, "batch", full)
         with pytest.raises(Exception, match="the disk is full"):
             run()

@@ -5,7 +5,7 @@ import pytest
 
 from tests.jobs.backfill.sources import asked
 from tidegate import OptionError
-from tidegate.jobs.backfill.source import binding
+from tidegate.jobs.backfill.source import binding, unset
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OUT = Path("/out")
@@ -19,6 +19,10 @@ def of_objects(**options):
     return asked(OUT, "s3://bucket/in", options=options)
 
 
+def bound(source, out=OUT):
+    return binding(source, out)
+
+
 def test_a_period_must_not_be_empty():
     with pytest.raises(OptionError, match=r"^--from is 2026-01-01T01:00\+01:00, but it must lie before --to 2026"):
         of_topics(begin="2026-01-01T01:00+01:00", end="2026-01-01")
@@ -29,12 +33,12 @@ def test_secrets_are_neither_shown_nor_noted():
     source = of_topics(kafka=["security.protocol=SASL_SSL", *login])
     assert source.kafka["sasl.plain.password"] == "hunter2"
     assert "hunter2" not in repr(source)
-    assert "hunter2" not in str(binding(source))
+    assert "hunter2" not in str(bound(source))
 
 
 def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
-    plain = binding(of_topics())
-    assert binding(of_topics(options={"INCLUDEHEADERS": "FALSE", "maxOffsetsPerTrigger": "7"})) == plain
+    plain = bound(of_topics())
+    assert bound(of_topics(options={"INCLUDEHEADERS": "FALSE", "maxOffsetsPerTrigger": "7"})) == plain
     committed = of_topics(kafka=["isolation.level=read_committed"])
     others = [
         of_topics(options={"includeHeaders": "True"}),
@@ -43,20 +47,32 @@ def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
         of_topics(end="2026-01-01"),
         committed,
     ]
-    assert all(binding(other) != plain for other in others)
-    assert binding(of_topics(options={"kafka.isolation.level": "read_committed"})) == binding(committed)
-    assert binding(of_topics(options={"archive": "/lake"})) == binding(committed)  # it has no other records
-    assert binding(of_topics(kafka=["isolation.level=read_uncommitted"])) == plain  # the default
+    assert all(bound(other) != plain for other in others)
+    assert bound(of_topics(options={"kafka.isolation.level": "read_committed"})) == bound(committed)
+    assert bound(of_topics(options={"archive": "/lake"})) == bound(committed)  # it has no other records
+    assert bound(of_topics(kafka=["isolation.level=read_uncommitted"])) == plain  # the default
 
 
 def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
     options = {"secretKey": "hunter2", "accessKey": "me", "maxFilesPerTrigger": "1"}
-    plain = binding(of_objects())
-    assert binding(of_objects(**options)) == plain
-    assert binding(of_objects(pathglobfilter="*.json")) == plain | {"--option pathGlobFilter": "*.json"}
-    assert binding(of_objects(columns="a,b")) == plain | {"--option columns": ["a", "b"]}
+    plain = bound(of_objects())
+    assert bound(of_objects(**options)) == plain
+    assert bound(of_objects(pathglobfilter="*.json")) == plain | {"--option pathGlobFilter": "*.json"}
+    assert bound(of_objects(columns="a,b")) == plain | {"--option columns": ["a", "b"]}
+    assert bound(of_objects(stateLocation="/kept")) == plain | {"--option stateLocation": "/kept"}
     assert plain["--path"] == "s3://bucket/in"
     assert "hunter2" not in repr(of_objects(**options))
+
+
+def test_without_options_what_is_bound_is_what_a_note_without_them_means():
+    assert bound(of_objects()) == unset(of_objects()) | {"--path": "s3://bucket/in"}
+    topics = bound(of_topics())
+    assert topics == topics | unset(of_topics()) | {"--topic": ["orders"]}
+
+
+def test_a_state_in_the_output_moves_with_it():
+    moved = Path("/elsewhere")
+    assert bound(asked(moved, "s3://bucket/in"), moved) == bound(of_objects())
 
 
 def test_the_source_is_aligned_and_starts_where_asked():
