@@ -35,6 +35,9 @@ class Notes:
     def notes(self):
         return [(name, json.loads(note)) for name, note in sorted(self.stored.items())]
 
+    def sweep(self):
+        """Lives are shorter than the day after which notes are removed."""
+
     def remove(self, name):
         self.stored.pop(name, None)
 
