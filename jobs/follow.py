@@ -33,7 +33,7 @@ def follow(query: StreamingQuery) -> Iterator[QueryProgress]:
                     shown = progress.batchId
                     yield QueryProgress.parse(progress.json)
             if is_active:
-                time.sleep(_LOOK_EVERY_S)
+                time.sleep(_LOOK_EVERY_S)  # a listener would get each progress in a thread of its own
         query.awaitTermination()
     finally:
         with lost_java_forgiven():
