@@ -48,7 +48,7 @@ _DEEDS: dict[str, Callable[[str], object]] = {
 @dataclass(frozen=True)
 class FatalFormat(TypedFormat):
     def opened(self, obj: S3Object, *, whole: bool = False):
-        raise NotImplementedError
+        raise NotImplementedError  # the base asks only where survey, schema_of and read are its own
 
     def schema_of(self, obj: S3Object) -> pa.Schema:
         self._lines(obj)
