@@ -1,11 +1,10 @@
 """Exactly once, whatever dies: a planner, the driver, a Python worker, an executor of a cluster, and a broker.
 
-All queries share two Sparks, and are killed at random moments.  KILLS_SEED in the environment chooses other moments.
+All queries share two Sparks, and are killed at random moments, which KILLS_SEED in the environment chooses.
 """
 
 import json
 import os
-import random
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +31,7 @@ from tests.sources.windows.driver import BUCKETS, GAP, LATENESS
 from tests.sources.windows.replay import replayed
 from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
+from tests.support.command import dice_of_kills
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
 from tidegate.readers.places.place import Place
@@ -72,7 +72,7 @@ def own_bucket(s3):
 @pytest.fixture(scope="module")
 def survived(kafka, s3, own_bucket, tmp_path_factory):
     """What four queries had to read, and the folders in which they wrote, after all that befell them."""
-    home, dice = tmp_path_factory.mktemp("killed"), random.Random(int(os.environ.get("KILLS_SEED", "1")))
+    home, dice = tmp_path_factory.mktemp("killed"), dice_of_kills()
     times = [disordered(seed) for seed in (1, 2)]
     topic, counts = skewed_topic(kafka, HOURS)
     lake = str(home / "lake")

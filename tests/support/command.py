@@ -1,6 +1,7 @@
 """The command line as a process of its own, with all that it starts in one group."""
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -39,6 +40,11 @@ def running(command, **options):
         yield process
     finally:
         kill(process)
+
+
+def dice_of_kills():
+    """Return what chooses the moments at which tests kill; KILLS_SEED in the environment chooses other moments."""
+    return random.Random(int(os.environ.get("KILLS_SEED", "1")))
 
 
 def kill(process):
