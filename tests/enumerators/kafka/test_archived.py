@@ -145,13 +145,15 @@ def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, layouts, prefe
         {},
         {"starting_offsets": None, "starting_timestamp": FIRST_MS + 60_000, "ending_timestamp": FIRST_MS + 90_000},
         {"starting_offsets": None, "starting_timestamp": FIRST_MS + 90_000, "ending_timestamp": FIRST_MS + 220_000},
+        {"starting_offsets": {"0": 40, "1": 150}, "ending_offsets": {"0": 110, "1": 200}},
     ],
 )
 def test_starts_and_ends_reach_into_the_archive(kafka, twins, fields):
     whole, cut, place = twins
     found = []
     for topic, more in ((whole, {}), (cut, {"archive": place})):
-        with planning(source(kafka, topic, **fields, **more)) as (enumerator, splits):
+        of_topic = {name: {topic: at} if isinstance(at, dict) else at for name, at in fields.items()}
+        with planning(source(kafka, topic, **of_topic, **more)) as (enumerator, splits):
             found.append((named(enumerator.starts(splits, first=True)), named(enumerator.stops(splits))))
             assert set(named(enumerator.starts(splits, first=False)).values()) == {0}
     assert found[0] == found[1]
