@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tidegate.errors import DeadlineError, TransientError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0

@@ -8,16 +8,13 @@ the rows.  That encodes some millions of records a second.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import cramjam
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 Bytes = NDArray[np.uint8]
 Column = tuple[Bytes, NDArray[np.bool_]]

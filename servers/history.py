@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import ServerError, did_you_mean
 from tidegate.servers.batches import CODECS, encode_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 Bytes = NDArray[np.uint8]
 Rows = Bytes | Callable[[int, int], Bytes]

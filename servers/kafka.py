@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ServerError
 from tidegate.servers.java import spark_jars
 from tidegate.servers.kafka_security import KafkaSecurity
 from tidegate.servers.maven import find_jars
+from tidegate.servers.process import Sandbox
 from tidegate.servers.server import HOST, Server, free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from kafka import KafkaAdminClient
-
-    from tidegate.servers.process import Sandbox
 
 
 COORDINATE = "org.apache.kafka:kafka_2.13:4.1.1"

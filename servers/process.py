@@ -13,19 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+
+from typing_extensions import Self
 
 from tidegate.errors import ServerError
 from tidegate.servers import guard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-
-    from typing_extensions import Self
-
 
 LOG_LINES = 12
 JAVA_FRAME = "\tat "  # the frames of a stack trace would displace the message above them

@@ -5,15 +5,12 @@ from __future__ import annotations
 import secrets
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegate.errors import ServerError
 from tidegate.servers.maven import find_jars
+from tidegate.servers.process import Sandbox
 from tidegate.servers.server import HOST, Server, free_ports
-
-if TYPE_CHECKING:
-    from tidegate.servers.process import Sandbox
-
 
 COORDINATE = "org.gaul:s3proxy:4.1.0"
 PROBE_SECONDS = 2

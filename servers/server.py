@@ -6,21 +6,17 @@ import random
 import signal
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+
+from typing_extensions import Self
 
 from tidegate.errors import ServerError
 from tidegate.servers.java import java_command
 from tidegate.servers.process import Sandbox, ServerProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
-    from types import TracebackType
-
-    from typing_extensions import Self
-
 
 HOST = "127.0.0.1"
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from http.client import HTTPException
-from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
 
 from tidegate.servers.java import spark_jars
+from tidegate.servers.process import Sandbox
 from tidegate.servers.server import HOST, Server, free_ports
-
-if TYPE_CHECKING:
-    from tidegate.servers.process import Sandbox
-
 
 MASTER = 1  # the first node; the others are workers
 JVM_OPTIONS = ["-Xmx512m", "-XX:TieredStopAtLevel=1"]

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Positions
 from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import FEW_BYTES
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.records.batches import RecordBatch
 from tidegate.readers.kafka.records.first_record import first_record
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from tidegate.readers.kafka.config import TopicPartition
-    from tidegate.readers.kafka.records.batches import RecordBatch
-
 
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20

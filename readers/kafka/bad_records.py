@@ -6,19 +6,16 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from tidegate.readers.bad_record_files import digest_of
+import pyarrow as pa
+
+from tidegate.alignment.splits import SplitRange
+from tidegate.readers.bad_record_files import BadRecordFiles, digest_of
 from tidegate.readers.event_time.assigners import RecordTimestamp
-from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    import pyarrow as pa
-
-    from tidegate.alignment.splits import SplitRange
-    from tidegate.readers.bad_record_files import BadRecordFiles
-    from tidegate.readers.kafka.config import KafkaConnectionConfig
     from tidegate.readers.places.bad_records import BadRecordFolder
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from kafka import errors as kafka_errors
+from typing_extensions import Self
 
-from tidegate.errors import BrokerTooOldError, CorruptDataError, PositionGoneError
+from tidegate.errors import BrokerTooOldError, ConnectorError, CorruptDataError, PositionGoneError
 from tidegate.kafka_private import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from tidegate.readers.kafka.cluster import NO_ERROR, REDIRECTED, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
@@ -18,20 +21,10 @@ from tidegate.readers.kafka.fetch import (
     fetch_request,
     fetched_partitions,
 )
-from tidegate.readers.kafka.records.batches import split_batches
+from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.connection import decode_response
 from tidegate.readers.retry import Deadline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from uuid import UUID
-
-    from typing_extensions import Self
-
-    from tidegate.errors import ConnectorError
-    from tidegate.readers.kafka.records.batches import RecordBatch
-
 
 LATEST = -1
 EARLIEST = -2

@@ -6,7 +6,8 @@ import math
 import random
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from kafka import errors as kafka_errors
@@ -17,10 +18,6 @@ from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.nearby import NearbyReplicas
 from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
 from tidegate.readers.retry import Deadline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-
 
 Answer = TypeVar("Answer")
 

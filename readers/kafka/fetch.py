@@ -6,17 +6,14 @@ Versions 4 to 11 name topics by name; brokers since 0.11 speak one of them, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from tidegate.errors import CorruptDataError
 from tidegate.kafka_private import FetchRequest
 from tidegate.readers.kafka.config import IsolationLevel, TopicPartition, by_topic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
 OLDEST_VERSION, NEWEST_VERSION_BY_NAME = 4, 11

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+from tidegate.alignment.splits import SplitRange
 from tidegate.errors import PositionGoneError
-from tidegate.readers.kafka.client import FEW_BYTES
+from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.kafka.records.batches import holds_a_batch
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from tidegate.alignment.splits import SplitRange
-    from tidegate.readers.kafka.client import KafkaClient
-    from tidegate.readers.kafka.fetch import FetchedPartition
-
 
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.config import TopicPartition
 
 
 class _Choice(NamedTuple):

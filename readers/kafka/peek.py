@@ -7,24 +7,18 @@ So such partitions are requested again with more bytes, and finally alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
 
 from tidegate.errors import PositionGoneError, TransientError
-from tidegate.readers.kafka.client import FEW_BYTES
+from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.kafka.peeked import PeekedBatches
-from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
+from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, visible_batches
 from tidegate.readers.kafka.records.first_record import first_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from uuid import UUID
-
-    from tidegate.readers.kafka.client import KafkaClient
-    from tidegate.readers.kafka.config import TopicPartition
-    from tidegate.readers.kafka.fetch import FetchedPartition
-    from tidegate.readers.kafka.records.batches import RecordBatch
-    from tidegate.readers.retry import Deadline
-
+from tidegate.readers.retry import Deadline
 
 FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
 

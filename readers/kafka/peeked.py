@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tidegate.readers.kafka.config import TopicPartition
-    from tidegate.readers.kafka.records.batches import RecordBatch
-
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.records.batches import RecordBatch
 
 MOST_BYTES = 64 << 20
 

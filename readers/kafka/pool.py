@@ -5,15 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tidegate.readers.kafka.client import KafkaClient
-    from tidegate.readers.kafka.config import KafkaConnectionConfig
-
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.config import KafkaConnectionConfig
 
 MOST_IDLE = 8
 IDLE_SECONDS = 5.0  # Spark does not tell a worker that its query has stopped

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import SplitRange
 from tidegate.errors import (
     CorruptDataError,
     DataLossError,
@@ -23,24 +27,18 @@ from tidegate.readers.archive.objects import ArchivedPart
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecords
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.cluster import LeaderCall
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.kafka.joint_fetch import FIRST_GUESS_BYTES_PER_RECORD, MARGIN, JointFetch
 from tidegate.readers.kafka.pool import idle_clients
-from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
+from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, visible_batches
 from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS, arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from uuid import UUID
-
-    from tidegate.alignment.horizon import Horizon
-    from tidegate.alignment.splits import SplitRange
     from tidegate.readers.archive.layout import ArchiveLayout
-    from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecords
-    from tidegate.readers.kafka.client import KafkaClient
-    from tidegate.readers.kafka.cluster import LeaderCall
-    from tidegate.readers.kafka.fetch import FetchedPartition
-    from tidegate.readers.kafka.records.batches import RecordBatch
 
 
 log = logging.getLogger(__name__)

@@ -13,25 +13,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 from kafka import errors as kafka_errors
 
 from tidegate.errors import RefusedError, TidegateError, TransientError
-from tidegate.readers.kafka.fetch import NO_SESSION_ID, fetch_request, fetched_partitions
+from tidegate.readers.kafka.cluster import KafkaCluster
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.fetch import NO_SESSION_ID, FetchedPartition, fetch_request, fetched_partitions
 from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-    from uuid import UUID
-
-    from tidegate.readers.kafka.cluster import KafkaCluster
-    from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
-    from tidegate.readers.kafka.fetch import FetchedPartition
-
 
 _REST_S = 30.0  # the rest after a refused session, or after two failed waits in a row
 _ANSWER_S = 5.0  # after the time for which it holds a fetch, a healthy broker answers within so long

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tests.alignment.logs import KafkaLike, Log, log
 from tidegate.alignment.group import UNGROUPED, GroupBound
@@ -13,9 +13,6 @@ from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import find_standing, with_generated
 from tidegate.alignment.states import SplitState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DRIFT_10 = Limits(max_drift_ms=10, drift_by_watermark=True, generated=True)
 READS_ON, WAITS = SplitState.READING, SplitState.PAUSED

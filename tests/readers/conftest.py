@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.kafka.lab import Lab
 from tests.support.objects.lab import Recorded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tidegate.readers.s3.config import S3ConnectionConfig
-    from tidegate.servers import KafkaServer, S3Server
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.servers import KafkaServer, S3Server
 
 
 @pytest.fixture(scope="session")

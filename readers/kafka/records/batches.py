@@ -10,26 +10,20 @@ import heapq
 import itertools
 import struct
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import google_crc32c
 import numpy as np
+import numpy.typing as npt
 
+from tidegate.alignment.splits import SplitId
 from tidegate.errors import CorruptDataError, OutOfMemoryError
 from tidegate.kafka_private import DefaultRecordBatchBuilder, records_of
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit, decompress
 from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    import numpy.typing as npt
-
-    from tidegate.alignment.splits import SplitId
-
 
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
 # max timestamp, producer id, producer epoch, base sequence, record count

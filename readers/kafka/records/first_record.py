@@ -6,18 +6,13 @@ Python does the work until it has spent about as much time, which most queries n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+import numpy.typing as npt
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.kafka_private import decode_varint
 from tidegate.readers.event_time.units import LARGEST_MS
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from tidegate.readers.kafka.records.batches import RecordBatch
-
+from tidegate.readers.kafka.records.batches import RecordBatch
 
 EARLIEST_MS = -(2**62)
 _SKIPPED_IN_A_STEP = 4  # records

@@ -9,16 +9,12 @@ value that is shorter than its length becomes a row.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegate.errors import CorruptDataError
 from tidegate.kafka_private import LegacyRecordBatch
-from tidegate.readers.decompression import about, decompress
+from tidegate.readers.decompression import SizeLimit, about, decompress
 from tidegate.readers.event_time.units import LARGEST_MS
-
-if TYPE_CHECKING:
-    from tidegate.readers.decompression import SizeLimit
-
 
 TOO_LARGE_TIMESTAMP = (
     "a timestamp too large for Spark; its producer may write nanoseconds where Kafka expects milliseconds"

@@ -17,7 +17,8 @@ import struct
 import time
 import traceback
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from kafka import errors as kafka_errors
 
@@ -27,10 +28,6 @@ from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka.wire.login import decode_response as _decode_response
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1

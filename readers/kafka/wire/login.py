@@ -13,8 +13,9 @@ import io
 import ssl
 import struct
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafka import __version__ as kafka_python_version
 from kafka import errors as kafka_errors
@@ -32,10 +33,6 @@ from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, conne
 from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism, ScramMechanism
 from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
 from tidegate.readers.kafka.wire.tokens import TokenProvider
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 SETUP_TIMEOUT_MS = 10_000  # as in Java
 LONGEST_LOOK_S = 5.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,13 +30,8 @@ from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.registry import FORMATS
 from tidegate.readers.formats.row_groups import BATCH_BYTES
-from tidegate.readers.objects.values import ChunkSurvey, TimeRange
+from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object, TimeRange
 from tidegate.readers.s3.reader import S3SplitReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidegate.readers.objects.values import ObjectFormat, S3Object
 
 LARGEST_BATCH = 2 * BATCH_BYTES
 BLOCK_BYTES = 8 << 20

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaProducer
@@ -19,15 +21,10 @@ from tidegate.errors import DeadlineError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.wire import connection as kafka_connection
 from tidegate.servers import KafkaServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tidegate.readers.kafka.fetch import FetchedPartition
 
 SHORT_S = 0.5
 NEVER_ABORTED_MS = 900_000  # the longest time-out that a broker allows; its default ends a transaction after a minute

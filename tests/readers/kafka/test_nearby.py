@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchRequest
@@ -18,9 +19,6 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.servers import KafkaServer
 from tidegate.sources.kafka.java.properties import connection_config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 RECORDS = 500

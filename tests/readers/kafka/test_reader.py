@@ -5,9 +5,10 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +30,6 @@ from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.pool import ClientPool, idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers.history import write_history
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[3]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 from kafka import KafkaProducer
@@ -13,9 +13,6 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.watch import WatchedEnd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LEVELS = ("read_uncommitted", "read_committed")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support.kafka.faulty_broker import FaultyBroker, hand_on
-from tests.support.kafka.lab import Record, encode
+from tests.support.kafka.lab import Lab, Record, encode
 from tests.support.waiting import await_that
 from tidegate.errors import BrokerTooOldError, CorruptDataError
 from tidegate.readers.kafka import watch
@@ -18,11 +18,6 @@ from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.connection import BrokerConnection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.kafka.lab import Lab
 
 LONG_S, SHORT_S = 30.0, 0.2  # the time of a wait that must end early, and of one that must not
 

@@ -6,9 +6,10 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +24,6 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder, find_record
 from tidegate.readers.kafka.records.first_record import first_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1

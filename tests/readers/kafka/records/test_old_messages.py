@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import itertools
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from tidegate.readers.kafka.records import batches as kafka_batches
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder
 from tidegate.servers import KafkaServer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1

@@ -7,14 +7,11 @@ import struct
 import threading
 import time
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, FrameTooLargeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import socket
 
 import pytest
 
-from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG
+from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG, Place
 from tests.support.kafka.faulty_broker import (
     AUTHENTICATE,
     FaultyBroker,
@@ -21,11 +21,6 @@ from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.watch import WatchedEnd
 from tidegate.sources.kafka.java.properties import connection_config
-
-if TYPE_CHECKING:
-    import socket
-
-    from tests.readers.kafka.wire.security_matrix import Place
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PROTOCOLS = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]

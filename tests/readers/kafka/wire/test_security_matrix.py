@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,17 +16,13 @@ from tests.readers.kafka.wire.security_matrix import (
     READABLE,
     ROWS,
     WRONG,
+    Place,
     cases,
     outcome,
     table,
 )
 from tests.support.servers.tokens import CLIENT_SECRET
 from tests.support.stores import STORE_PASSWORD
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.readers.kafka.wire.security_matrix import Place
 
 
 def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any, tmp_path: Path) -> None:

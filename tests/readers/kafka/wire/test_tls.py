@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.certificates import Authority
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.tls import tls_context
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = "hunter2"  # noqa: S105 - the password of a key that lives for seconds
 

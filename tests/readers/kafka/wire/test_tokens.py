@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
@@ -17,10 +19,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire import login, tokens
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
 from tidegate.sources.kafka.java.properties import connection_config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 given: list[Mapping[str, str]] = []
 
