@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tidegate.jobs.failures import lost_java_forgiven
+from tidegate.jobs.session import lost_java_forgiven
 from tidegate.sources.progress.query import QueryProgress
 
 if TYPE_CHECKING:

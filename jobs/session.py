@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate import errors
 from tidegate.errors import ServerError, TidegateError
-from tidegate.jobs.failures import cause, is_lost_java, lost_java_forgiven
 from tidegate.servers.java import find_java
 from tidegate.sources.session.settings import session_conf
 
@@ -25,7 +26,41 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",  # whoever follows a query may wait for a full terminal
 }
 
+_RAISED = re.compile(r"tidegate\.errors\.(?P<kind>[A-Za-z]+): (?P<sentence>[^\n]+)")
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+def cause(error: BaseException) -> errors.TidegateError | None:
+    """Return the TidegateError that made Spark raise ``error``, if one did.
+
+    It was raised in another process, so only its text inside Spark's error is left.
+    """
+    match = _RAISED.search(str(error))
+    if match is None:
+        return None
+    kind = getattr(errors, match["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.TidegateError)):
+        return None
+    return kind(match["sentence"].strip())
+
+
+def is_lost_java(error: BaseException) -> bool:
+    """Return whether PySpark raised ``error`` because Spark's Java process is gone."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    # If Java dies during a call, the error of the call has nothing from Java.
+    was_cut = type(error) is Py4JError and "Trace:" not in str(error)
+    return was_cut or isinstance(error, Py4JNetworkError | ConnectionError)
+
+
+@contextmanager
+def lost_java_forgiven() -> Iterator[None]:
+    """Ignore a clean-up's error if Java is gone, so that it does not hide the first error."""
+    try:
+        yield
+    except Exception as error:
+        if not is_lost_java(error):
+            raise
 
 
 @contextmanager

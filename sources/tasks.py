@@ -13,8 +13,7 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ContractError
 from tidegate.readers.arrow.numpy_arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
-from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent
-from tidegate.readers.events.send import send
+from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, send
 from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence

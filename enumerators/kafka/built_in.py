@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tidegate.alignment.splits import Positions
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.built_in import BuiltInOffset
+from tidegate.enumerators.planning.offset import BuiltInOffset
 from tidegate.readers.kafka.config import TopicPartition
 
 _MOST_PARTITIONS = 500  # Spark keeps each progress a hundred times

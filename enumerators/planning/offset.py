@@ -45,12 +45,11 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.built_in import built_in_offset
 from tidegate.enumerators.planning.packed import pack, pack_names, unpack, unpack_names
 from tidegate.errors import CheckpointError
 
@@ -306,3 +305,21 @@ def _canonical(snapshot: Json | None) -> Any:
 def _short(offset: Any) -> str:
     text = repr(offset)
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+BuiltInOffset: TypeAlias = Mapping[str, Mapping[int, int]]
+"""An offset of Spark's built-in Kafka source, by topic and partition: ``{"orders": {"0": 23, "1": 7}}``."""
+
+
+def built_in_offset(value: Any) -> BuiltInOffset | None:
+    """Return the offset that JSON holds; None: it is not an offset of the built-in source."""
+    if not isinstance(value, dict) or not value:
+        return None
+    offset: dict[str, dict[int, int]] = {}
+    for topic, partitions in value.items():
+        if not isinstance(partitions, dict) or not partitions:
+            return None
+        if not all(number.isdecimal() and type(at) is int and at >= 0 for number, at in partitions.items()):
+            return None
+        offset[topic] = {int(number): at for number, at in sorted(partitions.items(), key=lambda item: int(item[0]))}
+    return dict(sorted(offset.items()))

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
 from tidegate.jobs.account.account import Account
 from tidegate.jobs.account.of_progress import RunTally
-from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.source import binding, look, unset
-from tidegate.jobs.figures import count
+from tidegate.jobs.figures import clock_time, count, printable, share, span
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.sources.progress.query import QueryProgress
@@ -22,6 +22,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.sources.source import Source
+
+
+class RunLine:
+    """Adds up the batches of one run."""
+
+    def __init__(self) -> None:
+        self.rows = self.batches = 0
+        self._last: SourceProgress | None = None
+
+    @property
+    def bad_records(self) -> int:
+        """How many bad records all runs have set aside, as far as the last batch tells."""
+        return (self._last and self._last.bad_records_total) or 0
+
+    def after(self, batch: QueryProgress) -> str:
+        """Take another batch; return the rows of this run, the speed of the batch, and the event time reached."""
+        self.batches += 1
+        self.rows += batch.rows
+        last = self._last = batch.source.progress or self._last  # none: an earlier run has planned it
+        parts = [counted(self.rows, "row"), f"{count(batch.rows / batch.seconds if batch.seconds else 0)} rows/s"]
+        if last is not None:
+            parts.insert(0, share(self.rows, self.rows + last.rows_remaining))
+            if last.rows_remaining:
+                parts += [f"read up to {clock_time(last.bound)}", f"{span(last.event_time_lag)} behind"]
+                parts += [f"held by {printable(last.held_by)}"] if last.held_by else []
+        return " · ".join(parts)
 
 
 def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: str) -> list[tuple[str, str]]:

@@ -16,8 +16,7 @@ from rich.text import Text
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_named
-from tidegate.conformance.summary import area_lines, notes
-from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
+from tidegate.conformance.verdicts import Report, Status, Verdict, area_lines, in_order, notes
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.arguments import parse_options
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.kafka.built_in import offset_by_topic
-from tidegate.enumerators.planning.built_in import BuiltInOffset, built_in_offset
-from tidegate.enumerators.planning.offset import Offset
+from tidegate.enumerators.planning.offset import BuiltInOffset, Offset, built_in_offset
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
 from tidegate.sources.kafka.source import KafkaSource

@@ -1,16 +1,53 @@
-"""Retries a request of boto3's client until a deadline."""
+"""Requests of boto3's clients: they are repeated until a deadline, and their errors become those of tidegate."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tidegate.errors import TransientError
+from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError, TransientError
 from tidegate.readers.retry import Deadline
-from tidegate.readers.s3.errors import s3_error
 
 _Answer = TypeVar("_Answer")
+_QUERY = re.compile(r"\?[^\s\"']*")  # the query of a signed URL holds the signature, which is a secret
+
+OVERWRITTEN = "was overwritten"
+_DELETED = "was deleted"
+_GONE = {
+    "404": _DELETED,
+    "NoSuchKey": _DELETED,
+    "NoSuchVersion": _DELETED,
+    "412": OVERWRITTEN,
+    "PreconditionFailed": OVERWRITTEN,
+    "416": OVERWRITTEN,
+    "InvalidRange": OVERWRITTEN,
+}
+_LOOK_AT = {
+    "InvalidAccessKeyId": "accessKey",
+    "SignatureDoesNotMatch": "secretKey",
+    "InvalidToken": "sessionToken",
+    "ExpiredToken": "sessionToken",
+    "AuthorizationHeaderMalformed": "region",
+    "PermanentRedirect": "region",
+}
+"""The option that explains a refusal of the endpoint."""
+_PASSING = {
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "KmsThrottled",
+    "KMS.ThrottlingException",
+    "ConditionalRequestConflict",  # of two conditional writes at the same time, one must be repeated
+}
+
+_LOGIN = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"
+_BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or is the ARN of an access point"
 
 
 def ask_s3(
@@ -42,3 +79,45 @@ def ask_s3(
             if not isinstance(error, TransientError) or stopped.is_set():
                 raise error from problem
         deadline.pause(error)
+
+
+def s3_error(problem: Exception, operation: str, target: str, prefix: str = "") -> TidegateError:
+    """Translate the error of a request into a TransientError, ObjectGoneError, OptionError or ConnectorError.
+
+    operation, target: complete the sentence "cannot ..."; a target contains an address such as ``s3://bucket/key``.
+    prefix: what the names of the connection's options begin with.
+    """
+    from botocore import exceptions
+
+    if isinstance(problem, exceptions.ClientError):
+        return _refusal(problem.response, operation, target, prefix)
+    sentence = _QUERY.sub("", str(problem)).rstrip(".")
+    passing = (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+        exceptions.IncompleteReadError,
+        exceptions.ResponseStreamingError,
+    )
+    if isinstance(problem, passing):
+        return TransientError(sentence)
+    if isinstance(problem, exceptions.ParamValidationError):
+        is_of_bucket = "Invalid bucket name" in sentence
+        reason = _BUCKET_NAMES if is_of_bucket else " ".join(sentence.split())
+        return OptionError(f"{target} names no object of S3: {reason}")
+    if isinstance(problem, exceptions.NoCredentialsError):
+        sentence += f"; set {prefix}accessKey and {prefix}secretKey, or {_LOGIN}"
+    return ConnectorError(f"cannot {operation} {target}: {sentence}")
+
+
+def _refusal(response: Any, operation: str, target: str, prefix: str) -> TidegateError:
+    code = response.get("Error", {}).get("Code", "")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _GONE:
+        became = _GONE[code]
+        return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == OVERWRITTEN)
+    if code == "NoSuchBucket":
+        return OptionError(f"there is no bucket {target.split('/')[2]!r} for {target}")
+    if status >= 500 or status == 429 or code in _PASSING:
+        return TransientError(f"the endpoint answered {code or status}")
+    hint = f"; look at {prefix}{_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
+    return ConnectorError(f"the endpoint refused to {operation} {target}: {code or status}{hint}")

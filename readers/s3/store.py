@@ -12,9 +12,8 @@ from tidegate.errors import ConnectorError, ObjectGoneError, TransientError
 from tidegate.readers.objects.values import SMALL_BYTES, Chunk, S3Object
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
 from tidegate.readers.s3.get import get_range
-from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.request import OVERWRITTEN, ask_s3, s3_error
 
 AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8

@@ -5,8 +5,7 @@ import pytest
 from tests.conformance.small import SmallHarness, breaks, small_rule
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.summary import area_lines, notes
-from tidegate.conformance.verdicts import Report, Status, Verdict
+from tidegate.conformance.verdicts import Report, Status, Verdict, area_lines, notes
 
 
 def test_the_summary_tells_all_that_does_not_simply_hold(small_rules):

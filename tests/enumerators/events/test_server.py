@@ -9,9 +9,8 @@ import pytest
 from tests.support.waiting import PATIENCE_S, await_that
 from tidegate.enumerators.events import server as receiving
 from tidegate.enumerators.events.server import EventServer
-from tidegate.readers.events import send as sending
-from tidegate.readers.events.event import NONCE_BYTES, WATERMARK, EventChannel, SourceEvent, message
-from tidegate.readers.events.send import send
+from tidegate.readers.events import event as sending
+from tidegate.readers.events.event import NONCE_BYTES, WATERMARK, EventChannel, SourceEvent, message, send
 
 EVENTS = [SourceEvent("orders-0", 3, 9, {"watermark": 17}, batch=4), SourceEvent("orders-1", 0, 2, {"idle": True})]
 

@@ -8,9 +8,8 @@ from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import one, progress, report, source, typed
 from tidegate import OptionError
 from tidegate.jobs.account.of_progress import RunTally
-from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import account_of, summary
+from tidegate.jobs.backfill.run import RunLine, account_of, summary
 
 BINDING = {"--topic": ["orders"], "--to": None}
 

@@ -7,9 +7,8 @@ from pyarrow import dataset
 
 from tests.jobs.backfill.sources import asked
 from tests.support.streams import HOUR, MINUTE, NOON
-from tidegate.jobs.backfill.display import RunLine
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import write_batches
+from tidegate.jobs.backfill.run import RunLine, write_batches
 from tidegate.jobs.backfill.source import binding
 
 HOURS = 24

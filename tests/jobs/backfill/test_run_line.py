@@ -2,7 +2,7 @@ import pytest
 
 from tests.jobs.samples import HOUR, batch
 from tests.support.progresses import progress, source, typed
-from tidegate.jobs.backfill.display import RunLine
+from tidegate.jobs.backfill.run import RunLine
 
 
 def shown(*batches):
