@@ -113,7 +113,7 @@ class WindowedStream:
     _lateness: timedelta = timedelta(0)
     _late: str | None = None
     _outputs: Mapping[str, StructType] = field(default_factory=dict)
-    _buckets: int = 64
+    _buckets: int | None = None
 
     def window(self, assigner: WindowAssigner) -> WindowedStream:
         """Set the windows of a row, such as ``TumblingEventTimeWindows.of(timedelta(minutes=5))``."""
@@ -167,7 +167,8 @@ class WindowedStream:
     def buckets(self, count: int) -> WindowedStream:
         """Set the number of buckets of keys, over which Spark spreads them.  A checkpoint keeps its number.
 
-        A bucket may hold any number of keys: a batch reads and writes only what it touches.
+        By default each shuffle partition of the query has equally many, one or more, and there are 16 at least.  A
+        bucket may hold any number of keys: a batch reads and writes only what it touches.
         """
         return replace(self, _buckets=whole_number("buckets", count, 1))
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows import relations
+from tidegate.sources.windows.buckets import BY_PARTITION
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.sources.windows.names import check_no_twins, check_result
@@ -50,6 +51,7 @@ class Stream:
     event_time: the column of event times; None: the windows are in processing time.
     late: the name of the output of late rows; None: late rows are dropped.
     outputs: the columns of each side output of the process function.
+    buckets: the number of buckets of keys; None: as Spark's shuffle partitions need.
     """
 
     rows: DataFrame
@@ -57,7 +59,7 @@ class Stream:
     event_time: str | None
     late: str | None
     outputs: Mapping[str, StructType]
-    buckets: int
+    buckets: int | None
 
     @property
     def row_columns(self) -> list[str]:
@@ -165,7 +167,8 @@ def _kept(
     _arrow_schema(prepared.schema)
     columns = {field.name: field.type for field in _arrow_schema(results)}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
-    description = {**of_stream, "number of buckets": str(stream.buckets), **description}
+    buckets = BY_PARTITION if stream.buckets is None else str(stream.buckets)
+    description = {**of_stream, "number of buckets": buckets, **description}
     has_event_times = stream.event_time is not None
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
     wish = Wish(
@@ -183,9 +186,9 @@ def _kept(
         time_mode=time_mode,
         texts=texts,
     )
-    buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
+    of_buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     schema = _schema(stream, operator, rows.schema, results)
-    given = buckets.groupBy(BUCKET).transformWithState(
+    given = of_buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),
         schema.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
         outputMode="append",

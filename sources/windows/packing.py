@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from tidegate.sources.windows.buckets import Numbers, bucket_numbers
 from tidegate.spark_private import to_arrow_schema
 
 WITNESS = -1
@@ -23,18 +24,20 @@ WITNESS = -1
 If a restart has more buckets, all others that get rows may be new, and would notice nothing.
 """
 
-BUCKET, TASK, NUMBER, ROWS = "__bucket", "__task", "__number", "__rows"
+HASH, BUCKET, TASK, NUMBER, ROWS = "__hash", "__bucket", "__task", "__number", "__rows"
 PACKED = f"{BUCKET} int, {TASK} int, {NUMBER} int, {ROWS} binary"
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 1 << 26  # in memory at once, on their way through a task
 
 
-def packed(rows: DataFrame, keys: list[Column], buckets: int) -> DataFrame:
-    """Return the rows of each task and bucket, in order, in the columns of ``PACKED``; equal keys share a bucket."""
+def packed(rows: DataFrame, keys: list[Column], buckets: int | None) -> DataFrame:
+    """Return the rows of each task and bucket, in order, in the columns of ``PACKED``; equal keys share a bucket.
+
+    buckets: how many there are; None: as Spark's shuffle partitions need.
+    """
     schema = rows.schema
-    bucket = f.pmod(f.hash(*keys), f.lit(buckets)).alias(BUCKET)
     # PySpark takes a dot in a name for a field of a struct, so the packed columns are named by numbers.
     columns = [f.col(f"`{name}`").alias(f"__{number}") for number, name in enumerate(schema.names)]
-    return rows.select(bucket, *columns).mapInArrow(_packer(), PACKED)
+    return rows.select(f.hash(*keys).alias(HASH), *columns).mapInArrow(_packer(buckets), PACKED)
 
 
 def unpacked(blobs: Iterable[bytes], schema: StructType) -> pa.Table:
@@ -43,12 +46,14 @@ def unpacked(blobs: Iterable[bytes], schema: StructType) -> pa.Table:
     return pa.Table.from_batches([pa.ipc.read_record_batch(blob, arrow_schema) for blob in blobs], arrow_schema)
 
 
-def _packer() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _packer(buckets: int | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
+        numbers = bucket_numbers(buckets)
         for number, table in enumerate(_tables(batches)):
-            yield by_bucket(table, task, number)
+            of_rows = numbers[table.column(HASH).to_numpy() % len(numbers)]
+            yield by_bucket(table.drop_columns(HASH), of_rows, task, number)
 
     return pack
 
@@ -65,13 +70,15 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
-    """Return rows with a column ``__bucket`` as ``PACKED``, in the order of their task, and a row for the witness."""
-    bucket = table.column(BUCKET).to_numpy()
-    order = np.argsort(bucket, kind="stable")
-    ordered = bucket[order]
+def by_bucket(table: pa.Table, buckets: Numbers, task: int, number: int) -> pa.RecordBatch:
+    """Return rows as ``PACKED``, in the order of their task, and a row for the witness.
+
+    buckets: the bucket of each row.
+    """
+    order = np.argsort(buckets, kind="stable")
+    ordered = buckets[order]
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    (rows,) = table.drop_columns(BUCKET).take(pa.array(order)).combine_chunks().to_batches()
+    (rows,) = table.take(pa.array(order)).combine_chunks().to_batches()
     ends = [*begins[1:].tolist(), len(ordered)]
     of_buckets = [
         rows.slice(begin, end - begin).serialize().to_pybytes()

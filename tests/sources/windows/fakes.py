@@ -5,6 +5,7 @@ import pickle
 from collections import defaultdict, deque
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
@@ -170,10 +171,9 @@ class FakeSpark:
             return {}
         keys, times, numbers = zip(*rows, strict=True)
         # As in Spark, equal keys of floats are in one bucket.
-        buckets = [sum(map(ord, str(key).lstrip("-"))) % self.buckets for key in keys]
+        buckets = np.array([sum(map(ord, str(key).lstrip("-"))) % self.buckets for key in keys], np.int32)
         table = pa.table(
             {
-                BUCKET: pa.array(buckets, pa.int32()),
                 "__key_0": pa.array(keys, self.key_type),
                 TIME: pa.array(times, pa.int64()),
                 "n": pa.array(numbers, self.number_type),
@@ -183,6 +183,7 @@ class FakeSpark:
         # Two tasks gave two batches each; the last comes first, since Spark does not order them.
         most = -(-len(rows) // 4)
         for part in reversed(range(-(-len(rows) // most))):
-            for row in by_bucket(table.slice(part * most, most), *divmod(part, 2)).to_pylist():
+            chosen = slice(part * most, (part + 1) * most)
+            for row in by_bucket(table[chosen], buckets[chosen], *divmod(part, 2)).to_pylist():
                 rows_by_bucket[row[BUCKET]].append({TASK: row[TASK], NUMBER: row[NUMBER], ROWS: row[ROWS]})
         return rows_by_bucket

@@ -15,6 +15,8 @@ from tests.sources.memory import MemorySource, append
 from tests.support.streams import NOON, available_now, running
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
+from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.windows.buckets import balanced
 from tidegate.windows import (
     EventTimeTrigger,
     ProcessingTimeoutTrigger,
@@ -23,6 +25,7 @@ from tidegate.windows import (
 )
 
 SECOND = 1_000
+PARTITIONS = "spark.sql.shuffle.partitions"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10))
 
@@ -79,6 +82,26 @@ def test_a_batch_commits_its_changes_also_to_a_state_of_whole_files(spark, sourc
         spark.conf.unset(CHANGELOG)
     append(source.path, a=[NOON + 140 * SECOND], b=[NOON + 140 * SECOND])
     assert run() == ({(NOON + 120 * SECOND, 6)}, True)
+
+
+def test_a_restart_has_the_buckets_of_its_checkpoint_also_with_other_shuffle_partitions(spark, source, tmp_path):
+    def run(partitions):
+        before = spark.conf.get(PARTITIONS)
+        spark.conf.set(PARTITIONS, partitions)
+        windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(tumbling(60))
+        try:
+            found = available_now(
+                windows.allowed_lateness(timedelta(seconds=1)).aggregate(n="count(*)"), tmp_path / "c"
+            )
+        finally:
+            spark.conf.set(PARTITIONS, before)
+        progress = [QueryProgress.parse(batch.json) for batch in found.progress.values()]
+        assert {bucket for batch in progress for _, bucket in batch.windows} <= {*balanced(3).tolist()}
+        return sorted((row["split"], row["window_end"].timestamp() * SECOND, row["n"]) for row in found.all_rows)
+
+    assert run(3) == [(split, NOON + 60 * SECOND, 6) for split in "ab"]
+    append(source.path, a=[NOON + 140 * SECOND], b=[NOON + 140 * SECOND])
+    assert run(5) == [(split, NOON + 120 * SECOND, 6) for split in "ab"]
 
 
 def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_path):

@@ -1,0 +1,66 @@
+"""The numbers of buckets, chosen so that each of Spark's shuffle partitions gets equally many.
+
+A bucket costs a batch some state calls, however few rows it has, and a partition without a bucket has nothing to do.
+Spark fixes the number of partitions in a query's checkpoint, so the numbers last as long as the state.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pyspark import TaskContext
+
+BY_PARTITION = "by shuffle partition"
+"""What a description calls buckets whose number the user has not set."""
+Numbers: TypeAlias = npt.NDArray[np.int32]
+_LEAST = 8  # buckets of a query: with few partitions, one bucket each would hold too many rows at once
+_PROPERTY = "spark.sql.shuffle.partitions"  # which Spark takes from the checkpoint, and tells to each task
+_SEED, _FACTOR_1, _FACTOR_2, _ADDED, _MIX_1, _MIX_2 = map(
+    np.uint32, (42, 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35)
+)
+
+
+def bucket_numbers(count: int | None) -> Numbers:
+    """Return the numbers of a query's buckets, in a task of the query.
+
+    count: how many there are, as the user says; None: as its shuffle partitions need.
+    """
+    if count is not None:
+        return np.arange(count, dtype=np.int32)
+    context = TaskContext.get()
+    partitions = "" if context is None else context.getLocalProperty(_PROPERTY) or ""
+    return balanced(int(partitions) if partitions.isdigit() else _LEAST)
+
+
+@cache
+def balanced(partitions: int) -> Numbers:
+    """Return the least numbers of which Spark sends equally many to each of these partitions."""
+    each, candidates = -(-_LEAST // partitions), 16 * max(partitions, _LEAST)
+    while True:
+        partition = partitions_of(np.arange(candidates, dtype=np.int32), partitions)
+        order = np.argsort(partition, kind="stable")
+        counts = np.bincount(partition, minlength=partitions)
+        if counts.min() >= each:
+            begins = np.cumsum(counts) - counts
+            return np.sort(order[(begins[:, None] + np.arange(each)).ravel()]).astype(np.int32)
+        candidates *= 2
+
+
+def partitions_of(numbers: Numbers, partitions: int) -> npt.NDArray[np.int64]:
+    """Return the shuffle partition of each number: Spark's ``HashPartitioning``, the 32-bit Murmur3 of an int."""
+    mixed = _rotated(numbers.view(np.uint32) * _FACTOR_1, 15) * _FACTOR_2
+    hashed = _rotated(_SEED ^ mixed, 13) * np.uint32(5) + _ADDED
+    hashed ^= np.uint32(4)  # bytes of an int
+    hashed = (hashed ^ (hashed >> np.uint32(16))) * _MIX_1
+    hashed = (hashed ^ (hashed >> np.uint32(13))) * _MIX_2
+    hashed ^= hashed >> np.uint32(16)
+    partition: npt.NDArray[np.int64] = hashed.view(np.int32).astype(np.int64) % partitions
+    return partition
+
+
+def _rotated(numbers: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+    rotated: npt.NDArray[np.uint32] = (numbers << np.uint32(bits)) | (numbers >> np.uint32(32 - bits))
+    return rotated
