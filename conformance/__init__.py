@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.conformance.checker import check_connector
     from tidegate.conformance.errors import ConformanceError
     from tidegate.conformance.harness import Fault, Harness, HarnessFactory, Row, Writer
-    from tidegate.conformance.rules import Level, Rule, Tier, all_rules
+    from tidegate.conformance.rules import Rule, Tier, all_rules
     from tidegate.conformance.suite import ConnectorSuite
     from tidegate.conformance.verdicts import Report, Status, Verdict
 
@@ -35,7 +35,6 @@ __all__ = [
     "Fault",
     "Harness",
     "HarnessFactory",
-    "Level",
     "Report",
     "Row",
     "Rule",
@@ -53,7 +52,6 @@ _HOMES = {
     "Ability": "abilities",
     "ConformanceError": "errors",
     "ConnectorSuite": "suite",
-    "Level": "rules",
     "Report": "verdicts",
     "Rule": "rules",
     "Status": "verdicts",

@@ -10,4 +10,4 @@ import pytest
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
-    config.addinivalue_line("markers", "conformance(rule, level, tier): tests a connector by a rule of tidegate.")
+    config.addinivalue_line("markers", "conformance(rule, tier): tests a connector by a rule of tidegate.")

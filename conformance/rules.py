@@ -36,13 +36,6 @@ AREAS = {
 """The areas of rules, in the order in which they are shown."""
 
 
-class Level(Enum):
-    """How binding a rule is (RFC 2119)."""
-
-    MUST = "without it rows are lost, doubled or late, or queries hang"
-    SHOULD = "without it people lose time"
-
-
 class Tier(Enum):
     """The means by which a rule is checked, from the quickest to the slowest."""
 
@@ -70,7 +63,6 @@ class Rule:
 
     id: str
     title: str
-    level: Level
     tier: Tier
     purpose: str
     tested: str
@@ -119,7 +111,6 @@ def rule(
         _RULES[name] = Rule(
             name,
             text["title"],
-            Level[text.get("level", "MUST")],
             tier,
             text["purpose"],
             text["tested"],

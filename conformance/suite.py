@@ -65,5 +65,5 @@ class ConnectorSuite:
 
 
 def _parameter(rule: Rule) -> Any:
-    mark = pytest.mark.conformance(rule=rule.id, level=rule.level.name.lower(), tier=rule.tier.name.lower())
+    mark = pytest.mark.conformance(rule=rule.id, tier=rule.tier.name.lower())
     return pytest.param(rule, id=f"{rule.id} {rule.title}", marks=mark)

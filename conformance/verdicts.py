@@ -87,7 +87,7 @@ class Verdict:
         if not self.status.good:
             hints = "".join(f"\n  - {hint}" for hint in self.look_at)
             parts.append(f"Look at:{hints}")
-            parts.append(f"The rule ({self.rule.level.name}): {self.rule.purpose}")
+            parts.append(f"The rule: {self.rule.purpose}")
             parts.append(f"To check it alone: --rule {self.rule.id}, or check_connector(..., only=[{self.rule.id!r}])")
         return "\n\n".join(part for part in parts if part)
 
@@ -201,7 +201,7 @@ def notes(report: Report) -> list[str]:
         if verdict.status is Status.EXEMPT:
             lines.append(f"exempt: {verdict.rule.id} {verdict.rule.title}: {verdict.text.splitlines()[0]}")
         elif not verdict.status.good:
-            lines.append(f"{verdict.status.value}: {verdict.rule.id} {verdict.rule.title} ({verdict.rule.level.name})")
+            lines.append(f"{verdict.status.value}: {verdict.rule.id} {verdict.rule.title}")
     here: dict[str, list[str]] = {}
     for verdict in report:
         if verdict.here_only:

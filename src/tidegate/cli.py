@@ -237,7 +237,7 @@ def conformance(
 ) -> None:
     """Check a connector by the rules of the conformance kit.
 
-    The exit code is 1 if the connector breaks a rule that must or should hold.
+    The exit code is 1 if the connector breaks a rule.
     """
     from tidegate.jobs.conformance.command import check_conformance
 

@@ -5,7 +5,7 @@ python -m tests.conformance.rules_page writes it.
 
 from pathlib import Path
 
-from tidegate.conformance.rules import AREAS, Level, Tier, all_rules
+from tidegate.conformance.rules import AREAS, Tier, all_rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance-rules.md"
 COMMAND = "scripts/conformance-rules"
@@ -22,11 +22,9 @@ def rules_page():
             f"Made by `{COMMAND}` from `conformance/rules.ini`; do not edit it. Each rule says what goes wrong",
             "without it, how it is tested, and when it passes. When it fails, the kit says where to look.",
             "",
-            *_table(("level", "rules", "meaning"), [_counted(rules, level, "level") for level in Level]),
+            *_table(("tier", "rules", "what it takes"), [_counted(rules, tier) for tier in Tier]),
             "",
-            *_table(("tier", "rules", "what it takes"), [_counted(rules, tier, "tier") for tier in Tier]),
-            "",
-            "A rule is a MUST of the contract tier unless it says otherwise. A connector that opts out of an ability",
+            "A rule is of the contract tier unless it says otherwise. A connector that opts out of an ability",
             "is not tested by the rules that need it.",
             *[line for area in AREAS for line in _area(area, [rule for rule in rules if rule.area == area])],
             "",
@@ -34,9 +32,8 @@ def rules_page():
     )
 
 
-def _counted(rules, value, attribute):
-    name = value.name if isinstance(value, Level) else value.name.lower()
-    return name, str(sum(getattr(rule, attribute) is value for rule in rules)), value.value
+def _counted(rules, tier):
+    return tier.name.lower(), str(sum(rule.tier is tier for rule in rules)), tier.value
 
 
 def _area(area, rules):
@@ -44,8 +41,7 @@ def _area(area, rules):
 
 
 def _rule(rule):
-    kinds = [rule.level.name] * (rule.level is not Level.MUST)
-    kinds += [rule.tier.name.lower()] * (rule.tier is not Tier.CONTRACT)
+    kinds = [rule.tier.name.lower()] * (rule.tier is not Tier.CONTRACT)
     kinds += ["needs " + ", ".join(f"`{name}`" for name in sorted(need.name for need in rule.needs))] * bool(rule.needs)
     kind = f"*{'; '.join(kinds)}.* " if kinds else ""
     said = f"{kind}{rule.purpose} **Tested:** {rule.tested} **Passes:** {rule.passes}"

@@ -2,7 +2,7 @@
 
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.harness import Harness, Writer
-from tidegate.conformance.rules import Level, Rule, Tier
+from tidegate.conformance.rules import Rule, Tier
 from tidegate.errors import ConnectorError
 
 
@@ -31,11 +31,10 @@ def breaks(lab):
     raise lab.fail("row 0#7 is missing")
 
 
-def small_rule(name, test=holds, *, level=Level.MUST, tier=Tier.CONTRACT, needs=(), witness=()):
+def small_rule(name, test=holds, *, tier=Tier.CONTRACT, needs=(), witness=()):
     return Rule(
         name,
         f"the title of {name}",
-        level,
         tier,
         f"The purpose of {name}.",
         "It is tried.",
@@ -52,6 +51,6 @@ RULES = (
     small_rule("SPLIT-1", needs={Ability.HOLES}),
     small_rule("READ-1"),
     small_rule("READ-2", breaks),
-    small_rule("READ-3", breaks, level=Level.SHOULD),
+    small_rule("READ-3", breaks),
     small_rule("SPARK-1", tier=Tier.SPARK),
 )

@@ -44,7 +44,7 @@ def test_a_broken_rule_tells_what_was_done_what_to_look_at_and_how_to_try_it_alo
     explained = verdict.explained()
     for part in ("READ-1 the title of READ-1: failed", "row 0#7 is missing", "1. split 0: create", "- the cable"):
         assert part in explained
-    assert "The rule (MUST): The purpose of READ-1." in explained
+    assert "The rule: The purpose of READ-1." in explained
     assert "check_connector(..., only=['READ-1'])" in explained
     assert "Traceback" not in explained
 

@@ -14,7 +14,7 @@ def test_the_summary_tells_all_that_does_not_simply_hold(small_rules):
     assert [line.split()[0] for line in area_lines(report)] == ["SPLIT", "READ"]
     assert area_lines(report)[1].endswith("1 passed, 1 failed, 1 exempt")
     assert notes(report) == [
-        "failed: READ-2 the title of READ-2 (MUST)",
+        "failed: READ-2 the title of READ-2",
         "exempt: READ-3 the title of READ-3: issue 12",
         "without HOLES: cannot: nothing leaves any",
         "without BATCH: does not yet: asked for by nobody",
