@@ -68,7 +68,6 @@ class Rule:
     tested: str
     passes: str
     look_at: tuple[str, ...]
-    source: str
     test: Test
     needs: frozenset[Ability] = frozenset()
     witness: tuple[str, ...] = ()
@@ -116,7 +115,6 @@ def rule(
             text["tested"],
             text["passes"],
             tuple(_texts()[name]["look at"].strip().splitlines()),
-            text["source"],
             test,
             frozenset(needs),
             tuple(witness),
