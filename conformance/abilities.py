@@ -46,48 +46,30 @@ _IMPLIES: Mapping[Ability, frozenset[Ability]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class OptOut:
-    """Why a connector goes without an ability, for ever or until it is built."""
-
-    reason: str
-    for_ever: bool
-
-    def __str__(self) -> str:
-        return f"{'cannot' if self.for_ever else 'does not yet'}: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
 class Abilities:
-    """All abilities except those that are opted out of.  Immutable: ``cannot`` and ``not_yet`` return a new one."""
+    """All abilities except those that are opted out of, each with its reason.  ``cannot`` returns a new one."""
 
-    opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
+    opted_out: Mapping[Ability, str] = field(default_factory=dict)
 
     def cannot(self, ability: Ability | Collection[Ability], reason: str) -> Abilities:
-        """Opt out of an ability, or several such as FAULTS, that the connector cannot have."""
-        return self._without(ability, reason, for_ever=True)
-
-    def not_yet(self, ability: Ability | Collection[Ability], reason: str) -> Abilities:
-        """Opt out of an ability that the connector could have, but does not have yet."""
-        return self._without(ability, reason, for_ever=False)
-
-    def __contains__(self, ability: Ability) -> bool:
-        return self.lacking(ability) is None
-
-    def lacking(self, ability: Ability) -> OptOut | None:
-        """Return why an ability is missing."""
-        if ability in self.opted_out:
-            return self.opted_out[ability]
-        for implied in sorted(_IMPLIES.get(ability, ()), key=lambda ability_needed: ability_needed.name):
-            why = self.lacking(implied)
-            if why is not None:
-                return OptOut(f"it needs {implied.name} ({why.reason})", why.for_ever)
-        return None
-
-    def _without(self, ability: Ability | Collection[Ability], reason: str, *, for_ever: bool) -> Abilities:
+        """Opt out of an ability, or several such as FAULTS, that the connector does not have."""
         lacking = [ability] if isinstance(ability, Ability) else sorted(ability, key=lambda lacked: lacked.name)
         for lacked in lacking:
             if not reason.strip():
                 raise OptionError(f"{lacked.name} is opted out of without a reason")
             if lacked in self.opted_out:
                 raise OptionError(f"{lacked.name} is opted out of twice")
-        return Abilities({**self.opted_out, **dict.fromkeys(lacking, OptOut(reason, for_ever))})
+        return Abilities({**self.opted_out, **dict.fromkeys(lacking, reason)})
+
+    def __contains__(self, ability: Ability) -> bool:
+        return self.lacking(ability) is None
+
+    def lacking(self, ability: Ability) -> str | None:
+        """Return why an ability is missing."""
+        if ability in self.opted_out:
+            return self.opted_out[ability]
+        for implied in sorted(_IMPLIES.get(ability, ()), key=lambda ability_needed: ability_needed.name):
+            why = self.lacking(implied)
+            if why is not None:
+                return f"it needs {implied.name} ({why})"
+        return None

@@ -100,7 +100,7 @@ class Harness(ABC):
     """Its name in reports; empty: the name of its class."""
 
     abilities: Abilities = Abilities()
-    """All abilities, except those that the connector cannot have, or does not have yet."""
+    """All abilities, except those that the connector does not have."""
 
     key_column: str = "key"
     """The column that holds ``Row.key``, as text or as bytes in UTF-8."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tidegate.conformance.abilities import Ability, OptOut
+from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.rules import AREAS, Rule, all_rules
 
@@ -50,7 +50,7 @@ class Verdict:
     waited: bool = False
     undiscovered: bool = False
     here_only: bool = False
-    opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
+    opted_out: Mapping[Ability, str] = field(default_factory=dict)
 
     @property
     def origin(self) -> str | None:
@@ -103,7 +103,7 @@ class Report:
         return iter(self.verdicts)
 
     @property
-    def opted_out(self) -> Mapping[Ability, OptOut]:
+    def opted_out(self) -> Mapping[Ability, str]:
         """The abilities that the connector opts out of."""
         return next((verdict.opted_out for verdict in self.verdicts if verdict.opted_out), {})
 

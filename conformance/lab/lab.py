@@ -353,7 +353,7 @@ class Lab:
         for ability in sorted(needs, key=lambda needed: needed.name):
             why = self.harness.abilities.lacking(ability)
             if why is not None:
-                raise NotApplicableError(f"{name_of(self.harness)} has no {ability.name}: it {why}")
+                raise NotApplicableError(f"{name_of(self.harness)} has no {ability.name}: {why}")
 
     def close(self) -> None:
         """Close everything that was opened, the last first.  Raises the first error after everything is closed."""

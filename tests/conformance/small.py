@@ -8,7 +8,7 @@ from tidegate.errors import ConnectorError
 
 class SmallHarness(Harness):
     name = "small"
-    abilities = Abilities().cannot(Ability.HOLES, "nothing leaves any").not_yet(Ability.BATCH, "asked for by nobody")
+    abilities = Abilities().cannot(Ability.HOLES, "nothing leaves any").cannot(Ability.BATCH, "asked for by nobody")
 
     def source(self, options):
         raise ConnectorError("there is nothing to read from")
@@ -40,7 +40,6 @@ def small_rule(name, test=holds, *, tier=Tier.CONTRACT, needs=(), witness=()):
         "It is tried.",
         "It works.",
         ("the cable",),
-        "a book",
         test,
         frozenset(needs),
         tuple(witness),
