@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.contract import Json
-from tidegate.readers.contract import ReadTask
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.sources.bridge import Driver, coordinator_of
 from tidegate.sources.source import Source
 
@@ -32,29 +30,10 @@ class LabClock:
         self.now_s += seconds
 
 
-class Run(Protocol):
-    """The contract of a planner: a SourceCoordinator, or a mutant of one."""
-
-    def bound_run(self) -> None:
-        """Fix the ends of this run (Trigger.AvailableNow)."""
-
-    def latest_offset(self, start: Json, budget: Budget = UNLIMITED, min_rows: int = 0) -> Json:
-        """Return the end of the next batch."""
-
-    def tasks(self, start: Json, end: Json) -> list[ReadTask]:
-        """Return the tasks of a batch."""
-
-    def source_progress(self) -> Json | None:
-        """Return the progress of the source after the last plan."""
-
-    def close(self) -> None:
-        """Release all resources."""
+OpenRun: TypeAlias = Callable[[Source, Clocks, int], SourceCoordinator]
+"""Makes a planner for a source, or what stands in its place; the number is that of the cores."""
 
 
-OpenRun: TypeAlias = Callable[[Source, Clocks, int], Run]
-"""Makes a planner for a source; the number is that of the cores."""
-
-
-def open_coordinator(source: Source, clocks: Clocks, cores: int) -> Run:
+def open_coordinator(source: Source, clocks: Clocks, cores: int) -> SourceCoordinator:
     """Return the planner that Spark runs, in this process."""
     return coordinator_of(source, Driver(cores, "conformance"), clocks=clocks)

@@ -18,8 +18,9 @@ from tidegate.conformance.errors import WaitedError
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.lab.planning import LabClock, Run
+from tidegate.conformance.lab.planning import LabClock
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.source import Source
@@ -57,7 +58,7 @@ class Query:
     cores: int = 2
     offsets: list[str] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
-    run: Run | None = None
+    run: SourceCoordinator | None = None
 
     def start(self, *, bounded: bool = False, source: Source | None = None) -> None:
         """Begin a run, and repeat a batch that the last run did not commit."""
@@ -85,7 +86,7 @@ class Query:
         self.run = None
 
     @property
-    def running(self) -> Run:
+    def running(self) -> SourceCoordinator:
         """The present run."""
         if self.run is None:
             self.start()

@@ -34,33 +34,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "BadRecordError",
-    "BrokerTooOldError",
-    "CheckpointError",
-    "ConnectorError",
-    "ContractError",
-    "CorruptDataError",
-    "DataLossError",
-    "DeadlineError",
-    "FunctionError",
-    "InstallationError",
-    "LateDataError",
-    "NoMessageError",
-    "ObjectGoneError",
-    "OptionError",
-    "OutOfMemoryError",
-    "PositionGoneError",
-    "RefusedError",
-    "ServerError",
-    "StrategyError",
-    "TidegateError",
-    "TransientError",
-    "UnavailableError",
-    "UnknownPartitionError",
-    "did_you_mean",
-]
-
 
 class TidegateError(Exception):
     """Base of all errors that tidegate raises on purpose."""
