@@ -1,4 +1,4 @@
-"""Verdicts on rules, the report on a connector, and its summary."""
+"""Verdicts on rules, the report on a connector, and its notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.rules import AREAS, Rule, all_rules
+from tidegate.conformance.rules import Rule, all_rules
 
 
 class Status(Enum):
@@ -113,12 +113,6 @@ class Report:
         return Counter(verdict.status for verdict in self.verdicts)
 
     @property
-    def by_area(self) -> dict[str, list[Verdict]]:
-        """The verdicts of each area that has some, in the order of AREAS."""
-        by_area = {area: [v for v in self.verdicts if v.rule.area == area] for area in AREAS}
-        return {area: verdicts for area, verdicts in by_area.items() if verdicts}
-
-    @property
     def unchecked(self) -> list[Rule]:
         """The rules that were left out, by tier or by id."""
         checked = {verdict.rule.id for verdict in self.verdicts}
@@ -187,13 +181,6 @@ def in_order(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(sorted(verdicts, key=lambda verdict: verdict.rule.order))
 
 
-def area_lines(report: Report) -> list[str]:
-    """Return a line for each area."""
-    width = max(map(len, AREAS))
-    wide = max(map(len, AREAS.values()))
-    return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {_ends(verdicts)}" for area, verdicts in report.by_area.items()]
-
-
 def notes(report: Report) -> list[str]:
     """Return a line for each rule that does not simply hold, each reason to skip rules, and each missing ability."""
     lines = []
@@ -208,9 +195,3 @@ def notes(report: Report) -> list[str]:
             here.setdefault(verdict.text, []).append(verdict.rule.id)
     lines += [f"skipped here: {', '.join(rules)}: {why}" for why, rules in here.items()]
     return lines + [f"without {ability.name}: {why}" for ability, why in report.opted_out.items()]
-
-
-def _ends(verdicts: list[Verdict]) -> str:
-    """Return the number of verdicts of each kind, as a phrase."""
-    counts = Counter(verdict.status for verdict in verdicts)
-    return ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])

@@ -16,7 +16,7 @@ from rich.text import Text
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_named
-from tidegate.conformance.verdicts import Report, Status, Verdict, area_lines, in_order, notes
+from tidegate.conformance.verdicts import Report, Status, Verdict, in_order, notes
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.arguments import parse_options
 
@@ -82,7 +82,7 @@ def _show(report: Report) -> None:
     output = _output()
     for explanation in report.explanations:
         output.print(explanation, end="\n\n\n")
-    for line in [*area_lines(report), *notes(report)]:
+    for line in notes(report):
         output.print(line)
     output.print(report.headline, style="bold green" if report.conforms else "bold red")
 

@@ -5,14 +5,12 @@ import pytest
 from tests.conformance.small import SmallHarness, breaks, small_rule
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.verdicts import Report, Status, Verdict, area_lines, notes
+from tidegate.conformance.verdicts import Report, Status, Verdict, notes
 
 
 def test_the_summary_tells_all_that_does_not_simply_hold(small_rules):
     rules = ["SPLIT-1", "READ-1", "READ-2", "READ-3"]
     report = check_connector(SmallHarness, exempt={"READ-3": "issue 12"}, only=rules)
-    assert [line.split()[0] for line in area_lines(report)] == ["SPLIT", "READ"]
-    assert area_lines(report)[1].endswith("1 passed, 1 failed, 1 exempt")
     assert notes(report) == [
         "failed: READ-2 the title of READ-2",
         "exempt: READ-3 the title of READ-3: issue 12",
