@@ -2,6 +2,7 @@
 
 DIR/offsets/17    the end of batch 17 for each source of the query, stored before the batch is read
 DIR/commits/17    there when the batch is written
+DIR/metadata      the id of the query
 
 Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes.  Version 2 of the
 file puts the source's name and a colon before each offset.  A ``-`` means that the source has no offset.
@@ -31,6 +32,14 @@ def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -
     Raises OptionError for any other location.
     """
     return open_folder(location, config, option=option, noun="checkpoint")
+
+
+def query_id(folder: Folder) -> str | None:
+    """Return the id of the query of a checkpoint.  Raises ConnectorError if the folder cannot be read."""
+    stored = folder.read("metadata")
+    with suppress(ValueError, TypeError, KeyError):
+        return None if stored is None else str(json.loads(stored.data)["id"])
+    return None
 
 
 class SourceOffset(NamedTuple):

@@ -308,7 +308,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ahead_ms = self._windows.ahead_ms
             watermark_row_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(after_ms, ahead_ms)}
             watermarks_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(before_ms, ahead_ms)}
-        tells = (self._source.watermark_rows or self._windows is not None) and after_ms != before_ms
+        tells = self._has_watermark_rows and after_ms != before_ms
         # The row goes with an existing task, because each task costs time; later tasks do not repeat it.
         return [
             TaskPartition(
@@ -330,7 +330,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         progress = None if self._planner is None else self._planner.source_progress()
         if progress is None:
             return None
-        return {**progress, "planner": self._note().planner_id, "reads": self._source.reads}
+        about = {"planner": self._note().planner_id, "reads": self._source.reads}
+        return {**progress, **about, **({"watermarkRows": True} if self._has_watermark_rows else {})}
+
+    @property
+    def _has_watermark_rows(self) -> bool:
+        return self._source.watermark_rows or self._windows is not None
 
     def stop(self) -> None:
         if self._planner is not None:

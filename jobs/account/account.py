@@ -53,6 +53,11 @@ class SourceAccount:
     set_aside: Figure = NO_ROWS
     by_split: Mapping[SplitId, int] = field(default_factory=dict)
 
+    @property
+    def bound_of_splits(self) -> Certainty:
+        """``exact`` if each offset had a record."""
+        return "exact" if self.read == Figure(sum(self.by_split.values())) else "at most"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
@@ -66,6 +71,7 @@ class Account:
     late: rows that Spark, or windows of tidegate, dropped as late.
     set_aside: bad records that were set aside.
     missing: sentences on what is not known; empty: the account is complete.
+    why: sentences on why figures are bounds.
     sources: the shares of the sources, in Spark's order.
     """
 
@@ -76,6 +82,7 @@ class Account:
     late: Figure
     set_aside: Figure
     missing: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
     sources: tuple[SourceAccount, ...] = ()
 
     @property
@@ -96,7 +103,11 @@ class Account:
         lines = [*figures, ("set aside", str(self.set_aside))]
         if len(self.sources) > 1:
             lines += [(one.reads, f"{one.read} read, {one.set_aside} set aside") for one in self.sources]
-        splits = [(split, count(rows)) for source in self.sources for split, rows in sorted(source.by_split.items())]
+        splits = [
+            (split, str(Figure(rows, source.bound_of_splits)))
+            for source in self.sources
+            for split, rows in sorted(source.by_split.items())
+        ]
         lines += splits[:_MOST_SPLITS]
         if len(splits) > _MOST_SPLITS:
             lines.append((f"and {count(len(splits) - _MOST_SPLITS)} more splits", ""))
@@ -111,6 +122,7 @@ class Account:
             **{name: figure.rows for name, figure in figures.items()},
             "complete": self.complete,
             "missing": [*self.missing],
+            "why": [*self.why],
             "bounds": {name: figure.bound for name, figure in figures.items() if figure.bound != "exact"},
             "batches": None if self.batches is None else [*self.batches],
             "sources": [
@@ -128,11 +140,12 @@ class Account:
         width = max(len(name) for name, _ in self.lines())
         missing = [f"not known: {printable(sentence)}" for sentence in self.missing]
         rows = [f"{name:{width}}  {value}" for name, value in self.lines()]
-        return "\n".join([*rows, printable(self.headline), *missing[1:]])
+        why = [f"not exact: {sentence}" for sentence in self.why]
+        return "\n".join([*rows, *why, printable(self.headline), *missing[1:]])
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in self.lines())
-        missing = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.missing[1:])
+        missing = "".join(f"<p>{escape(sentence)}</p>" for sentence in [*self.missing[1:], *self.why])
         return f"<p><b>{escape(self.headline)}</b></p>{missing}<table>{cells}</table>"
 
 
@@ -143,6 +156,7 @@ def balanced(
     late: Figure = NO_ROWS,
     open_: Figure = NO_ROWS,
     missing: Iterable[str] = (),
+    why: Iterable[str] = (),
 ) -> Account:
     """Return the account in which the rows that are neither open, late nor set aside are closed.
 
@@ -171,6 +185,7 @@ def balanced(
         late=late,
         set_aside=set_aside,
         missing=tuple(missing),
+        why=tuple(why),
         sources=tuple(sources),
     )
 

@@ -1,9 +1,10 @@
 """``tidegate account``: the account of a query from outside, by its checkpoint.
 
-Spark stores no metrics there.  But for each batch it stores its watermark, and tidegate what the batch reads, and the
-watermark before which nothing is left to read.  If Spark's is not greater, no row of the batch is late.  That holds if
-Spark's watermark is of the source's event time, and if records keep to ``maxOutOfOrderness``: the account says
-``by plan``.
+Spark stores no metrics there.  On the driver's machine, notes have what Spark told of each batch: with all of them,
+the account is that of a run.  Without them, it has bounds.  For each batch Spark stores its watermark, and tidegate
+what the batch reads, and the watermark before which nothing is left to read.  If Spark's is not greater, no row of the
+batch is late.  That holds if Spark's watermark is of the source's event time, and if records keep to
+``maxOutOfOrderness``: the account says ``by plan``.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import OptionError
 from tidegate.jobs.account.account import NO_ROWS, Account, Figure, SourceAccount, balanced
-from tidegate.jobs.account.of_progress import rows_by_split, skips
+from tidegate.jobs.account.of_progress import RunTally, rows_by_split, skips
 from tidegate.jobs.account.query import rows_in_state
 from tidegate.jobs.session import spark_session
-from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint
+from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
 from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.told import NOTHING_TOLD, Told, told
 from tidegate.sources.windows.native import AHEAD_MS
+
+_NOT_TOLD = "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day after the query"
 
 
 def run_account(checkpoint: str, *, as_json: bool) -> None:
@@ -41,22 +46,24 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     if Spark, which counts the rows in open windows, does not start.
     """
     folder = open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT")
-    told = account_of_checkpoint(folder)
+    found = told(query_id(folder) or "")
+    account = account_of_checkpoint(folder, found)
     # Spark alone would need Hadoop's jars for a bucket.
-    if told.open.bound != "exact" and s3_address(checkpoint) is None and len(_operators(folder)) == 1:
+    if account.open.bound != "exact" and s3_address(checkpoint) is None and len(_operators(folder)) == 1:
         typer.echo("Starting Spark, which counts the rows in open windows", err=True)
         with (
             TemporaryDirectory(prefix="tidegate-account-") as work,
             spark_session("local[2]", "tidegate account", Path(work) / "spark.log") as spark,
         ):
-            state = rows_in_state(spark, str(local_path(checkpoint)))
-        told = account_of_checkpoint(folder, state)
-    typer.echo(json.dumps(told.to_json()) if as_json else str(told))
+            state = rows_in_state(spark, str(local_path(checkpoint)), found.plan)
+        account = account_of_checkpoint(folder, found, state)
+    typer.echo(json.dumps(account.to_json()) if as_json else str(account))
 
 
-def account_of_checkpoint(folder: Folder, state: Figure | None = None) -> Account:
+def account_of_checkpoint(folder: Folder, found: Told = NOTHING_TOLD, state: Figure | None = None) -> Account:
     """Return the account of the batches that a checkpoint still has, and that are written.
 
+    found: what Spark told of the query on this machine.
     state: the rows in Spark's state of windows, if they are counted.
 
     Raises OptionError if there is no written batch, and CheckpointError for an offset of another version of tidegate.
@@ -66,13 +73,37 @@ def account_of_checkpoint(folder: Folder, state: Figure | None = None) -> Accoun
     if not logged:
         raise OptionError(f"CHECKPOINT is {folder.address}, which is no checkpoint with a written batch")
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
-    has_state = bool(_operators(folder))
-    missing, sources, risky = [], [], 0
+    missing = []
     if min(logged):
         missing.append(
             f"the batches up to {min(logged)}, which the checkpoint no longer has "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
+    entries = [entry for at in numbers if (entry := found.batches.get(at)) is not None and _is_of(entry, logged[at])]
+    if not entries or len(entries) < len(numbers):
+        return _by_plan(logged, numbers, missing, state, has_state=bool(_operators(folder)))
+    tally = RunTally()
+    for entry in entries:
+        tally.add(entry)
+    return tally.account(missing, state)
+
+
+def _is_of(entry: QueryProgress, logged: LoggedOffsets) -> bool:
+    """Return whether a progress is of a logged batch, and not of a copy of the checkpoint."""
+    ends = [Offset.recognized(source.value) for source in logged.sources]
+    return all(batch.end in ends for batch in entry.sources if batch.end is not None)
+
+
+def _by_plan(
+    logged: dict[int, LoggedOffsets],
+    numbers: Sequence[int],
+    missing: list[str],
+    state: Figure | None,
+    *,
+    has_state: bool,
+) -> Account:
+    """Return the account without what Spark told."""
+    sources, risky = [], 0
     for place in logged[max(logged)].by_place:
         reads = _reads(logged, numbers, place)
         sources.append(_source(place, reads))
@@ -92,6 +123,7 @@ def account_of_checkpoint(folder: Folder, state: Figure | None = None) -> Accoun
         late=late,
         open_=Figure(open_.rows, "at most") if has_state and min(logged) else open_,
         missing=missing,
+        why=[_NOT_TOLD],
     )
 
 

@@ -13,9 +13,14 @@ from tidegate.jobs.account.account import NO_ROWS, Account, Certainty, Figure, S
 from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
+from tidegate.sources.tasks import shown_watermark_ms
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 _READS_TWICE = "ForeachBatchSink"  # an action of the function may read a batch again, or not at all
+_NOT_COUNTED = (
+    "rows in open windows are told by the count(*) of a single aggregation from its first batch on, if no step of the "
+    "query multiplies rows"
+)
 _LEFT_OUT = {  # metrics of connectors
     "numFilesLeftOut": "the rows of objects that were left out, of which there are",
     "archiveMissingOffsets": "offsets that neither Kafka nor the archive holds, of which there are",
@@ -92,12 +97,19 @@ class RunTally:
             [f"{counted(self.forgotten, 'batch')} that Spark forgot before anyone looked"] if self.forgotten else []
         )
         dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
+        sources, open_ = [tally.account() for tally in self._sources], self._open(state)
+        why = []
+        if any(source.read.bound in {"at most", "about"} for source in sources):
+            why.append("the sink may take the rows of a batch twice or not at all, so its rows are those of the plan")
+        if open_.bound != "exact":
+            why.append(_NOT_COUNTED)
         return balanced(
             batches=self._batches,
-            sources=[tally.account() for tally in self._sources],
+            sources=sources,
             late=self._late(),
-            open_=self._open(state),
+            open_=open_,
             missing=[*missing, *forgotten, *dropped, *(said for tally in self._sources for said in tally.missing())],
+            why=why,
         )
 
     def _late(self) -> Figure:
@@ -112,7 +124,7 @@ class RunTally:
     def _open(self, state: Figure | None) -> Figure:
         if self._last is None or not self._last.state_rows:
             return NO_ROWS
-        found = Figure(None) if state is None else state
+        found = Figure(None, "at most") if state is None else state
         # Spark's state also holds rows that earlier runs left open.
         return found if self._batches is None or not self._batches[0] else Figure(found.rows, "at most")
 
@@ -122,7 +134,7 @@ class _SourceTally:
 
     def __init__(self) -> None:
         self._by_split = Counter[SplitId]()
-        self._planned = self._given = 0
+        self._planned = self._given = self._watermark_moves = 0
         self._takes_once = True
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
@@ -135,6 +147,7 @@ class _SourceTally:
         if batch.begin is not None and batch.end is not None:
             by_split.update(rows_by_split(batch.begin, batch.end))
             self._skips += skips(batch.begin, batch.end)
+            self._watermark_moves += shown_watermark_ms(batch.begin) != shown_watermark_ms(batch.end)
         planned = by_split.total() or (said.planned_rows if said is not None and batch.moved else 0)
         self._by_split += by_split
         self._planned += planned
@@ -151,7 +164,8 @@ class _SourceTally:
         """Return the share."""
         last = self._last
         bad = (last.bad_records_total or 0) - (self._bad_before or 0) if last is not None else 0
-        given, set_aside = self._given + bad, Figure(bad, self._bad_bound)
+        of_watermarks = self._watermark_moves if last is not None and last.watermark_rows else 0
+        given, set_aside = self._given - of_watermarks + bad, Figure(bad, self._bad_bound)
         if given == self._planned and (last is not None or self._by_split):
             read, set_aside = Figure(given), Figure(bad)
         elif self._takes_once and (not self._by_split or given < self._planned):  # holes in the log, or estimates

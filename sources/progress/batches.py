@@ -1,21 +1,29 @@
-"""Leaves notes for planners with the durations of their batches, which only Spark's listener knows."""
+"""Leaves notes with what only Spark's listener knows: of batches for their planners, of queries for their accounts."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import Counter
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 
+from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.progress.lifetime import add_listener
 from tidegate.sources.progress.listener import ProgressListener
 from tidegate.sources.progress.query import dropped_rows, json_object, late_dropped
+from tidegate.sources.progress.told import keep_batch, keep_plan
+from tidegate.spark_private import physical_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQueryManager
 
 _LOG = logging.getLogger("tidegate.listener")
 _listening: WeakSet[SparkSession] = WeakSet()
@@ -24,21 +32,36 @@ _listening: WeakSet[SparkSession] = WeakSet()
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
     """Add the listener to a session once; each session has its own queries."""
     if spark not in _listening:
-        add_listener(spark, _BatchListener(application_notes(application_id).within(BATCHES)))
+        add_listener(spark, _BatchListener(application_notes(application_id).within(BATCHES), spark.streams))
         _listening.add(spark)
 
 
 class _BatchListener(ProgressListener):
-    """Leaves a note for the planner of every tidegate source of a query, after each batch."""
+    """Leaves notes after each batch of a query with a tidegate source."""
 
-    def __init__(self, notes: NoteFolder) -> None:
-        self._notes = notes
+    def __init__(self, notes: NoteFolder, streams: StreamingQueryManager) -> None:
+        self._notes, self._streams = notes, streams
         self._planners: dict[str, set[str]] = {}
         self._dropped = Counter[str]()
+        self._planned: set[str] = set()  # the runs whose plan is kept
 
     def on_progress(self, progress: str) -> None:
-        """Note the duration of the batch, and what the run has dropped as late."""
+        """Note the duration of the batch, what the run has dropped as late, and what became of the batch's rows."""
         batch = json.loads(progress)
+        try:
+            self._tell_planners(batch)
+            self._keep(batch)
+        except ConnectorError as error:
+            _LOG.warning("planners and `tidegate account` do not learn what Spark tells of a batch: %s", error)
+
+    def on_end(self, run_id: str) -> None:
+        """Delete the notes for planners."""
+        self._dropped.pop(run_id, None)
+        self._planned.discard(run_id)
+        for planner in self._planners.pop(run_id, ()):
+            self._notes.remove(planner)
+
+    def _tell_planners(self, batch: Json) -> None:
         run = batch["runId"]
         self._dropped[run] += dropped_rows(batch) + late_dropped(batch)
         for source in batch["sources"]:
@@ -47,16 +70,17 @@ class _BatchListener(ProgressListener):
                 continue
             self._planners.setdefault(run, set()).add(planner)
             start, end = json_object(source["startOffset"]), json_object(source["endOffset"])
-            if start == end:
-                continue  # a batch of Spark's own, for timers and windows
-            try:
+            if start != end:  # else it is a batch of Spark's own, for timers and windows
                 seconds = batch["batchDuration"] / 1000
                 self._notes.write(planner, batch_note(end, seconds, batch["name"], self._dropped[run]))
-            except ConnectorError as error:
-                _LOG.warning("batches are sized by the time between plans: %s", error)
 
-    def on_end(self, run_id: str) -> None:
-        """Delete the notes."""
-        self._dropped.pop(run_id, None)
-        for planner in self._planners.pop(run_id, ()):
-            self._notes.remove(planner)
+    def _keep(self, batch: Json) -> None:
+        query_id, run = batch["id"], batch["runId"]
+        if not any(Offset.recognized(json_object(source["endOffset"])) for source in batch["sources"]):
+            return
+        if batch["stateOperators"] and run not in self._planned:
+            self._planned.add(run)
+            for query in self._streams.active:
+                if query.id == query_id:
+                    keep_plan(query_id, physical_plan(query))
+        keep_batch(batch)

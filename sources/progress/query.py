@@ -123,7 +123,11 @@ class QueryProgress:
     @classmethod
     def parse(cls, text: str) -> QueryProgress:
         """Read the JSON of a StreamingQueryProgress."""
-        entry = json.loads(text)
+        return cls.of(json.loads(text))
+
+    @classmethod
+    def of(cls, entry: Json) -> QueryProgress:
+        """Read a StreamingQueryProgress from its JSON object."""
         operators, observed = entry["stateOperators"], entry.get("observedMetrics", {})
         began, seconds = parse_utc(entry["timestamp"]), entry["batchDuration"] / 1000
         committed = began + timedelta(seconds=seconds)

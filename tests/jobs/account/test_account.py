@@ -87,6 +87,7 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
     unknown = of(*batches)
     assert (unknown.closed, unknown.open) == (Figure(0, "at least"), Figure(200, "at most"))
     assert unknown.complete
+    assert unknown.why[0].startswith("rows in open windows are told by the count(*) of a single aggregation")
 
 
 @pytest.mark.parametrize("step", ["Expand", "Generate", "BroadcastHashJoin", "CartesianProduct", "MapInArrow"])
@@ -128,6 +129,13 @@ def test_windows_of_tidegate_count_their_late_rows():
 def test_rows_are_those_that_spark_counts_if_the_sink_takes_each_once(given_rows, sink, read):
     said = {"numInputRows": given_rows}
     assert of(stateful(0, source=said, sink={"description": f"{sink}[x]"})).read == read
+
+
+@pytest.mark.parametrize("given_rows", [100, 91])
+def test_the_rows_that_carry_only_the_watermark_are_not_read(given_rows):
+    end = {"v": 1, "source": "kafka", "positions": {"orders-0": 100}, "watermark": 1_000}
+    said = {"endOffset": end, "numInputRows": given_rows + 1, "latestOffset": report(watermarkRows=True)}
+    assert of(stateful(0, source=said, sink={"description": "MemorySink"})).read == Figure(given_rows)
 
 
 def test_bad_records_are_read_and_set_aside():
@@ -186,6 +194,7 @@ def test_an_account_is_shown_as_text_html_and_json():
         "setAside": 0,
         "complete": False,
         "missing": [*account.missing],
+        "why": [*account.why],
         "bounds": {"closed": "at least", "open": "about", "late": "at most"},
         "batches": [0, 1],
         "sources": [

@@ -3,17 +3,19 @@
 import pytest
 
 from tests.jobs.checkpoints import log_batch
+from tests.support.progresses import progress, report, typed
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.errors import OptionError
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import account_of_checkpoint
+from tidegate.sources.progress.told import NOTHING_TOLD, Told
 
 
 @pytest.fixture
 def logged(tmp_path):
     """Log batches of 100 rows after position 0, with Spark's watermark and the source's; return their account."""
 
-    def log(*watermarks, first=0, last=None, has_state=True, state=None, **fields):
+    def log(*watermarks, first=0, last=None, has_state=True, state=None, found=NOTHING_TOLD, **fields):
         for number, (of_spark, of_source) in enumerate(watermarks, first):
             position = 100 * (number + 1) if last is None else min(last, 100 * (number + 1))
             starts = {} if number else {"orders-0": 0}
@@ -21,7 +23,7 @@ def logged(tmp_path):
             log_batch(tmp_path, number, {"orders-0": position}, **given)
         if has_state:
             (tmp_path / "state" / "0").mkdir(parents=True, exist_ok=True)
-        return account_of_checkpoint(LocalFolder(tmp_path, "checkpoint"), state)
+        return account_of_checkpoint(LocalFolder(tmp_path, "checkpoint"), found, state)
 
     return log
 
@@ -67,6 +69,37 @@ def test_positions_of_objects_are_no_rows(logged):
     account = logged((0, 1_000), (500, 2_000), source="s3")
     assert (account.read.rows, account.late) == (None, Figure(0, "by plan"))
     assert account.missing == ("how many rows of source 0 (s3) were read: only offsets of Kafka tell",)
+
+
+def told(number, rows=100, **fields):
+    """Return what Spark tells of a batch that ``logged`` logs."""
+    ends = [{"v": 1, "source": "kafka", "positions": {"orders-0": 100 * at}} for at in (number, number + 1)]
+    if not number:
+        ends = [{"v": 1}, {**ends[1], "starts": {"orders-0": 0}}]
+    ends[1] = {**ends[1], "watermark": 1_000}
+    source = {"startOffset": ends[0], "endOffset": ends[1], "latestOffset": report(), "numInputRows": rows}
+    state = {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0}
+    return typed(progress(number, source, sink={"description": "MemorySink"}, stateOperators=[state], **fields))
+
+
+def test_what_spark_told_makes_the_account_exact(logged):
+    batches = {0: told(0), 1: told(1, rows=90)}  # the log has holes
+    account = logged((0, 1_000), (2_001, 1_000), found=Told(batches, "plan"), state=Figure(40))
+    assert [account.read, account.closed, account.open, account.late] == [
+        Figure(190),
+        Figure(150),
+        Figure(40),
+        Figure(0),
+    ]
+    assert (account.why, account.headline) == ((), "late rows 0, complete")
+    assert "orders-0           at most 200" in str(account)
+
+
+@pytest.mark.parametrize("batches", [{0: told(0)}, {0: told(0), 1: told(2)}])
+def test_a_batch_of_which_spark_told_nothing_leaves_bounds(logged, batches):
+    account = logged((0, 1_000), (1_000, 1_000), found=Told(batches, None))
+    assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
+    assert "\nnot exact: offsets may have no record, and only the driver's machine knows" in str(account)
 
 
 def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):
