@@ -3,12 +3,10 @@
 import pickle
 import subprocess
 import sys
-from contextlib import closing
 
+from tests.support.coordinators import coordinating
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic
 from tidegate.alignment.plan import Limits
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.sources.tasks import SOURCE_WATERMARK, TaskPartition
 
 WORKER = """
@@ -31,8 +29,7 @@ def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka)
         include_source_watermark=True,
         watermark_rows=True,
     )
-    settings = CoordinatorSettings(source.watermarks, Limits(aligned=False))
-    with closing(SourceCoordinator("kafka", source.enumerator, settings, cores=1)) as run:
+    with coordinating(source, limits=Limits(aligned=False)) as run:
         tasks, state = run.everything()
     moved = {SOURCE_WATERMARK: NOON}
     partitions = [TaskPartition(task, state, moved, watermark_row_ms=moved) for task in tasks]

@@ -37,14 +37,26 @@ class Bucket:
         }
 
     def put(self, key, body):
-        self.client.put_object(Bucket=self.name, Key=f"in/{key}", Body=body)
+        self.write(f"in/{key}", body)
+
+    def write(self, key, body):
+        """Write an object, also outside of the path."""
+        self.client.put_object(Bucket=self.name, Key=key, Body=body)
 
     def delete(self, key):
         self.client.delete_object(Bucket=self.name, Key=f"in/{key}")
 
-    def keys(self):
+    def keys(self, prefix=""):
         """Return the keys of at most a thousand objects."""
-        return [found["Key"] for found in self.client.list_objects_v2(Bucket=self.name).get("Contents", ())]
+        found = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix).get("Contents", ())
+        return [entry["Key"] for entry in found]
+
+    def body(self, key):
+        return self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+
+    def bodies(self, prefix=""):
+        """Return the contents of at most a thousand objects, by their keys."""
+        return {key: self.body(key) for key in self.keys(prefix)}
 
     def put_rows(self, key, rows, **options):
         """Write rows, given as (id, event time in ms), as the suffix of the key says."""

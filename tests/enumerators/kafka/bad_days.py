@@ -28,14 +28,13 @@ from kafka import TopicPartition as ConsumerPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
+from tests.support.coordinators import coordinating
 from tests.support.kafka.split_cluster import SplitCluster
 from tests.support.waiting import await_that
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.kafka_private import MetadataRequest
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig
@@ -116,7 +115,7 @@ class Reading(threading.Thread):
         if far:
             servers, properties = kafka.far_servers, {"request.timeout.ms": "2000"}
         self._read = KafkaSource(bootstrap_servers=servers, kafka=properties, **fields)
-        self._settings = CoordinatorSettings(strategy, Limits(aligned=aligned))
+        self._limits = Limits(aligned=aligned)
         self._over = threading.Event()
         self.rows, self.error, self.longest_s = [], None, 0.0
 
@@ -127,7 +126,7 @@ class Reading(threading.Thread):
             self.error = error
 
     def _stream(self):
-        with closing(SourceCoordinator("kafka", self._planned.enumerator, self._settings, cores=2)) as run:
+        with coordinating(self._planned, limits=self._limits) as run:
             start, last = INITIAL_OFFSET, time.monotonic()
             while not self._over.is_set():
                 end = run.latest_offset(start, Budget(rows=500))
@@ -240,7 +239,7 @@ def reading(kafka, *, aligned, far=False, replicas=(1, 2, 3), stamped_by="Create
 
 def everything_at_once(reader, stored):
     """Read the same by a batch query."""
-    with closing(SourceCoordinator("kafka", reader._planned.enumerator, reader._settings, cores=2)) as run:
+    with coordinating(reader._planned, limits=reader._limits) as run:
         tasks, state = run.everything()
         rows = [row for task in tasks for batch in reader._planned.reader(state).read(task) for row in rows_of(batch)]
     assert sorted(rows) == sorted(stored)

@@ -13,14 +13,13 @@ from kafka import KafkaProducer
 from pyarrow import parquet
 
 from tests.support.archives import archive_topic, committed_source, delete_before
+from tests.support.coordinators import coordinating
 from tests.support.streams import append, kafka_source, new_topic
 from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head, SplitRange
 from tidegate.enumerators.kafka import archived
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import CorruptDataError, DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import copy, plan_archive
@@ -163,8 +162,7 @@ def test_an_offset_is_that_of_a_topic_without_an_archive(kafka, twins):
     whole, cut, place = twins
     offsets = []
     for of in (source(kafka, whole), source(kafka, cut, archive=place)):
-        settings = CoordinatorSettings(of.watermarks)
-        with closing(SourceCoordinator("kafka", of.enumerator, settings, cores=2)) as run:
+        with coordinating(of) as run:
             offset = run.latest_offset(INITIAL_OFFSET)
         (topic,) = offset["enumerator"].pop("topics").values()
         assert topic.keys() == {"id", "epochs"}

@@ -1,16 +1,16 @@
 """Plans over a real broker, without Spark: a coordinator that looks at records."""
 
-from contextlib import closing
 from datetime import timedelta
 
 import numpy as np
 import pytest
 
+from tests.support.coordinators import coordinating
+from tests.support.logs import drain
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.servers import write_history
 
 NOON, HOUR = 1_700_049_600_000, 3_600_000
@@ -41,7 +41,7 @@ def batches(kafka, topic, drift, budget):
         bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], starting_offsets="earliest", watermarks=strategy
     )
     sizes, before = [], [0, 0]
-    with closing(SourceCoordinator("kafka", source.enumerator, CoordinatorSettings(strategy), cores=2)) as run:
+    with coordinating(source) as run:
         run.bound_run()
         start = INITIAL_OFFSET
         while (end := run.latest_offset(start, budget)) != start:
@@ -73,23 +73,15 @@ def test_a_drift_that_is_longer_than_all_time_bounds_nothing(kafka, topic, drift
     assert len(batches(kafka, topic, drift, Budget(rows=rows))) in ({1} if rows is None else {4, 5})
 
 
-def test_nobody_asks_for_ends_that_stay_the_same(kafka):
+def test_nobody_asks_for_ends_that_stay_the_same(kafka, monkeypatch):
     kafka.create_topic("quiet", 3)
     write_history(kafka.bootstrap_servers, "quiet", 0, np.array([NOON]))
     source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=["quiet"], starting_offsets="earliest")
-    opened, settings = [], CoordinatorSettings(source.watermarks)
-
-    def open_enumerator(state):
-        opened.append(source.enumerator(state))
-        return opened[0]
-
-    with closing(SourceCoordinator("kafka", open_enumerator, settings, cores=2)) as run:
-        start = run.latest_offset(INITIAL_OFFSET)
-        while (end := run.latest_offset(start)) != start:
-            start = end
-        asked = []
-        look = opened[0].available_extents
-        opened[0].available_extents = lambda splits: asked.append(splits) or look(splits)
+    asked, look = [], KafkaEnumerator.available_extents
+    monkeypatch.setattr(KafkaEnumerator, "available_extents", lambda *of: asked.append(of) or look(*of))
+    with coordinating(source) as run:
+        _, start = drain(run, INITIAL_OFFSET)
+        asked.clear()
         for _ in range(20):
             assert run.latest_offset(start) == start
         assert len(asked) <= 2

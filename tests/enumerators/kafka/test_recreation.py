@@ -10,12 +10,11 @@ import pytest
 from kafka.errors import KafkaError
 
 from tests.support.archives import archive_topic
+from tests.support.coordinators import coordinator_over
 from tests.support.waiting import PATIENCE_S, await_that
 from tidegate import KafkaSource
 from tidegate.alignment.plan import Limits
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.client import KafkaClient
@@ -78,16 +77,10 @@ class Run:
         self.source = KafkaSource(
             bootstrap_servers=kafka.bootstrap_servers, subscribe=topics, starting_offsets="earliest", **fields
         )
-        settings = CoordinatorSettings(
-            self.source.watermarks,
-            Limits(fail_on_data_loss=self.source.fail_on_data_loss),
-            discovery_interval_s=discovery_interval_s,
-        )
-        self._coordinator = SourceCoordinator("kafka", self.source.enumerator, settings, cores=2)
-        self.close = self._coordinator.close
-        self.source_progress = self._coordinator.source_progress
-        self.latest_offset = self._coordinator.latest_offset
-        self.tasks = self._coordinator.tasks
+        limits = Limits(fail_on_data_loss=self.source.fail_on_data_loss)
+        run = coordinator_over(self.source, limits=limits, discovery_interval_s=discovery_interval_s)
+        self.close, self.source_progress = run.close, run.source_progress
+        self.latest_offset, self.tasks = run.latest_offset, run.tasks
 
     def read(self, start, end):
         """Return the records of a batch as (topic, partition, offset, time)."""

@@ -42,10 +42,8 @@ def test_a_bucket_takes_them_and_one_that_is_not_there_is_reported(bucket, s3_co
         files = BadRecordFolder(location, s3_config).files("x")
         files.add({"record": "y"})
         files.flush()
-    keys = [entry["Key"] for entry in bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]]
-    assert sorted(keys) == ["some/bad/x-0.json", "x-0.json"]
-    body = bucket.client.get_object(Bucket=bucket.name, Key=keys[0])["Body"].read()
-    assert json.loads(body) == {"record": "y"}
+    assert sorted(bucket.keys()) == ["some/bad/x-0.json", "x-0.json"]
+    assert json.loads(bucket.body("some/bad/x-0.json")) == {"record": "y"}
     files = BadRecordFolder("s3://no-such-bucket/x", s3_config).files("x")
     files.add({})
     with pytest.raises(OptionError, match="there is no bucket 'no-such-bucket'"):
@@ -60,8 +58,7 @@ def test_a_place_is_tried_before_there_is_a_bad_record(tmp_path, bucket, s3_conf
         BadRecordFolder(f"{tmp_path}/file/in", NOWHERE).check()
     for _ in range(2):
         BadRecordFolder(f"s3://{bucket.name}/tried", s3_config).check()
-    [trial] = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix="tried")["Contents"]
-    assert trial["Key"] == "tried/_writable"
+    assert bucket.keys() == ["tried/_writable"]
     with pytest.raises(OptionError, match="there is no bucket 'no-such-bucket'"):
         BadRecordFolder("s3://no-such-bucket/x", s3_config).check()
 

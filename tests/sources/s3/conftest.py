@@ -1,17 +1,8 @@
 """Sources over a bucket of the test's own."""
 
-from contextlib import closing
-
 import pytest
 
-from tidegate import S3Source, WatermarkStrategy
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
-from tidegate.enumerators.planning.settings import CoordinatorSettings
-
-
-def coordinating(source):
-    """Return a coordinator of a source, without Spark; it closes at the end of the block."""
-    return closing(SourceCoordinator("s3", source.enumerator, CoordinatorSettings(WatermarkStrategy()), cores=2))
+from tidegate import S3Source
 
 
 @pytest.fixture

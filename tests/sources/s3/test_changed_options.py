@@ -5,8 +5,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.sources.s3.conftest import coordinating
 from tests.support.buckets import json_lines
+from tests.support.coordinators import coordinating
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source
 from tidegate.alignment.budget import Budget

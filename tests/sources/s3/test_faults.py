@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.sources.s3.conftest import coordinating
+from tests.support.coordinators import coordinating
 from tests.support.objects.faulty_server import FAULTS, faulty
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source

@@ -76,9 +76,7 @@ def test_a_stream_has_the_columns_of_its_first_run_and_writes_bad_records_of_any
     assert counted == 3
     assert (row["i"], str(row["day"])) == (None, "2026-02-01")
     assert json.loads(row["rest"]) == {"i": "x", "new": 2, "_file_path": f"{bucket.path}/day=2026-02-01/b.json"}
-    listed = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix="bad/")["Contents"]
-    bodies = [bucket.client.get_object(Bucket=bucket.name, Key=entry["Key"])["Body"].read() for entry in listed]
-    lines = [json.loads(line) for body in bodies for line in body.splitlines()]
+    lines = [json.loads(line) for body in bucket.bodies("bad/").values() for line in body.splitlines()]
     assert sorted(line["path"].rpartition("/")[2] for line in lines) == ["a.json", "b.json", "b.json"]
 
 

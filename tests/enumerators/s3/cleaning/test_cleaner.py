@@ -44,7 +44,7 @@ def endpoint(server):
 @pytest.fixture
 def store(bucket, endpoint):
     for key in KEYS:
-        bucket.client.put_object(Bucket=bucket.name, Key=key, Body=key.encode())
+        bucket.write(key, key.encode())
     return ObjectStore(endpoint, bucket.name)
 
 
@@ -54,10 +54,7 @@ def cleaner(request, store):
 
 
 def content(bucket):
-    entries = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", ())
-    return {
-        e["Key"]: bucket.client.get_object(Bucket=bucket.name, Key=e["Key"])["Body"].read().decode() for e in entries
-    }
+    return {key: body.decode() for key, body in bucket.bodies().items()}
 
 
 @pytest.mark.parametrize("prefix", ["archive/here", ""])
@@ -76,9 +73,9 @@ def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, sto
     monkeypatch.setattr(object_cleaner, "MOST_COPIED_BYTES", 5 << 20)
     monkeypatch.setattr(object_cleaner, "PART_BYTES", 5 << 20)
     body = bytes(range(256)) * (24 << 10)
-    bucket.client.put_object(Bucket=bucket.name, Key="in/large", Body=body)
+    bucket.write("in/large", body)
     assert ObjectCleaner(store, Archive(bucket.name, "old")).clean(store.find("in/large"))
-    assert bucket.client.get_object(Bucket=bucket.name, Key="old/in/large")["Body"].read() == body
+    assert bucket.body("old/in/large") == body
     assert store.find("in/large") is None
 
 
@@ -92,14 +89,14 @@ def test_what_is_gone_is_clean_and_once_more_does_no_harm(bucket, store, cleaner
 @pytest.mark.parametrize("body", ["new", "in/b.json"])  # another size, and the same
 def test_another_version_stays_and_is_not_archived(bucket, store, cleaner, body):
     obj = store.find(KEYS[0])
-    bucket.client.put_object(Bucket=bucket.name, Key=KEYS[0], Body=body.encode())
+    bucket.write(KEYS[0], body.encode())
     assert not cleaner.clean(obj)
     assert content(bucket) == {KEYS[0]: body, KEYS[1]: KEYS[1]}
 
 
 def test_a_version_that_comes_in_the_last_moment_stays(bucket, endpoint, store, cleaner):
     def overwrite():
-        bucket.client.put_object(Bucket=bucket.name, Key=KEYS[0], Body=b"new")
+        bucket.write(KEYS[0], b"new")
 
     obj = store.find(KEYS[0])
     endpoint.before_delete = overwrite
