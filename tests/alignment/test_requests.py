@@ -100,17 +100,10 @@ def test_a_budget_takes_few_lookups(
     assert lookups <= most + (drift_ms is None)  # without a drift, the latest event times are the bound
 
 
-@pytest.mark.parametrize(("shape", "most"), [(smooth, 13), (bursty, 17), (hourly, 16)])
-def test_a_slice_of_a_source_without_an_index_takes_few_rounds_of_peeks_from_cold(
-    shape: Callable[[random.Random, int], list[int]], most: float
+@pytest.mark.parametrize(("shape", "of_slice", "of_budget"), [(smooth, 13, 18), (bursty, 17, 30), (hourly, 16, 27)])
+def test_without_an_index_a_slice_takes_few_rounds_of_peeks_from_cold_and_a_budget_reuses_them(
+    shape: Callable[[random.Random, int], list[int]], of_slice: float, of_budget: float
 ) -> None:
-    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS))
-    assert peeks <= most
-
-
-@pytest.mark.parametrize(("shape", "most"), [(smooth, 18), (bursty, 30), (hourly, 27)])
-def test_a_budget_without_an_index_reuses_what_the_plan_has_peeked_at(
-    shape: Callable[[random.Random, int], list[int]], most: float
-) -> None:
-    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, budget=Budget(rows=800)))
-    assert peeks <= most
+    for budget, most in ((Budget(), of_slice), (Budget(rows=800), of_budget)):
+        _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, budget=budget))
+        assert peeks <= most

@@ -44,27 +44,23 @@ def test_pauses_grow_up_to_a_limit_and_end_at_the_deadline() -> None:
     assert max(clock.pauses) <= LONGEST_PAUSE_S * 1.2
 
 
-def test_the_first_cause_is_reported_and_not_that_of_an_attempt_which_the_deadline_cut_short() -> None:
+@pytest.mark.parametrize(
+    ("causes", "told"),
+    [
+        (["no fuel"], "no fuel"),
+        (["no fuel", "no crew", "no fuel", "no moon", "no moon"], "no fuel; at last: no moon"),
+        ([], "it does not answer"),
+    ],
+    ids=["the first one", "the last one besides the first", "the only one"],
+)
+def test_an_attempt_that_the_deadline_cut_short_tells_its_cause_only_if_there_is_no_other(
+    causes: list[str], told: str
+) -> None:
     waiting, clock = deadline(20)
-    waiting.pause(TransientError("no fuel"))
-    clock.now += 30
-    with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: no fuel$"):
-        waiting.pause(TransientError("it does not answer"))
-
-
-def test_the_last_cause_is_reported_besides_the_first_if_it_had_its_time() -> None:
-    waiting, clock = deadline(20)
-    for cause in "no fuel", "no crew", "no fuel", "no moon", "no moon":
+    for cause in causes:
         waiting.pause(TransientError(cause))
     clock.now += 30
-    with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: no fuel; at last: no moon$"):
-        waiting.pause(TransientError("it does not answer"))
-
-
-def test_the_only_cause_is_reported_however_short_its_time() -> None:
-    waiting, clock = deadline(20)
-    clock.now += 30
-    with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: it does not answer$"):
+    with pytest.raises(DeadlineError, match=f"^cannot reach the moon within 20 s: {told}$"):
         waiting.pause(TransientError("it does not answer"))
 
 

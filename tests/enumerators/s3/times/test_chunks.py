@@ -68,13 +68,9 @@ def test_rows_without_a_time_end_the_query_when_bad_event_times_fail(found_times
 
 
 @pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
-def test_a_chunk_in_which_no_row_begins_lacks_no_time(bad):
-    assert times(None, rows=0, origin=BY_T, bad=bad) == (None, None)
-
-
-@pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
-def test_a_chunk_of_malformed_rows_alone_lacks_no_time(bad):
-    chunk = object_times(BY_T, bad=bad).chunk(FOUND, ChunkSurvey(0, 9, 2, None, malformed_rows=2), NOW)
+@pytest.mark.parametrize("rows", [0, 2], ids=["no row begins", "all are malformed"])
+def test_a_chunk_without_a_row_that_could_have_a_time_lacks_none(bad, rows):
+    chunk = object_times(BY_T, bad=bad).chunk(FOUND, ChunkSurvey(0, 9, rows, None, malformed_rows=rows), NOW)
     assert (chunk.min_ms, chunk.max_ms) == (None, None)
 
 
