@@ -4,27 +4,25 @@ from typing import NoReturn
 
 import pytest
 
+from tests.support.clocks import Clock
 from tidegate.errors import DeadlineError, TransientError
 from tidegate.readers.retry import LONGEST_PAUSE_S, Deadline
 
 
-class Clock:
-    """A clock whose time passes only during sleep."""
+class Pauses(Clock):
+    """A clock that remembers the pauses."""
 
     def __init__(self) -> None:
-        self.now = 100.0
+        super().__init__(100.0)
         self.pauses: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.now += seconds
+        super().sleep(seconds)
 
 
-def deadline(seconds: float) -> tuple[Deadline, Clock]:
-    clock = Clock()
+def deadline(seconds: float) -> tuple[Deadline, Pauses]:
+    clock = Pauses()
     return Deadline("reach the moon", seconds, clock=clock, sleep=clock.sleep), clock
 
 

@@ -12,8 +12,8 @@ WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 class Clock:
     """Seconds that pass only when someone sleeps."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
         return self.now

@@ -25,21 +25,14 @@ def notes(location, config):
     return lambda **settings: NoteFolder(open_folder(location, config), REPEAT_S, **settings).within("join")
 
 
-class Machine(Clock):
-    """A machine whose clocks have nothing to do with those of others."""
-
-    def __init__(self, now):
-        super().__init__()
-        self.now = now
-
-
-def tick(*machines, seconds=REPEAT_S):
-    for machine in machines:
-        machine.sleep(seconds)
+def tick(*clocks, seconds=REPEAT_S):
+    """Let time pass on machines whose clocks have nothing to do with each other."""
+    for clock in clocks:
+        clock.sleep(seconds)
 
 
 def test_members_on_machines_whose_clocks_differ_keep_within_the_drift(notes):
-    here, there = Machine(5.0), Machine(10_000_000.0)
+    here, there = Clock(5.0), Clock(10_000_000.0)
     fast = Member(here, Logs(a=[1000, 1005, 2000]), notes=notes)
     slow = Member(there, Logs(a=[100, 1004, 1999]), notes=notes)
     batches = []
@@ -50,7 +43,7 @@ def test_members_on_machines_whose_clocks_differ_keep_within_the_drift(notes):
 
 
 def test_a_member_that_was_killed_holds_the_others_until_its_note_was_the_same_for_a_lease(notes):
-    here, there = Machine(0.0), Machine(-1_000.0)
+    here, there = Clock(0.0), Clock(-1_000.0)
     fast, killed = Member(here, Logs(a=[1000]), notes=notes), Member(there, Logs(a=[100]), notes=notes)
     for member in (fast, killed):
         member.plan()

@@ -16,6 +16,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.packed import pack
 from tidegate.errors import CheckpointError
 
+WINDOWS = {"assigner": "TumblingEventTimeWindows(size=5000)"}
 splits = st.text(min_size=1, max_size=5)
 positions = st.dictionaries(splits, st.integers(0, 2**63 - 1), max_size=4)
 times = st.none() | st.integers(-(2**63), 2**63 - 1)
@@ -27,6 +28,8 @@ offsets = st.builds(
     st.none() | st.dictionaries(splits, st.integers() | splits, max_size=2),
     waits=st.integers(0, 3),
     hollow=st.just(Hollow()) | st.builds(Hollow, positions.filter(bool), st.sampled_from(["", "9f3a01c2"])),
+    bad_records=st.integers(0, 3),
+    windows=st.sampled_from([None, WINDOWS]),
 )
 
 
@@ -55,7 +58,8 @@ def of_many(seed):
     progress = Progress(
         positions, 1_700_000_000_000, None, frozenset(dice.sample(names, 20)), removed=frozenset(names[:5])
     )
-    return Offset("kafka", progress, starts, {"cluster": "3wPRA"}, hollow=Hollow({names[7]: 0}, "9f3a01c2"))
+    hollow = Hollow({names[7]: 0}, "9f3a01c2")
+    return Offset("kafka", progress, starts, {"cluster": "3wPRA"}, hollow=hollow, bad_records=3, windows=WINDOWS)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -145,10 +149,3 @@ def test_what_cannot_be_continued_is_refused_in_one_short_sentence(offset, sente
     with pytest.raises(CheckpointError, match=sentence) as raised:
         Offset.from_json(offset, "kafka")
     assert len(str(raised.value)) < 400
-
-
-@pytest.mark.parametrize("splits", [1, 200])
-def test_windows_and_bad_records_come_back_in_each_layout(splits):
-    progress = Progress({f"orders-{n}": n for n in range(splits)})
-    offset = Offset("kafka", progress, bad_records=3, windows={"assigner": "TumblingEventTimeWindows(size=5000)"})
-    assert Offset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
