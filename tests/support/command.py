@@ -51,7 +51,20 @@ def kill(process):
     """Kill the command, its Java and its Python workers, as a power cut would."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for worker in _of_session(process):
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
     process.communicate()
+
+
+def _of_session(process):
+    """Return the ids of all processes that a process has started: PySpark's workers are in a group of their own."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError):
+            if os.getsid(int(folder.name)) == process.pid:
+                found.append(int(folder.name))
+    return found
 
 
 def children(process):
