@@ -24,7 +24,7 @@ from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, group_sourc
 
 _REFRESH_S = 1.0
 _PIPE_WIDTH = 200
-_TIMES_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
+_PROGRESS_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
 
 
 def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
@@ -33,16 +33,14 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
         return Text(NOTHING)
     table = Table(
         Column("source", overflow="fold"),
-        Column("event time (UTC)", overflow="fold", min_width=_TIMES_WIDTH),
-        Column("unread", justify="right", no_wrap=True),
+        Column("progress (UTC)", overflow="fold", min_width=_PROGRESS_WIDTH),
         Column("splits", overflow="fold"),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         leading=1,
     )
     for source in sources:
-        progress = source.progress
-        table.add_row(_name(source, now), _event_time(progress), _unread(progress), _splits(progress, now))
+        table.add_row(_name(source, now), _progress(source.progress), _splits(source.progress, now))
     return table
 
 
@@ -105,18 +103,16 @@ def _name(source: LiveSource, now: datetime) -> Text:
     return name + _text(source.reads, "not bold") + _text(f"\n{source.application}\n{source.news(now)}", "not bold dim")
 
 
-def _event_time(progress: SourceProgress) -> Text:
+def _progress(progress: SourceProgress) -> Text:
     lines = [
         ("watermark", clock_time(progress.watermark)),
         ("bound", clock_time(progress.bound)),
         ("held by", progress.held_by or "-"),
+        ("unread", counted(progress.rows_remaining, "row")),
     ]
+    if progress.rows_remaining:
+        lines.append(("behind", span(progress.event_time_lag)))
     return _text("\n".join(f"{name:10}{value}" for name, value in lines))
-
-
-def _unread(progress: SourceProgress) -> Text:
-    rows = counted(progress.rows_remaining, "row")
-    return Text(f"{rows}\n{span(progress.event_time_lag)} behind" if progress.rows_remaining else rows)
 
 
 def _splits(progress: SourceProgress, now: datetime) -> Text:

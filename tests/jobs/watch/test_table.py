@@ -47,8 +47,8 @@ def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
         "watermark 2023-11-15 11:59:00",
         "bound     2023-11-15 13:00:00",
         "held by   orders-0",
-        "900 rows",
-        "5 h behind",
+        "unread    900 rows",
+        "behind    5 h",
         "1 reading",
     ):
         assert expected in text
@@ -125,12 +125,13 @@ def test_without_the_names_that_linux_has_a_process_of_someone_else_is_no_planne
 
 
 def test_a_narrow_terminal_loses_no_time_and_no_figure():
-    leave_note(rowsRemaining=123_456_789)
+    leave_note(rowsRemaining=123_456_789, eventTimeLag=5 * HOUR + HOUR // 2)
     leave_note("payments-of-all-countries at kafka-0.internal:9092", heldBy="payments-of-all-countries-since-2019-17")
     text = shown(live_sources(), width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert "2023-11-15 13:00:00" in text
     assert "123,456,789 rows" in text
+    assert "1 reading" in text
     assert "…" not in text
 
 
