@@ -7,6 +7,7 @@ on the driver's machine, and are gone a day after the query.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from tidegate.enumerators.contract import Json
@@ -52,8 +53,11 @@ def keep_plan(query_id: str, plan: str) -> None:
 def told(query_id: str) -> Told:
     """Return what is kept of a query.  Raises ConnectorError if it cannot be read."""
     notes = {name: note for name, note in _notes(query_id).notes() if note is not None}
-    plan = notes.pop(_PLAN, {}).get(_PLAN)
-    return Told({int(name): QueryProgress.of(note) for name, note in notes.items()}, plan)
+    plan, batches = notes.pop(_PLAN, {}).get(_PLAN), {}
+    for name, note in notes.items():
+        with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
+            batches[int(name)] = QueryProgress.of(note)
+    return Told(batches, plan)
 
 
 def _notes(query_id: str) -> NoteFolder:
