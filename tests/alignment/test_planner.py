@@ -30,18 +30,6 @@ class TestLow:
         assert world.read("busy") == [0, 100]
         assert world.progress.watermark_ms == 99
 
-    def test_a_late_split_whose_next_record_is_in_time_holds_the_watermark_in_a_batch_of_late_records_too(self) -> None:
-        world = World({"a": log(901), "b": log(900)}, Limits(max_drift_ms=10))
-        world.plan()
-        assert world.progress.watermark_ms == 899
-        world.remove("b")
-        world.discover("late", log(0, 0, 900))
-        world.limits = Limits(max_drift_ms=10, budget=Budget(rows=2))
-        world.plan()
-        assert (world.read("late"), world.progress.watermark_ms) == ([0, 0], 899)
-        world.drain()
-        assert world.read("late") == [0, 0, 900]
-
     def test_late_splits_alone_are_read_slice_by_slice_too(self) -> None:
         # Without the bound of an earlier run there was no low and no bound.  The slice overshot, and
         # with a budget the bound was then in the past, where it paused the split for ever.
@@ -56,14 +44,6 @@ class TestLow:
         world.drain()
         assert world.read("late") == [5, 6, 1099, 1100]
 
-    def test_late_splits_alone_do_not_overshoot(self) -> None:
-        world = World({"a": log(1000)}, Limits())
-        world.plan()
-        world.discover("late", log(5, 1099, 1100))
-        world.limits = Limits(max_drift_ms=100)
-        assert world.plan().progress.bound_ms == 1100
-        assert world.read("late") == [5, 1099]
-
 
 class TestBound:
     """Rule 2: the bound is low + drift, and comes down only through the group."""
@@ -76,16 +56,6 @@ class TestBound:
         world.plan()
         assert world.read("slower") == [50]
         assert world.progress.bound_ms == 110
-
-    def test_the_group_lowers_the_bound_and_then_ranges_are_empty_not_negative(self) -> None:
-        world = World({"a": log(100, 105, 120)}, Limits(max_drift_ms=10))
-        world.plan()
-        world.group_low_ms = 0
-        planned = world.plan()
-        assert planned.low_ms == 0
-        assert not planned.ranges
-        assert planned.progress.bound_ms == 110
-        assert states(world) == {"a": SplitState.PAUSED}
 
 
 class TestBudget:
@@ -182,22 +152,6 @@ class TestEnds:
         assert (world.read("short"), states(world)["short"]) == ([], SplitState.FINISHED)
 
 
-def test_disorder_after_the_cut_waits_for_the_next_batch_and_is_in_time() -> None:
-    """Rule 5."""
-    world = World({"a": log(0, 12, 8, 13)}, Limits(max_drift_ms=10, out_of_orderness_ms=5))
-    world.plan()
-    assert world.read("a") == [0]
-    assert world.progress.watermark_ms == 10 - 5 - 1
-    world.plan()
-    assert world.read("a") == [0, 12, 8, 13]
-
-
-def test_the_watermark_of_a_caught_up_split_is_its_greatest_event_time_not_the_cut() -> None:
-    world = World({"a": log(0, 7, 5)}, Limits(max_drift_ms=1000, out_of_orderness_ms=3))
-    world.plan()
-    assert world.progress.watermark_ms == 7 - 3 - 1
-
-
 class TestBlindness:
     """Rule 6: the answer of a lookup is a candidate."""
 
@@ -234,15 +188,3 @@ class TestBlindness:
         world = World({"a": log(*[5] * 7)}, Limits(budget=Budget(rows=3)), source=PeekOnly)
         assert not world.plan().splits["a"].exact
         assert world.read("a") == [5, 5, 5]
-
-
-class TestNothingNew:
-    """Rule 8: Spark runs a batch whenever the offset differs."""
-
-    def test_an_idle_flag_alone_is_progress(self) -> None:
-        world = World({"a": log(0), "b": log(0)}, Limits())
-        world.drain()
-        before = world.progress
-        world.quiet.add("a")
-        assert world.plan().progress is not before
-        assert world.progress.idle == {"a"}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.alignment.logs import Entry, log
 from tests.alignment.model import World, states
-from tests.alignment.spark_watermark import LAGS
 from tidegate.alignment.plan import Limits
-from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError
 
@@ -34,35 +30,6 @@ class TestDataLoss:
         world.quiet.add("b")
         world.plan()
         assert states(world)["b"] is SplitState.CAUGHT_UP
-
-
-class TestIdleness:
-    def test_a_split_that_wakes_holds_again_and_the_watermark_stays(self) -> None:
-        world = self.woken()
-        world.logs["a"].append(1)
-        planned = world.plan()
-        assert (planned.splits["a"].late_rows, planned.progress.late) == (1, {"a"})
-        assert planned.progress.watermark_ms == 99
-
-    def test_a_split_that_woke_behind_the_end_of_a_bounded_run_is_late_in_the_next_one(self) -> None:
-        world = self.woken()
-        assert world.plan().progress.late == {"a"}
-        world.restart()
-        world.logs["a"].append(1)
-        planned = world.plan()
-        assert planned.ranges == {"a": SplitRange("a", 1, 2)}
-        assert (planned.splits["a"].late, planned.splits["a"].late_rows) == (True, 1)
-
-    @staticmethod
-    def woken() -> World:
-        """A world whose split a was idle while b moved the watermark to 99, and is no longer idle."""
-        world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
-        world.logs["a"].append(1)
-        world.quiet.add("a")
-        world.drain()
-        assert world.progress.watermark_ms == 99
-        world.quiet.clear()
-        return world
 
 
 class TestComplete:
@@ -101,12 +68,6 @@ class TestHorizon:
         assert states(world)["a"] is SplitState.IDLE
         assert world.progress.watermark_ms == 19
 
-    def test_it_moves_no_watermark_alone(self) -> None:
-        world = World({"held": log(5, 5_000, 6)}, self.LIMITS)
-        world.drain()
-        assert world.read("held") == [5]
-        assert world.progress.watermark_ms == 4
-
     def test_it_moves_the_watermark_once_its_time_has_come(self) -> None:
         world = World({"held": log(5, 5_000, 6_000)}, self.LIMITS)
         world.drain()
@@ -133,24 +94,3 @@ class TestHorizon:
         world.limits = Limits(horizon_ms=50)
         world.plan()
         assert (states(world)["late"], world.progress.watermark_ms) == (SplitState.PAUSED, 149)
-
-    def test_it_sets_no_low_while_all_other_heads_are_late(self) -> None:
-        """Otherwise late splits would be read up to the horizon, and a split that wakes would lose its rows."""
-        month_ms, begin_ms = 30 * 24 * HOUR_MS, 200 * HOUR_MS
-        world = World({"a": log(begin_ms), "held": log(begin_ms, month_ms)}, Limits(max_drift_ms=HOUR_MS))
-        world.limits = replace(world.limits, horizon_ms=month_ms)
-        world.group_low_ms = month_ms  # so that the low after a batch is wanted
-        world.drain()
-        world.quiet.add("a")
-        assert world.plan().next_low_ms is None
-        world.discover("late", log(0, *range(begin_ms, begin_ms + 100 * HOUR_MS, HOUR_MS // 4)))
-        planned = world.plan()
-        assert (planned.low_ms, planned.splits["late"].next_ms) == (month_ms, begin_ms + HOUR_MS)
-        woken = range(begin_ms + 1, begin_ms + 100 * HOUR_MS, HOUR_MS // 4)
-        world.logs["a"].entries += [Entry(1 + i, at_ms) for i, at_ms in enumerate(woken)]
-        world.logs["a"].append(len(woken))
-        world.quiet.clear()
-        for lag in LAGS:
-            assert not world.spark.dropped(woken, HOUR_MS, lag)
-        world.drain()
-        assert world.read("a") == [begin_ms, *woken]

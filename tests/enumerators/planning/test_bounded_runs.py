@@ -6,7 +6,7 @@ import pytest
 
 from tests.alignment.spark_watermark import LAGS, SparkWatermark
 from tests.support.clocks import Clock
-from tests.support.logs import Logs, all_records, coordinator, drain, read
+from tests.support.logs import DRIFT_10, Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -112,20 +112,6 @@ def test_an_idle_timeout_that_is_longer_than_the_runs_ends_some_runs_later():
     assert sorted(stream.delivered) == all_records(clock.logs)
 
 
-def test_a_live_run_in_between_changes_nothing():
-    clock = Producers(ahead=0, behind=3 * HOUR_S)
-    stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=2)))
-    for _ in range(6):
-        clock.sleep(HOUR_S)
-        stream.run()
-        clock.sleep(MINUTE_S)
-        live = coordinator(clock.logs, clock, watermarks=stream.strategy)
-        records, stream.offset = drain(live, stream.offset)
-        stream.spark.deliver({s: [clock.logs.times[s][p] for o, p in records if o == s] for s in clock.logs.times})
-        live.close()
-    assert stream.dropped == []
-
-
 def test_after_a_live_run_bounded_runs_without_news_still_make_splits_idle():
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
     clock.sleep(4 * HOUR_S)
@@ -139,30 +125,18 @@ def test_after_a_live_run_bounded_runs_without_news_still_make_splits_idle():
     assert stream.offset["watermark"] == DAY_MS + 4 * HOUR_MS - 1
 
 
-class TestRetention:
+@pytest.mark.parametrize(("begin", "left_ms"), [(2, 30), (3, 31)])
+def test_a_split_whose_target_was_passed_still_holds_the_watermark_and_the_bound(begin, left_ms):
     """Rule 7: records are deleted while a bounded run goes on."""
-
-    def run_past(self, begin, times):
-        logs, clock = Logs(a=range(0, 100, 5), b=times), Clock()
-        strategy = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
-        run = coordinator(logs, clock, watermarks=strategy, fail_on_data_loss=False)
-        run.bound_run()
-        first = run.latest_offset(INITIAL_OFFSET)
-        logs.times["b"] += [30, 31]
-        logs.begins["b"] = begin
-        return logs, drain(run, first)
-
-    @pytest.mark.parametrize(("begin", "left_ms"), [(2, 30), (3, 31)])
-    def test_a_split_whose_target_was_passed_still_holds_the_watermark_and_the_bound(self, begin, left_ms):
-        _, (records, last) = self.run_past(begin, times=[0, 20])
-        assert last["watermark"] == left_ms - 1
-        assert max(p * 5 for s, p in records if s == "a") < left_ms + 10
-
-    def test_the_next_run_reads_what_is_left(self):
-        logs, (_, last) = self.run_past(2, times=[0, 20])
-        run = coordinator(logs, fail_on_data_loss=False)
-        run.bound_run()
-        assert ("b", 2) in drain(run, last)[0]
+    logs = Logs(a=range(0, 100, 5), b=[0, 20])
+    run = coordinator(logs, Clock(), watermarks=DRIFT_10, fail_on_data_loss=False)
+    run.bound_run()
+    first = run.latest_offset(INITIAL_OFFSET)
+    logs.times["b"] += [30, 31]
+    logs.begins["b"] = begin
+    records, last = drain(run, first)
+    assert last["watermark"] == left_ms - 1
+    assert max(p * 5 for s, p in records if s == "a") < left_ms + 10
 
 
 def test_a_late_split_that_reaches_its_target_is_still_late_by_the_record_behind_it():

@@ -4,13 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.clocks import WALL, Clock
+from tests.support.clocks import Clock
 from tests.support.logs import DRIFT_10, Logs, coordinator, drain, read
 from tidegate.alignment.budget import Budget, Cost, split_rows
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import CheckpointError, ContractError
-from tidegate.readers.event_time.policy import EventTimePolicy
 
 
 def test_the_first_offset_fixes_the_starts_and_differs_even_when_there_is_nothing():
@@ -187,13 +186,3 @@ def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
     run = coordinator(Logs(a=[0, 100, 200, 300]), watermarks=DRIFT_10)
     start = run.latest_offset(INITIAL_OFFSET)
     assert read(run, start, run.latest_offset(start, min_rows=3)) == [("a", 1)]
-
-
-def test_a_split_waits_where_its_next_time_lies_too_far_ahead_of_the_clock():
-    now_ms, clock = int(WALL * 1000), Clock()
-    hold = EventTimePolicy(future="hold", max_future_skew_ms=60_000)
-    run = coordinator(Logs(a=[now_ms, now_ms + 60_001, now_ms + 5], b=[now_ms + 1]), clock, event_times=hold)
-    records, last = drain(run, INITIAL_OFFSET)
-    assert records == [("a", 0), ("b", 0)]
-    clock.sleep(1)
-    assert drain(run, last)[0] == [("a", 1), ("a", 2)]
