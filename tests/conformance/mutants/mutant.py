@@ -25,7 +25,7 @@ class Mutant:
     words: str
     harness: HarnessFactory
     open_run: OpenRun = open_coordinator
-    patience_s: float = 0.3
+    patience_s: float = 1.0
 
 
 def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):
