@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from tidegate.jobs.arguments import parse_span, span_text
@@ -47,14 +48,11 @@ def run_preview(  # noqa: PLR0913 - parameters are options
         watermark_delay=parse_span("--watermark-delay", watermark_delay),
         window=parse_span("--window", window),
     )
-    console = Console(highlight=False, markup=False)
     if as_json:
-        console.print(json.dumps(found.to_json(), indent=1), soft_wrap=True)
+        typer.echo(json.dumps(found.to_json(), indent=1))
     else:
         for part in terminal(found):
-            console.print(part)
+            Console(highlight=False, markup=False).print(part)
     if html is not None:
         html.write_text(page(found), encoding="utf-8")
-        (Console(stderr=True, highlight=False, markup=False) if as_json else console).print(
-            html.absolute(), soft_wrap=True
-        )
+        typer.echo(html.absolute(), err=as_json)
