@@ -1,8 +1,8 @@
 """Streams for ever, with skew to play with: live.py BOOTSTRAP_SERVERS TOPIC.
 
 Every partition gets an order for each tenth of a second of event time.  In the last one, event time passes at half the
-speed, so it falls behind.  Type another speed and Enter: 5 catches up, 0 stops.  ``tidegate watch`` in a second
-terminal shows who holds back whom.  Ctrl-D or Ctrl-C ends it.
+speed, so it falls behind.  Type another speed and Enter: 5 catches up, 0 stops.  ``tidegate watch --html`` in a second
+terminal shows as a page who holds back whom.  Ctrl-D or Ctrl-C ends it.
 
 Each window of two seconds that closes has 20 orders of every partition, however far the last one is behind.  At speed 0
 the others wait for half a minute; then it is idle, and its windows close without it.
@@ -57,14 +57,17 @@ def show(closed: DataFrame, _: int) -> None:
         print(f"{row.start:%H:%M:%S}  {row.orders} orders{holds}", flush=True)
 
 
-spark = SparkSession.builder.config(map=tidegate.session_conf()).config("spark.sql.shuffle.partitions", 2).getOrCreate()
+conf = {**tidegate.session_conf(), "spark.sql.shuffle.partitions": 2}
+# Spark matches the error of a foreachBatch that is stopped with a regular expression that recurses for each character.
+conf["spark.driver.extraJavaOptions"] = "-Xss32m"
+spark = SparkSession.builder.config(map=conf).getOrCreate()
 tidegate.register(spark)
 rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 rows = rows.option("startingTimestamp", begin).option("startingOffsetsByTimestampStrategy", "latest")
 orders = rows.option("maxDrift", "2 seconds").option("idleTimeout", "30 seconds").load()
 counts = orders.withWatermark("timestamp", "3 seconds").groupBy(window("timestamp", f"{WINDOW_MS} milliseconds"))
 closed = counts.agg({"*": "count"}).toDF("window", "orders").select("window.start", "orders")
-with TemporaryDirectory() as checkpoint:
+with TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:  # a task that was killed may still write there
     stream = closed.writeStream.queryName("live").option("checkpointLocation", checkpoint).foreachBatch(show)
     query = stream.trigger(processingTime="1 second").start()
     writer = threading.Thread(target=write)
