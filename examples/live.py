@@ -28,8 +28,8 @@ servers, topic = sys.argv[1:]
 try:
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=20, bootstrap_timeout_ms=5_000, max_block_ms=5_000)
     *others, last = sorted(producer.partitions_for(topic))
-except KafkaError as error:
-    sys.exit(f"no Kafka with a topic {topic!r} answers at {servers}: {error}")
+except KafkaError:
+    sys.exit(f"no Kafka with a topic {topic!r} answers at {servers}; add it with: tidegate kafka --add-topic {topic}:4")
 begin = (int(time.time() * 1000) // WINDOW_MS + 1) * WINDOW_MS
 speed, ended = 0.5, threading.Event()
 
@@ -64,8 +64,8 @@ spark = SparkSession.builder.config(map=conf).getOrCreate()
 tidegate.register(spark)
 rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 rows = rows.option("startingTimestamp", begin).option("startingOffsetsByTimestampStrategy", "latest")
-orders = rows.option("maxDrift", "2 seconds").option("idleTimeout", "30 seconds").load()
-counts = orders.withWatermark("timestamp", "3 seconds").groupBy(window("timestamp", f"{WINDOW_MS} milliseconds"))
+orders = rows.option("maxDrift", "5 seconds").option("idleTimeout", "30 seconds").load()
+counts = orders.withWatermark("timestamp", "6 seconds").groupBy(window("timestamp", f"{WINDOW_MS} milliseconds"))
 closed = counts.agg({"*": "count"}).toDF("window", "orders").select("window.start", "orders")
 with TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:  # a task that was killed may still write there
     stream = closed.writeStream.queryName("live").option("checkpointLocation", checkpoint).foreachBatch(show)

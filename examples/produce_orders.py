@@ -12,12 +12,12 @@ if len(sys.argv) != 3:
 servers, topic = sys.argv[1:]
 try:
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50, bootstrap_timeout_ms=5_000, max_block_ms=5_000)
-except KafkaError as error:
-    sys.exit(f"no Kafka answers at {servers}: {error}")
+except KafkaError:
+    sys.exit(f"no Kafka answers at {servers}; start one with: tidegate kafka --port 9092 --topic {topic}:4")
 try:
     *early, late = sorted(producer.partitions_for(topic))
-except KafkaError as error:
-    sys.exit(f"the Kafka at {servers} has no topic {topic!r}: {error}")
+except KafkaError:
+    sys.exit(f"the Kafka at {servers} has no topic {topic!r}; add it with: tidegate kafka --add-topic {topic}:4")
 now, sent = int(time.time()), 0
 for second in range(now - 6 * 3600, now, 5):
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
