@@ -24,7 +24,7 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import OptionError
 from tidegate.jobs.account.account import NO_ROWS, Account, Figure, SourceAccount, balanced
 from tidegate.jobs.account.of_progress import RunTally, rows_by_split, skips
-from tidegate.jobs.account.query import rows_in_state
+from tidegate.jobs.account.query import may_tell_rows, rows_in_state
 from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
 from tidegate.readers.s3.address import local_path, s3_address
@@ -48,8 +48,9 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     folder = open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT")
     found = told(query_id(folder) or "")
     account = account_of_checkpoint(folder, found)
+    is_countable = may_tell_rows(found.plan) and len(_operators(folder)) == 1
     # Spark alone would need Hadoop's jars for a bucket.
-    if account.open.bound != "exact" and s3_address(checkpoint) is None and len(_operators(folder)) == 1:
+    if account.open.bound != "exact" and is_countable and s3_address(checkpoint) is None:
         typer.echo("Starting Spark, which counts the rows in open windows", err=True)
         with (
             TemporaryDirectory(prefix="tidegate-account-") as work,

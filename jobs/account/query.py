@@ -62,7 +62,7 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    if plan is not None and _MULTIPLIES_ROWS.search(plan):
+    if not may_tell_rows(plan):
         return None
     with suppress(PySparkException):  # the state of another operator, or one that has just been cleaned up
         state = spark.read.format("statestore").load(checkpoint)
@@ -76,6 +76,11 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
             is_exact = plan is not None and "count(1)" in plan and "count(1) FILTER" not in plan
             return Figure(max(rows or 0 for rows in sums), "exact" if is_exact else "at least")
     return None
+
+
+def may_tell_rows(plan: str | None) -> bool:
+    """Return whether the state of a query with this physical plan may tell how many rows are in open windows."""
+    return plan is None or ("Aggregate" in plan and not _MULTIPLIES_ROWS.search(plan))
 
 
 def _overlap(windows: DataFrame) -> bool:

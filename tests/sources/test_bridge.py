@@ -58,7 +58,9 @@ def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(
         until = "1970-01-01T00:00:01.998Z"
         while not any(progress.eventTime.get("watermark") == until for progress in query.recentProgress):
             assert query.isActive, query.exception()
+        account = tidegate.account(query)
     assert sorted((row["split"], row["position"]) for row in kept) == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+    assert (account.read.rows, account.read.bound) == (5, "exact")  # the rows with only the watermark are none
 
 
 class EmptyRows(SplitReader):

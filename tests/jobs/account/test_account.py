@@ -93,6 +93,7 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
 @pytest.mark.parametrize("step", ["Expand", "Generate", "BroadcastHashJoin", "CartesianProduct", "MapInArrow"])
 def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows(step):
     assert rows_in_state(None, "unread", f"HashAggregate(functions=[count(1)])\n+- *(2) {step} [t#1]") is None
+    assert rows_in_state(None, "unread", "TransformWithStateInPySpark process(key#1)") is None
 
 
 def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():
