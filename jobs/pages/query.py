@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from tidegate.enumerators.planning.source_progress import SourceProgress
+from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress, SourceProgress
 from tidegate.errors import counted
 from tidegate.jobs.account.of_progress import KEPT, account_of_run, is_cut
 from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
-from tidegate.jobs.pages.holding import holding
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
@@ -94,7 +93,7 @@ def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
         picture += legend(keys(run.last, shown))
-    return [figure(run.name, _splits(run.last, ended=ended) + holding(run.last), picture), _batches(run, shown)]
+    return [figure(run.name, _splits(run.last, ended=ended) + _holding(run.last), picture), _batches(run, shown)]
 
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:
@@ -201,3 +200,33 @@ def _latency(run: SourceRun) -> str:
     """Return a sentence on the last known latency in event time of a batch; empty if none is known."""
     lags = (batch.progress.current_emit_event_time_lag for batch in reversed(run.batches))
     return next((f" Latency of the last one: {span(lag)}." for lag in lags if lag is not None), "")
+
+
+def _holding(last: SourceProgress) -> str:
+    """Return a sentence on the last plan of a source; empty if its watermark is planned, or if there is none."""
+    if last.completeness is not None:
+        return f" {_of_folders(last.completeness)}"
+    return "" if last.generated is None else f" {_of_splits(last.generated)}"
+
+
+def _of_folders(said: CompletenessProgress) -> str:
+    until = (
+        "No folder is complete yet" if said.until is None else f"Folders are complete up to {clock_time(said.until)}"
+    )
+    if said.held_from is None:
+        return f"{until}; no folder with objects waits for its marker."
+    return f"{until}; the folder of {clock_time(said.held_from)} has objects, and no marker yet."
+
+
+def _of_splits(generated: GeneratedProgress) -> str:
+    if generated.held_by is None:
+        holder = "No split holds the watermark: all are idle or at their ends."
+    elif (held_at := generated.by_split.get(generated.held_by, (None, ""))[0]) is None:
+        holder = f"{split_name(generated.held_by)} holds the watermark: it has none yet."
+    else:
+        holder = f"{split_name(generated.held_by)} holds the watermark, at {clock_time(held_at)}."
+    if generated.late_rows:
+        holder += (
+            f" {count(generated.late_rows)} of {counted(generated.rows, 'row')} came behind the watermark in this run."
+        )
+    return holder

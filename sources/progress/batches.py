@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -80,7 +81,8 @@ class _BatchListener(ProgressListener):
             return
         if batch["stateOperators"] and run not in self._planned:
             self._planned.add(run)
-            for query in self._streams.active:
-                if query.id == query_id:
-                    keep_plan(query_id, physical_plan(query))
+            with suppress(Exception):  # Spark may be about to end
+                for query in self._streams.active:
+                    if query.id == query_id:
+                        keep_plan(query_id, physical_plan(query))
         keep_batch(batch)
