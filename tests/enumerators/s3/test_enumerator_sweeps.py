@@ -63,20 +63,6 @@ def test_what_is_cleaned_no_more_is_not_named_any_more(query, store):
     assert one.delivered == all_once(one)
 
 
-def test_what_an_hour_old_offset_names_outlives_a_restart_that_dies_before_it_stores_another(query, store):
-    one = query(drift_ms=1)
-    store.put("a", [1], [1_000])
-    one.batch()
-    one.later_s = LATER_S
-    for number in range(3):
-        store.put(f"b{number}", [2_000])
-        one.restart()
-        one.plan()
-    one.restart()
-    one.drain()
-    assert one.delivered == all_once(one)
-
-
 def test_what_the_last_offset_names_stays_while_rounds_find_objects_without_a_chunk(query, store):
     one = query()
     one.later_s = LATER_S

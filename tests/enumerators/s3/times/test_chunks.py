@@ -32,21 +32,6 @@ def times(survey_times, without=0, obj=FOUND, rows=7, **settings):
     return chunk.min_ms, chunk.max_ms
 
 
-def test_a_column_gives_the_times_that_the_format_found():
-    assert times((5, 9), origin=BY_T) == (5, 9)
-    assert times((-9, -5), origin=BY_T) == (-9, -5)
-
-
-@pytest.mark.parametrize(
-    ("bad", "some_lack", "all_lack"),
-    [("ignore", (5, 9), (None, None)), ("record-timestamp", (5, MODIFIED), (MODIFIED, MODIFIED))],
-)
-def test_rows_without_a_time_are_left_out_or_count_with_last_modified(bad, some_lack, all_lack):
-    assert times((5, 9), without=1, origin=BY_T, bad=bad) == some_lack
-    assert times(None, without=7, origin=BY_T, bad=bad) == all_lack
-    assert times(None, origin=DATED, bad=bad) == all_lack
-
-
 @pytest.mark.parametrize(
     ("found_times", "without", "settings", "sentence"),
     [
