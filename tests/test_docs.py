@@ -2,17 +2,15 @@
 
 import ast
 import re
-from pathlib import Path
 
 from tests.sources.kafka.options_table import OF_SPARK, OURS, options_tables
 from tests.sources.options_table import placed
 from tests.sources.progress import fields_table
 from tests.sources.s3 import options_table as table_of_s3
+from tests.support.pages import PAGES, ROOT
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance.rules import all_rules
 from tidegate.sources.kafka.java.properties import known
-
-ROOT = Path(__file__).parents[1]
 
 
 def documented(page):
@@ -45,11 +43,10 @@ def test_every_option_of_s3_is_documented_with_it_or_with_those_of_kafka():
 
 
 def test_no_link_in_the_documentation_is_dead():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
-    assert len(pages) >= 5
+    assert len(PAGES) >= 5
     dead = [
         (page.name, target)
-        for page in pages
+        for page in PAGES
         for target in re.findall(r"\]\(([^)#]+)", page.read_text())
         if "://" not in target and not (page.parent / target).exists()
     ]
@@ -63,10 +60,9 @@ def anchors(page):
 
 
 def test_no_link_in_the_documentation_leads_to_a_heading_that_is_gone():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
     links = [
         (page, page.parent / target if target else page, anchor)
-        for page in pages
+        for page in PAGES
         for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
     ]
     assert len(links) > 50

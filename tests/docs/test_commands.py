@@ -6,11 +6,10 @@ import shlex
 import typer
 
 from tests.docs import deploy
-from tests.support.pages import ROOT
+from tests.support.pages import PAGES, ROOT
 from tidegate.cli import app
 from tidegate.version import __version__
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
 COMMANDS = typer.main.get_command(app)
 KNOWN = {"python", "first.py", "count_orders.py"}  # what the README and the tutorial let a reader write
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tests.support.pages import ROOT, blocks
+from tests.support.pages import PAGES, ROOT, blocks
 from tests.support.progresses import progress, report, source
 from tests.support.streams import NOON
 from tidegate.conformance import Abilities, Ability
@@ -46,8 +46,7 @@ def python(page):
 
 
 def test_the_code_of_every_page_is_run_by_a_test():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
-    with_code = {str(page.relative_to(ROOT)) for page in pages if python(page.relative_to(ROOT))}
+    with_code = {str(page.relative_to(ROOT)) for page in PAGES if python(page.relative_to(ROOT))}
     assert with_code == RUN_BY.keys()
     assert [test for test in RUN_BY.values() if not (ROOT / test).exists()] == []
 
