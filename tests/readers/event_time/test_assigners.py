@@ -141,19 +141,6 @@ def test_what_is_no_time_is_null_in_every_unit(value: Any, unit: str) -> None:
         assert by_header([value.encode()], unit) == [None]
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us"])
-def test_iso_8601_is_no_number_and_a_number_no_iso_8601(unit: str) -> None:
-    assert by_json(["2024-05-01", 1700000000], unit) == [None, int(1700000000 * MS_PER[unit])]
-    assert by_json(["2024-05-01", 1700000000, "1700000000"], "iso8601") == [1714521600000, None, None]
-
-
-@pytest.mark.parametrize(("unit", "next_unit"), [("s", "ms"), ("ms", "us")])
-def test_an_epoch_in_the_next_smaller_unit_is_no_time_for_ever_is(unit: str, next_unit: str) -> None:
-    today, for_ever = 1_714_521_600, 253_402_300_799
-    assert by_json([int(today * 1000 / MS_PER[next_unit])], unit) == [None]
-    assert by_json([int(for_ever * 1000 / MS_PER[unit])], unit) == [for_ever * 1000]
-
-
 @given(st.lists(st.binary(max_size=12) | json_values.map(lambda v: json.dumps(v).encode()) | st.none(), min_size=1))
 def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
     given_batch = batch(values, headers=[[("at", value)] for value in values])

@@ -128,16 +128,6 @@ def test_a_function_is_named_without_its_arguments() -> None:
     assert "s3cret" not in str(error.value)
 
 
-@pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])
-def test_what_is_wrong_with_a_row_is_reported_also_where_its_timestamp_stands_in(policy: Any) -> None:
-    values = [GOOD, SECRET, b'{"at": %d}' % (TOMORROW_MS + 1)]
-    judge = records(bad=policy).judge
-    assert judge(batch(values), HORIZON)[1].to_pylist() == [None, "bad", "future"]
-    held = records(bad=policy, future="hold").judge(batch(values), HORIZON)
-    assert held[1].to_pylist() == [None, "bad", None]
-    assert judge(batch([GOOD]), HORIZON)[1].to_pylist() == [None]
-
-
 def test_records_that_are_set_aside_have_reasons_that_show_no_content_and_no_option() -> None:
     values = [SECRET, GOOD, NEGATIVE, b'{"at": %d}' % (TOMORROW_MS + 1)]
     judged = records(bad="record-timestamp", sets_aside=True).judge(batch(values, timestamps_ms=[-1, 5, 5, 5]), HORIZON)
