@@ -84,21 +84,6 @@ def test_flink_32414_without_any_split_there_is_no_watermark_and_it_does_not_han
     assert read(run, first, end) == [("a", 0), ("a", 1)]
 
 
-def test_flink_39586_when_the_last_split_goes_the_watermark_stays_and_a_new_one_goes_on():
-    """A source that was left without a split held back all others by its last watermark for good."""
-    logs, clock = Logs(a=[1, 5]), Clock()
-    run = coordinator(logs, clock, watermarks=DRIFT_10, fail_on_data_loss=False)
-    before = drained(run)
-    del logs.times["a"]
-    clock.sleep(100)
-    gone = drained(run, before)
-    assert (gone["watermark"], gone["positions"], "ended" in gone) == (4, {"a": 2}, False)
-    assert run.source_progress()["low"] is None
-    logs.times["b"] = [7, 8]
-    clock.sleep(100)
-    assert drained(run, gone)["watermark"] == 7
-
-
 def test_beam_20908_what_was_caught_up_from_the_start_and_delivers_nothing_holds_the_others_until_it_is_idle():
     """A partition without a new record, begun at its end, pinned the watermark of all for good."""
     logs, clock = Logs(quiet=[1], busy=[100_000]), Clock()

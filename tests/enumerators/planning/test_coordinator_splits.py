@@ -128,16 +128,6 @@ def test_records_that_are_deleted_while_a_plan_is_made_end_the_query():
         coordinator(logs).latest_offset(start)
 
 
-def test_splits_that_are_all_at_their_ends_end_the_source_unless_the_ends_move():
-    logs = Logs(a=[1, 2, 3], b=[5])
-    logs.ends = {"a": 2, "b": 1}
-    _, last = drain(coordinator(logs), INITIAL_OFFSET)
-    assert (last["ended"], last["watermark"], last["positions"]) == (True, 4, {"a": 2, "b": 1})
-    logs.ends = {"a": 3, "b": 1}
-    _, last = drain(coordinator(logs), last)
-    assert (last["ended"], last["positions"]) == (True, {"a": 3, "b": 1})
-
-
 def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(caplog):
     logs, clock = Logs(a=range(1000), b=[0]), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10)
@@ -201,15 +191,6 @@ class TestDivergence:
         assert (last["starts"], last["positions"]) == ({"a": 1}, {"a": 1})
         logs.times = {"a": [5, 6]}
         assert drain(run, last)[0] == [("a", 1)]
-
-    @pytest.mark.parametrize("more", [0, 10])
-    def test_heads_of_what_was_there_before_are_forgotten(self, more):
-        logs = Replaced(a=[*range(0, 100, 10)], b=[0])
-        run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
-        first = run.latest_offset(INITIAL_OFFSET)
-        assert first["positions"] == {"a": 1, "b": 1}
-        logs.times, logs.diverged = {"a": [0, 1, 2, 3, *[50] * more], "b": [0]}, {"a": 1}
-        assert run.latest_offset(first)["positions"]["a"] == 4
 
     @pytest.mark.parametrize("restarts", [False, True])
     def test_its_idle_timer_begins_anew(self, restarts):
