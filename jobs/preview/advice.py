@@ -145,7 +145,8 @@ def _origin(found: Preview, disorder_ms: int) -> Iterator[Suggestion]:
     elif not found.seen.are_objects:
         yield Suggestion(
             f'.option("maxOutOfOrderness", "{_duration(max(disorder_ms, _LEAST_MS))}")',
-            f"the sampled rows are out of order by up to {span(disorder_ms)}; a minute is the least for the others",
+            f"the sampled rows are out of order by up to {span(disorder_ms)}; rows outside the samples get a minute at "
+            "least",
         )
 
 
