@@ -1,7 +1,7 @@
 """The numbers of buckets, chosen so that each of Spark's shuffle partitions gets equally many.
 
 A bucket costs a batch some state calls, however few rows it has, and a partition without a bucket has nothing to do.
-Spark fixes the number of partitions in a query's checkpoint, so the numbers last as long as the state.
+Spark fixes the number of partitions in a query's checkpoint.  The state holds it, too, and is refused with another one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from pyspark import TaskContext
 
-BY_PARTITION = "by shuffle partition"
-"""What a description calls buckets whose number the user has not set."""
+from tidegate.spark_private import STATE_PARTITIONS
+
 Numbers: TypeAlias = npt.NDArray[np.int32]
 _LEAST = 8  # buckets of a query: with few partitions, one bucket each would hold too many rows at once
-_PROPERTY = "spark.sql.shuffle.partitions"  # which Spark takes from the checkpoint, and tells to each task
+_SETTINGS = (STATE_PARTITIONS, "spark.sql.shuffle.partitions")  # a batch query has only the second
 _SEED, _FACTOR_1, _FACTOR_2, _ADDED, _MIX_1, _MIX_2 = map(
     np.uint32, (42, 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35)
 )
@@ -28,11 +28,18 @@ def bucket_numbers(count: int | None) -> Numbers:
 
     count: how many there are, as the user says; None: as its shuffle partitions need.
     """
-    if count is not None:
-        return np.arange(count, dtype=np.int32)
+    return balanced(_partitions()) if count is None else np.arange(count, dtype=np.int32)
+
+
+def described_buckets(count: int | None) -> str:
+    """Return what the state says of these buckets, in a task of the query."""
+    return f"as {_partitions()} shuffle partitions need" if count is None else str(count)
+
+
+def _partitions() -> int:
     context = TaskContext.get()
-    partitions = "" if context is None else context.getLocalProperty(_PROPERTY) or ""
-    return balanced(int(partitions) if partitions.isdigit() else _LEAST)
+    told = (None if context is None else context.getLocalProperty(setting) for setting in _SETTINGS)
+    return next((int(partitions) for partitions in told if partitions and partitions.isdigit()), _LEAST)
 
 
 @cache

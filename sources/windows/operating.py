@@ -14,7 +14,6 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows import relations
-from tidegate.sources.windows.buckets import BY_PARTITION
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.sources.windows.names import check_no_twins, check_result
@@ -167,13 +166,13 @@ def _kept(
     _arrow_schema(prepared.schema)
     columns = {field.name: field.type for field in _arrow_schema(results)}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
-    buckets = BY_PARTITION if stream.buckets is None else str(stream.buckets)
-    description = {**of_stream, "number of buckets": buckets, **description}
+    description = {**of_stream, **description}
     has_event_times = stream.event_time is not None
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
     wish = Wish(
         operator=operator,
         description=description,
+        buckets=stream.buckets,
         packed=prepared.schema,
         keys=keys,
         elements=elements,

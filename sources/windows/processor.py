@@ -25,6 +25,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
+from tidegate.sources.windows.buckets import described_buckets
 from tidegate.sources.windows.columns import END, START, ColumnWindows
 from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
@@ -59,6 +60,7 @@ class Wish:
     """The task of a processor.
 
     description: the parts of the user's wish on which the state depends, by their names.
+    buckets: how many the user wants; None: as Spark's shuffle partitions need.
     keys: the columns of the key, and their names in results.
     elements: the columns that functions read.
     results: the Arrow types of the function's columns, by name.
@@ -74,6 +76,7 @@ class Wish:
 
     operator: WindowOperator
     description: Mapping[str, str]
+    buckets: int | None
     packed: StructType
     keys: Mapping[str, str]
     elements: tuple[str, ...]
@@ -126,7 +129,8 @@ class WindowProcessor(StatefulProcessor):
             self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
             layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=self._columns.of_entries)
         self._layout = layout
-        self._state = BucketState(handle, wish.description, layout)
+        description = {**wish.description, "number of buckets": described_buckets(wish.buckets)}
+        self._state = BucketState(handle, description, layout)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Take the rows of a bucket."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRIVER_WORKER",
+    "STATE_PARTITIONS",
     "analyzed_plan",
     "arrow_udf",
     "checkpoint_of",
@@ -44,6 +45,8 @@ __all__ = [
 
 DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 """The module that Spark runs on the driver for a stateful processor."""
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+"""The setting with the number of shuffle partitions that the checkpoint of a query fixes.  Tasks see it."""
 _WAITING = 32  # state calls: they and their answers have room in the buffers of a socket, or both sides would wait
 
 

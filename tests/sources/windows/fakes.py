@@ -99,11 +99,11 @@ class FakeSpark:
         texts = {name: f"{of_rows.function}({of_rows.argument})" for name, of_rows in aggregates.items()}
         names = texts or ["numbers"]
         results = {name: TYPES.get(name, pa.int64()) for name in names}
-        description = {"number of buckets": str(buckets), **operator.description}
         keys = {"key": "__key_0"}
         wish = Wish(
             operator,
-            description,
+            operator.description,
+            buckets,
             packed,
             keys,
             columns,

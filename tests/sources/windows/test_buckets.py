@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as f
 
-from tidegate.sources.windows.buckets import balanced, bucket_numbers, partitions_of
+from tidegate.sources.windows.buckets import balanced, bucket_numbers, described_buckets, partitions_of
+from tidegate.sources.windows.packing import BUCKET, packed
 
 
 @given(st.integers(1, 600))
@@ -29,3 +30,13 @@ def test_the_partition_of_a_bucket_is_that_of_spark(spark, partitions):
     assert {number: partition for partition, number in shuffled} == dict(
         zip(numbers.tolist(), partitions_of(numbers, partitions).tolist(), strict=True)
     )
+
+
+def test_the_state_says_which_buckets_it_has():
+    assert (described_buckets(3), described_buckets(None)) == ("3", "as 8 shuffle partitions need")
+
+
+def test_a_batch_query_has_the_buckets_that_the_session_s_partitions_need(spark):
+    rows = packed(spark.range(1_000), [f.col("id")], None).where(f"{BUCKET} >= 0").select(BUCKET).distinct().collect()
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    assert sorted(bucket for (bucket,) in rows) == balanced(partitions).tolist()
