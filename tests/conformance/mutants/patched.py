@@ -311,7 +311,7 @@ PATCHES = [
     + (f"self.known.setdefault(split, {EXTENT})", STATE, f"{STATE}; self.known = {{}}"),
     ("SPARK-10", "a source holds an open resource", "cannot be pickled", OPTIONS)
     + (f"{OPTIONS}.model_copy(update={{'lock': __import__('threading').Lock()}})",),
-    ("FAULT-1", "there is no deadline", "planning did not end within 1.35 s", DEADLINE, "3_600"),
+    ("FAULT-1", "there is no deadline", "planning did not end within 4.5 s", DEADLINE, "3_600"),
     ("FAULT-2", "a request that is repeated because it is slow is answered twice", "they differ", READ_RANGE)
     + (
         (

@@ -172,7 +172,7 @@ class FakeSpark:
         keys, times, numbers = zip(*rows, strict=True)
         # As in Spark, equal keys of floats are in one bucket.
         places = np.array([sum(map(ord, str(key).lstrip("-"))) % self.buckets for key in keys])
-        numbers = np.arange(self.buckets, dtype=np.int32)
+        of_places = np.arange(self.buckets, dtype=np.int32)
         table = pa.table(
             {
                 "__key_0": pa.array(keys, self.key_type),
@@ -185,6 +185,6 @@ class FakeSpark:
         most = -(-len(rows) // 4)
         for part in reversed(range(-(-len(rows) // most))):
             chosen = slice(part * most, (part + 1) * most)
-            for row in by_bucket(table[chosen], places[chosen], numbers, *divmod(part, 2)).to_pylist():
+            for row in by_bucket(table[chosen], places[chosen], of_places, *divmod(part, 2)).to_pylist():
                 rows_by_bucket[row[BUCKET]].append({TASK: row[TASK], NUMBER: row[NUMBER], ROWS: row[ROWS]})
         return rows_by_bucket
