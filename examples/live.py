@@ -32,19 +32,25 @@ except KafkaError:
     sys.exit(f"no Kafka with a topic {topic!r} answers at {servers}; add it with: tidegate kafka --add-topic {topic}:4")
 begin = (int(time.time() * 1000) // WINDOW_MS + 1) * WINDOW_MS
 speed, ended = 0.5, threading.Event()
+written = dict.fromkeys([*others, last], begin)
+
+
+def order(partition: int) -> None:
+    """Write the next order of a partition."""
+    producer.send(topic, b"order", partition=partition, timestamp_ms=written[partition])
+    written[partition] += STEP_MS
 
 
 def write() -> None:
     """Write orders up to the present, and in the last partition up to where its event time has come."""
-    written, reached, before = dict.fromkeys([*others, last], begin), float(begin), begin
+    reached, before = float(begin), begin
     while not ended.wait(STEP_MS / 1000):
         now = int(time.time() * 1000)
         reached = min(now, reached + speed * max(0, now - before))
         before = max(now, begin)
         for partition in written:
             while written[partition] <= (reached if partition == last else now):
-                producer.send(topic, b"order", partition=partition, timestamp_ms=written[partition])
-                written[partition] += STEP_MS
+                order(partition)
 
 
 def show(closed: DataFrame, _: int) -> None:
@@ -67,6 +73,9 @@ rows = rows.option("startingTimestamp", begin).option("startingOffsetsByTimestam
 orders = rows.option("maxDrift", "5 seconds").option("idleTimeout", "30 seconds").load()
 counts = orders.withWatermark("timestamp", "6 seconds").groupBy(window("timestamp", f"{WINDOW_MS} milliseconds"))
 closed = counts.agg({"*": "count"}).toDF("window", "orders").select("window.start", "orders")
+for partition in written:
+    order(partition)
+producer.flush()  # a partition holds back the others from its first order on
 with TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:  # a task that was killed may still write there
     stream = closed.writeStream.queryName("live").option("checkpointLocation", checkpoint).foreachBatch(show)
     query = stream.trigger(processingTime="1 second").start()
