@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -57,6 +58,13 @@ class SourceAccount:
     def bound_of_splits(self) -> Certainty:
         """``exact`` if each offset had a record."""
         return "exact" if self.read == Figure(sum(self.by_split.values())) else "at most"
+
+
+def added(shares: Sequence[SourceAccount]) -> SourceAccount:
+    """Return the share of a source in several runs, the oldest first."""
+    by_split = sum((Counter(share.by_split) for share in shares), Counter[SplitId]())
+    read, set_aside = _sum(share.read for share in shares), _sum(share.set_aside for share in shares)
+    return SourceAccount(shares[-1].reads, read, set_aside, by_split)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

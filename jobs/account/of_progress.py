@@ -1,4 +1,4 @@
-"""The account of one run of a query, from Spark's progress.  Pure logic."""
+"""The account of runs of a query, from Spark's progress.  Pure logic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
-from tidegate.jobs.account.account import NO_ROWS, Account, Certainty, Figure, SourceAccount, balanced
+from tidegate.jobs.account.account import NO_ROWS, Account, Certainty, Figure, SourceAccount, added, balanced
 from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
@@ -62,22 +62,24 @@ def skips(begin: Offset, end: Offset) -> Iterator[str]:
 
 
 class RunTally:
-    """Adds up the batches of a run, the oldest first; its size does not grow with them.
+    """Adds up the batches of a run, or of several with the same sources, the oldest first.
+
+    Its size does not grow with the batches.  A source tells some figures of its run, so each run is tallied by itself.
 
     forgotten: how many batches between others were not taken.
     """
 
     def __init__(self) -> None:
         self.forgotten = 0
-        self._sources: list[_SourceTally] = []
+        self._runs: dict[str, list[_SourceTally]] = {}
         self._batches: tuple[int, int] | None = None
         self._dropped = Counter[str]()
         self._last: QueryProgress | None = None
 
     def add(self, entry: QueryProgress) -> None:
         """Take another batch."""
-        self._sources = self._sources or [_SourceTally() for _ in entry.sources]
-        rows = sum(tally.add(entry, batch) for tally, batch in zip(self._sources, entry.sources, strict=True))
+        tallies = self._runs.setdefault(entry.run_id, [_SourceTally() for _ in entry.sources])
+        rows = sum(tally.add(entry, batch) for tally, batch in zip(tallies, entry.sources, strict=True))
         first, last = self._batches or (entry.number, entry.number)
         self.forgotten += max(0, entry.number - last - 1)
         self._batches = (first, entry.number)
@@ -97,7 +99,8 @@ class RunTally:
             [f"{counted(self.forgotten, 'batch')} that Spark forgot before anyone looked"] if self.forgotten else []
         )
         dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
-        sources, open_ = [tally.account() for tally in self._sources], self._open(state)
+        by_source = [*zip(*self._runs.values(), strict=True)]
+        sources, open_ = [added([run.account() for run in runs]) for runs in by_source], self._open(state)
         why = []
         if any(source.read.bound in {"at most", "about"} for source in sources):
             why.append("the sink may take the rows of a batch twice or not at all, so its rows are those of the plan")
@@ -108,7 +111,7 @@ class RunTally:
             sources=sources,
             late=self._late(),
             open_=open_,
-            missing=[*missing, *forgotten, *dropped, *(said for tally in self._sources for said in tally.missing())],
+            missing=[*missing, *forgotten, *dropped, *(said for runs in by_source for said in _missing(runs))],
             why=why,
         )
 
@@ -130,7 +133,10 @@ class RunTally:
 
 
 class _SourceTally:
-    """Adds up the share of one source."""
+    """Adds up the share of one source in a run.
+
+    skips: sentences on what was skipped.
+    """
 
     def __init__(self) -> None:
         self._by_split = Counter[SplitId]()
@@ -139,14 +145,14 @@ class _SourceTally:
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
         self._bad_bound: Certainty = "exact"
-        self._skips: list[str] = []
+        self.skips: list[str] = []
 
     def add(self, entry: QueryProgress, batch: SourceBatch) -> int:
         """Take the share of a batch; return how many rows it has at most."""
         said, by_split = batch.progress, Counter[SplitId]()
         if batch.begin is not None and batch.end is not None:
             by_split.update(rows_by_split(batch.begin, batch.end))
-            self._skips += skips(batch.begin, batch.end)
+            self.skips += skips(batch.begin, batch.end)
             self._watermark_moves += shown_watermark_ms(batch.begin) != shown_watermark_ms(batch.end)
         planned = by_split.total() or (said.planned_rows if said is not None and batch.moved else 0)
         self._by_split += by_split
@@ -174,12 +180,17 @@ class _SourceTally:
             read = Figure(self._planned, "at most") if self._by_split else Figure(self._planned or given, "about")
         return SourceAccount("another source" if last is None else last.reads, read, set_aside, dict(self._by_split))
 
-    def missing(self) -> Iterator[str]:
-        """Yield sentences on what is not known."""
-        yield from self._skips
-        metrics: Mapping[str, float] = {} if self._last is None else self._last.metrics
-        for metric, sentence in _LEFT_OUT.items():
-            if number := int(metrics.get(metric, 0)):
-                yield f"{sentence} {count(number)}"
-        if self.account().set_aside.bound != "exact":
-            yield "how many bad records the last batch set aside, which the next one reports"
+    def left_out(self, metric: str) -> int:
+        """Return a metric of what the run has left out."""
+        return 0 if self._last is None else int(self._last.metrics.get(metric, 0))
+
+
+def _missing(runs: Sequence[_SourceTally]) -> Iterator[str]:
+    """Yield sentences on what is not known of a source."""
+    for run in runs:
+        yield from run.skips
+    for metric, sentence in _LEFT_OUT.items():
+        if number := sum(run.left_out(metric) for run in runs):
+            yield f"{sentence} {count(number)}"
+    if any(run.account().set_aside.bound != "exact" for run in runs):
+        yield "how many bad records the last batch of a run set aside, which only its next one reports"

@@ -150,7 +150,9 @@ def test_bad_records_are_read_and_set_aside():
         Figure(160, "about"),
         Figure(20, "at least"),
     )
-    assert account.missing == ("how many bad records the last batch set aside, which the next one reports",)
+    assert account.missing == (
+        "how many bad records the last batch of a run set aside, which only its next one reports",
+    )
 
 
 def test_what_was_left_out_or_skipped_is_missing():
