@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.folders.opening import open_folder
@@ -35,10 +36,10 @@ def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -
 
 
 def query_id(folder: Folder) -> str | None:
-    """Return the id of the query of a checkpoint.  Raises ConnectorError if the folder cannot be read."""
+    """Return the id of the query of a checkpoint, a UUID.  Raises ConnectorError if the folder cannot be read."""
     stored = folder.read("metadata")
     with suppress(ValueError, TypeError, KeyError):
-        return None if stored is None else str(json.loads(stored.data)["id"])
+        return None if stored is None else str(UUID(str(json.loads(stored.data)["id"])))
     return None
 
 

@@ -1,7 +1,7 @@
 """``tidegate account``: the account of a query from outside, by its checkpoint.
 
 Spark stores no metrics there.  On the driver's machine, notes have what Spark told of each batch: with all of them,
-the account is that of a run.  Without them, it has bounds.  For each batch Spark stores its watermark, and tidegate
+the account is that of the runs.  Without them, it has bounds.  For each batch Spark stores its watermark, and tidegate
 what the batch reads, and the watermark before which nothing is left to read.  If Spark's is not greater, no row of the
 batch is late.  That holds if Spark's watermark is of the source's event time, and if records keep to
 ``maxOutOfOrderness``: the account says ``by plan``.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import OptionError
 from tidegate.jobs.account.account import NO_ROWS, Account, Figure, SourceAccount, balanced
 from tidegate.jobs.account.of_progress import RunTally, rows_by_split, skips
-from tidegate.jobs.account.query import may_tell_rows, rows_in_state
+from tidegate.jobs.account.query import rows_in_state
 from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
 from tidegate.readers.s3.address import local_path, s3_address
@@ -34,7 +34,7 @@ from tidegate.sources.progress.query import QueryProgress
 from tidegate.sources.progress.told import NOTHING_TOLD, Told, told
 from tidegate.sources.windows.native import AHEAD_MS
 
-_NOT_TOLD = "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day after the query"
+_NOT_TOLD = "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day at least"
 
 
 def run_account(checkpoint: str, *, as_json: bool) -> None:
@@ -46,9 +46,12 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     if Spark, which counts the rows in open windows, does not start.
     """
     folder = open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT")
-    found = told(query_id(folder) or "")
-    account = account_of_checkpoint(folder, found)
-    is_countable = may_tell_rows(found.plan) and len(_operators(folder)) == 1
+    logged, operators = written_batches(folder), folder.within("state").folders()
+    identity = query_id(folder)
+    # Read after the batches, of which Spark tells once they are written.
+    found = NOTHING_TOLD if identity is None else told(identity)
+    account = account_of_checkpoint(logged, found, has_state=bool(operators))
+    is_countable = len(operators) == 1 and (found.plan is None or found.plan.tells_rows)
     # Spark alone would need Hadoop's jars for a bucket.
     if account.open.bound != "exact" and is_countable and s3_address(checkpoint) is None:
         typer.echo("Starting Spark, which counts the rows in open windows", err=True)
@@ -56,23 +59,32 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
             TemporaryDirectory(prefix="tidegate-account-") as work,
             spark_session("local[2]", "tidegate account", Path(work) / "spark.log") as spark,
         ):
-            state = rows_in_state(spark, str(local_path(checkpoint)), found.plan)
-        account = account_of_checkpoint(folder, found, state)
+            last = None if account.batches is None else account.batches[1]
+            state = rows_in_state(spark, str(local_path(checkpoint)), found.plan, last)
+        account = account_of_checkpoint(logged, found, state, has_state=True)
     typer.echo(json.dumps(account.to_json()) if as_json else str(account))
 
 
-def account_of_checkpoint(folder: Folder, found: Told = NOTHING_TOLD, state: Figure | None = None) -> Account:
-    """Return the account of the batches that a checkpoint still has, and that are written.
-
-    found: what Spark told of the query on this machine.
-    state: the rows in Spark's state of windows, if they are counted.
-
-    Raises OptionError if there is no written batch, and CheckpointError for an offset of another version of tidegate.
-    """
+def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
+    """Return the batches that a checkpoint still has, and that are written.  Raises OptionError if there is none."""
     logs = BatchLogs(folder)
     logged = {number: offsets for number in logs.written() if (offsets := logs.offsets(number)) is not None}
     if not logged:
         raise OptionError(f"CHECKPOINT is {folder.address}, which is no checkpoint with a written batch")
+    return logged
+
+
+def account_of_checkpoint(
+    logged: Mapping[int, LoggedOffsets], found: Told = NOTHING_TOLD, state: Figure | None = None, *, has_state: bool
+) -> Account:
+    """Return the account of written batches.
+
+    found: what Spark told of the query on this machine.
+    state: the rows in Spark's state of windows after the last batch, if they are counted.
+    has_state: whether Spark has state.
+
+    Raises CheckpointError for an offset of another version of tidegate.
+    """
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
     missing = []
     if min(logged):
@@ -80,9 +92,12 @@ def account_of_checkpoint(folder: Folder, found: Told = NOTHING_TOLD, state: Fig
             f"the batches up to {min(logged)}, which the checkpoint no longer has "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    entries = [entry for at in numbers if (entry := found.batches.get(at)) is not None and _is_of(entry, logged[at])]
-    if not entries or len(entries) < len(numbers):
-        return _by_plan(logged, numbers, missing, state, has_state=bool(_operators(folder)))
+    heard = numbers[:-1] if numbers and numbers[-1] not in found.batches else numbers
+    entries = [entry for at in heard if (entry := found.batches.get(at)) is not None and _is_of(entry, logged[at])]
+    if not entries or len(entries) < len(heard) or not _add_up(entries):
+        return _by_plan(logged, numbers, missing, state, has_state=has_state)
+    if heard != numbers:
+        missing.append(f"what became of batch {numbers[-1]}, of which Spark has not told yet")
     tally = RunTally()
     for entry in entries:
         tally.add(entry)
@@ -95,8 +110,15 @@ def _is_of(entry: QueryProgress, logged: LoggedOffsets) -> bool:
     return all(batch.end in ends for batch in entry.sources if batch.end is not None)
 
 
+def _add_up(entries: Sequence[QueryProgress]) -> bool:
+    """Return whether each run has the same number of sources, and has told of each that is tidegate's."""
+    sources = [(entry.run_id, at, batch) for entry in entries for at, batch in enumerate(entry.sources)]
+    heard = {(run, at) for run, at, batch in sources if batch.end is None or batch.progress is not None}
+    return heard == {(entry.run_id, at) for entry in entries for at in range(len(entries[0].sources))}
+
+
 def _by_plan(
-    logged: dict[int, LoggedOffsets],
+    logged: Mapping[int, LoggedOffsets],
     numbers: Sequence[int],
     missing: list[str],
     state: Figure | None,
@@ -168,7 +190,7 @@ def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
     )
 
 
-def _reads(logged: dict[int, LoggedOffsets], numbers: Sequence[int], place: int) -> list[_Read]:
+def _reads(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], place: int) -> list[_Read]:
     reads = []
     for number in numbers:
         end, before = logged[number].ours(place), logged.get(number - 1)
@@ -180,7 +202,3 @@ def _reads(logged: dict[int, LoggedOffsets], numbers: Sequence[int], place: int)
 
 def _watermark_ms(logged: LoggedOffsets) -> int:
     return int(logged.notes.get("batchWatermarkMs", 0))
-
-
-def _operators(folder: Folder) -> list[str]:
-    return folder.within("state").folders()

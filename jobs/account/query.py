@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from tidegate.errors import OptionError
 from tidegate.jobs.account.account import Account, Figure
 from tidegate.jobs.account.of_progress import KEPT, account_of_run
 from tidegate.sources.progress.query import QueryProgress, check_query
+from tidegate.sources.progress.told import PlanFacts
 from tidegate.spark_private import checkpoint_of, physical_plan
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 
 _COUNT = "count"
-_MULTIPLIES_ROWS = re.compile(
-    r"^[\W\d]*\w*(?:Expand|Generate|Join|CartesianProduct|MapIn|MapPartitions|UDTF)", re.MULTILINE
-)
-"""A step of a plan, and not the name of a column."""
 
 
 def account(query: StreamingQuery) -> Account:
@@ -48,24 +44,27 @@ def account(query: StreamingQuery) -> Account:
     checkpoint = checkpoint_of(query)
     if told.open.bound == "exact" or progresses[-1].operators > 1 or checkpoint is None:
         return told
-    state = rows_in_state(spark, checkpoint, physical_plan(query))
+    state = rows_in_state(spark, checkpoint, PlanFacts.of(physical_plan(query)))
     return told if state is None else account_of_run(progresses, kept, state)
 
 
-def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None) -> Figure | None:
+def rows_in_state(
+    spark: SparkSession, checkpoint: str, plan: PlanFacts | None = None, batch: int | None = None
+) -> Figure | None:
     """Return how many rows are in the groups of Spark's aggregation, by its count, if that can be told.
 
     checkpoint: the checkpoint of a query with one stateful operator.
-    plan: Spark's physical plan of the query, if it is known.  Without it, the count may be of a column, which
-        leaves out nulls, or have a filter; and no step is taken to multiply rows, but windows that overlap.
+    plan: facts of Spark's physical plan of the query, if they are known.  Without them, the count may be of a column,
+        which leaves out nulls, or have a filter; and no step is taken to multiply rows, but windows that overlap.
+    batch: after which batch; None: after the last.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    if not may_tell_rows(plan):
+    if plan is not None and not plan.tells_rows:
         return None
     with suppress(PySparkException):  # the state of another operator, or one that has just been cleaned up
-        state = spark.read.format("statestore").load(checkpoint)
+        state = spark.read.options(**{} if batch is None else {"batchId": batch}).format("statestore").load(checkpoint)
         keys, values = (state.select(f"{part}.*").columns for part in ("key", "value"))
         if plan is None and ("window" not in keys or _overlap(state.select("key.window.start", "key.window.end"))):
             return None
@@ -73,14 +72,9 @@ def rows_in_state(spark: SparkSession, checkpoint: str, plan: str | None = None)
         numbered = state.select("value.*").toDF(*(f"_{place}" for place in range(len(values))))
         sums = numbered.agg(*map(f.sum, counts)).first() if counts else None
         if sums is not None:
-            is_exact = plan is not None and "count(1)" in plan and "count(1) FILTER" not in plan
+            is_exact = plan is not None and plan.counts_all
             return Figure(max(rows or 0 for rows in sums), "exact" if is_exact else "at least")
     return None
-
-
-def may_tell_rows(plan: str | None) -> bool:
-    """Return whether the state of a query with this physical plan may tell how many rows are in open windows."""
-    return plan is None or ("Aggregate" in plan and not _MULTIPLIES_ROWS.search(plan))
 
 
 def _overlap(windows: DataFrame) -> bool:

@@ -6,13 +6,14 @@ import json
 import logging
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.application import application_notes
+from tidegate.enumerators.notes.application import application_notes, applications
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
@@ -20,7 +21,7 @@ from tidegate.errors import ConnectorError
 from tidegate.sources.progress.lifetime import add_listener
 from tidegate.sources.progress.listener import ProgressListener
 from tidegate.sources.progress.query import dropped_rows, json_object, late_dropped
-from tidegate.sources.progress.told import keep_batch, keep_plan
+from tidegate.sources.progress.told import PlanFacts, keep_batch, keep_plan
 from tidegate.spark_private import physical_plan
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ _listening: WeakSet[SparkSession] = WeakSet()
 
 
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
-    """Add the listener to a session once; each session has its own queries."""
+    """Add the listener to a session once, and remove old notes; each session has its own queries."""
     if spark not in _listening:
+        with suppress(OSError):  # another application may remove them, too
+            applications()  # which removes those that were unused for a day
         add_listener(spark, _BatchListener(application_notes(application_id).within(BATCHES), spark.streams))
         _listening.add(spark)
 
@@ -49,11 +52,13 @@ class _BatchListener(ProgressListener):
     def on_progress(self, progress: str) -> None:
         """Note the duration of the batch, what the run has dropped as late, and what became of the batch's rows."""
         batch = json.loads(progress)
-        try:
-            self._tell_planners(batch)
-            self._keep(batch)
-        except ConnectorError as error:
-            _LOG.warning("planners and `tidegate account` do not learn what Spark tells of a batch: %s", error)
+        self._dropped[batch["runId"]] += dropped_rows(batch) + late_dropped(batch)
+        notes = [partial(self._tell_planner, batch, source) for source in batch["sources"]]
+        for leave in [*notes, partial(self._keep, batch)]:
+            try:
+                leave()
+            except ConnectorError as error:  # noqa: PERF203 - one that cannot be left keeps no other back
+                _LOG.warning("planners and `tidegate account` do not learn what Spark tells of a batch: %s", error)
 
     def on_end(self, run_id: str) -> None:
         """Delete the notes for planners."""
@@ -62,27 +67,24 @@ class _BatchListener(ProgressListener):
         for planner in self._planners.pop(run_id, ()):
             self._notes.remove(planner)
 
-    def _tell_planners(self, batch: Json) -> None:
-        run = batch["runId"]
-        self._dropped[run] += dropped_rows(batch) + late_dropped(batch)
-        for source in batch["sources"]:
-            planner = json_object(source.get("latestOffset")).get("planner")
-            if not isinstance(planner, str) or not planner.isalnum():
-                continue
-            self._planners.setdefault(run, set()).add(planner)
-            start, end = json_object(source["startOffset"]), json_object(source["endOffset"])
-            if start != end:  # else it is a batch of Spark's own, for timers and windows
-                seconds = batch["batchDuration"] / 1000
-                self._notes.write(planner, batch_note(end, seconds, batch["name"], self._dropped[run]))
+    def _tell_planner(self, batch: Json, source: Json) -> None:
+        run, planner = batch["runId"], json_object(source.get("latestOffset")).get("planner")
+        if not isinstance(planner, str) or not planner.isalnum():
+            return
+        self._planners.setdefault(run, set()).add(planner)
+        start, end = json_object(source["startOffset"]), json_object(source["endOffset"])
+        if start != end:  # else it is a batch of Spark's own, for timers and windows
+            seconds = batch["batchDuration"] / 1000
+            self._notes.write(planner, batch_note(end, seconds, batch["name"], self._dropped[run]))
 
     def _keep(self, batch: Json) -> None:
         query_id, run = batch["id"], batch["runId"]
         if not any(Offset.recognized(json_object(source["endOffset"])) for source in batch["sources"]):
             return
         if batch["stateOperators"] and run not in self._planned:
-            self._planned.add(run)
             with suppress(Exception):  # Spark may be about to end
                 for query in self._streams.active:
-                    if query.id == query_id:
-                        keep_plan(query_id, physical_plan(query))
+                    if query.runId == run:
+                        keep_plan(query_id, run, PlanFacts.of(physical_plan(query)))
+                        self._planned.add(run)
         keep_batch(batch)

@@ -1,11 +1,12 @@
 """What Spark tells of the last batches of each query, for ``tidegate account``: a checkpoint holds no metrics.
 
-The listener keeps Spark's progress of each batch as a note, and the query's plan as another one.  They are soft state
-on the driver's machine, and are gone a day after the query.
+The listener keeps Spark's progress of each batch as a note, and facts of the query's plan as another one.  They are
+soft state on the driver's machine.  A day after its last batch, the next query with a tidegate source removes them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -17,17 +18,38 @@ from tidegate.sources.progress.query import QueryProgress, json_object
 
 _MOST = 120  # batches; by default, a checkpoint keeps the last hundred
 _PLAN = "plan"
+_MULTIPLIES_ROWS = re.compile(
+    r"^[\W\d]*\w*(?:Expand|Generate|Join|CartesianProduct|MapIn|MapPartitions|UDTF)", re.MULTILINE
+)
+"""A step of a plan, and not the name of a column."""
+
+
+class PlanFacts(NamedTuple):
+    """What the physical plan of a query says of its state.  The plan itself may hold secrets, such as keys.
+
+    tells_rows: whether the state may tell how many rows are in open windows.
+    counts_all: whether its count is of all rows.
+    """
+
+    tells_rows: bool
+    counts_all: bool
+
+    @classmethod
+    def of(cls, plan: str) -> PlanFacts:
+        """Return the facts of a plan, given as text."""
+        tells_rows = "Aggregate" in plan and not _MULTIPLIES_ROWS.search(plan)
+        return cls(tells_rows, "count(1)" in plan and "count(1) FILTER" not in plan)
 
 
 class Told(NamedTuple):
     """What Spark told of a query on this machine.
 
     batches: the batches, by number.
-    plan: Spark's physical plan of the query, as text; None: it is not known.
+    plan: facts of Spark's physical plan in the run of the last batch; None: they are not known.
     """
 
     batches: Mapping[int, QueryProgress]
-    plan: str | None
+    plan: PlanFacts | None
 
 
 NOTHING_TOLD = Told({}, None)
@@ -45,19 +67,20 @@ def keep_batch(progress: Json) -> None:
     notes.remove(str(number - _MOST))
 
 
-def keep_plan(query_id: str, plan: str) -> None:
-    """Keep the physical plan of a query.  Raises ConnectorError if it cannot be written."""
-    _notes(query_id).write(_PLAN, {_PLAN: plan})
+def keep_plan(query_id: str, run_id: str, plan: PlanFacts) -> None:
+    """Keep facts of the physical plan of a run.  Raises ConnectorError if they cannot be written."""
+    _notes(query_id).write(_PLAN, {"runId": run_id, **plan._asdict()})
 
 
 def told(query_id: str) -> Told:
     """Return what is kept of a query.  Raises ConnectorError if it cannot be read."""
     notes = {name: note for name, note in _notes(query_id).notes() if note is not None}
-    plan, batches = notes.pop(_PLAN, {}).get(_PLAN), {}
+    plan, batches = notes.pop(_PLAN, {}), {}
     for name, note in notes.items():
         with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
             batches[int(name)] = QueryProgress.of(note)
-    return Told(batches, plan)
+    is_of_last = bool(batches) and batches[max(batches)].run_id == plan.get("runId")
+    return Told(batches, PlanFacts(*(plan[name] for name in PlanFacts._fields)) if is_of_last else None)
 
 
 def _notes(query_id: str) -> NoteFolder:

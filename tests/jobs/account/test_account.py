@@ -8,6 +8,7 @@ from tests.support.progresses import one, progress, report, run, typed
 from tidegate.jobs.account.account import Figure, SourceAccount, balanced
 from tidegate.jobs.account.of_progress import account_of_run
 from tidegate.jobs.account.query import rows_in_state
+from tidegate.sources.progress.told import PlanFacts
 
 BOUNDS = st.sampled_from(["exact", "by plan", "at least", "at most", "about"])
 FIGURES = st.builds(Figure, st.none() | st.integers(0, 50), BOUNDS)
@@ -92,8 +93,11 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
 
 @pytest.mark.parametrize("step", ["Expand", "Generate", "BroadcastHashJoin", "CartesianProduct", "MapInArrow"])
 def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows(step):
-    assert rows_in_state(None, "unread", f"HashAggregate(functions=[count(1)])\n+- *(2) {step} [t#1]") is None
-    assert rows_in_state(None, "unread", "TransformWithStateInPySpark process(key#1)") is None
+    for plan in (
+        f"HashAggregate(functions=[count(1)])\n+- *(2) {step} [t#1]",
+        "TransformWithStateInPySpark process(key#1)",
+    ):
+        assert rows_in_state(None, "unread", PlanFacts.of(plan)) is None
 
 
 def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():

@@ -1,13 +1,17 @@
 """The account of a query from outside, by a checkpoint as Spark writes it."""
 
+import json
+
 import pytest
 
 from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import progress, report, typed
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.errors import OptionError
+from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
-from tidegate.jobs.account.of_checkpoint import account_of_checkpoint
+from tidegate.jobs.account.of_checkpoint import account_of_checkpoint, run_account, written_batches
+from tidegate.jobs.spark_checkpoint import query_id
 from tidegate.sources.progress.told import NOTHING_TOLD, Told
 
 
@@ -21,9 +25,7 @@ def logged(tmp_path):
             starts = {} if number else {"orders-0": 0}
             given = {"starts": starts, "watermarks": (of_spark, of_source), **fields}
             log_batch(tmp_path, number, {"orders-0": position}, **given)
-        if has_state:
-            (tmp_path / "state" / "0").mkdir(parents=True, exist_ok=True)
-        return account_of_checkpoint(LocalFolder(tmp_path, "checkpoint"), found, state)
+        return account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), found, state, has_state=has_state)
 
     return log
 
@@ -71,15 +73,18 @@ def test_positions_of_objects_are_no_rows(logged):
     assert account.missing == ("how many rows of source 0 (s3) were read: only offsets of Kafka tell",)
 
 
-def told(number, rows=100, **fields):
-    """Return what Spark tells of a batch that ``logged`` logs."""
+def told(number, rows=100, said=None, others=0, **fields):
+    """Return what Spark tells of a batch that ``logged`` logs, with fields of the source's progress in ``said``."""
     ends = [{"v": 1, "source": "kafka", "positions": {"orders-0": 100 * at}} for at in (number, number + 1)]
     if not number:
         ends = [{"v": 1}, {**ends[1], "starts": {"orders-0": 0}}]
     ends[1] = {**ends[1], "watermark": 1_000}
-    source = {"startOffset": ends[0], "endOffset": ends[1], "latestOffset": report(), "numInputRows": rows}
+    source = {"startOffset": ends[0], "endOffset": ends[1], "latestOffset": report(**said or {}), "numInputRows": rows}
+    others = [{"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}] * others
     state = {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0}
-    return typed(progress(number, source, sink={"description": "MemorySink"}, stateOperators=[state], **fields))
+    return typed(
+        progress(number, source, *others, sink={"description": "MemorySink"}, stateOperators=[state], **fields)
+    )
 
 
 def test_what_spark_told_makes_the_account_exact(logged):
@@ -95,7 +100,62 @@ def test_what_spark_told_makes_the_account_exact(logged):
     assert "orders-0           at most 200" in str(account)
 
 
-@pytest.mark.parametrize("batches", [{0: told(0)}, {0: told(0), 1: told(2)}])
+def in_runs(*said, rows=100):
+    """Return what Spark tells of batches that are runs of their own."""
+    return {at: told(at, rows, fields, runId=str(at)) for at, fields in enumerate(said)}
+
+
+def test_what_each_run_left_out_is_missing(logged):
+    batches = in_runs({"metrics": {"numFilesLeftOut": 3}}, {"metrics": {"numFilesLeftOut": 2}}, {})
+    account = logged(*[(0, 1_000)] * 3, found=Told(batches, None))
+    assert account.missing == ("the rows of objects that were left out, of which there are 5",)
+
+
+def test_rows_that_carry_only_the_watermark_are_those_of_the_runs_that_have_them(logged):
+    batches = {0: told(0), 1: told(1, 101, {"watermarkRows": True}, runId="other")}  # the watermark moves in both
+    account = logged((0, 1_000), (0, 1_000), found=Told(batches, None))
+    assert account.read == Figure(200)
+
+
+def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
+    batches = in_runs({"badRecordsTotal": 7}, {}, rows=90)
+    account = logged((0, 1_000), (0, 1_000), found=Told(batches, None))
+    assert (account.read, account.set_aside) == (Figure(180, "at least"), Figure(0, "at least"))
+    assert account.missing == (
+        "how many bad records the last batch of a run set aside, which only its next one reports",
+    )
+
+
+@pytest.mark.parametrize("batch", [told(1, others=1, runId="of two"), told(1, said={"planner": None}, runId="repeats")])
+def test_runs_that_cannot_be_added_up_leave_bounds(logged, batch):
+    account = logged((0, 1_000), (1_000, 1_000), found=Told({0: told(0), 1: batch}, None))
+    assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
+
+
+def test_the_last_batch_is_left_out_until_spark_tells_of_it(logged, tmp_path, monkeypatch, capsys):
+    (tmp_path / "metadata").write_text(json.dumps({"id": "63e3dd0a-57c0-4b0c-9d3b-3c5b5e0f2c11"}))
+    batches = {0: told(0), 1: told(1)}
+    account = logged(*[(0, 1_000)] * 3, found=Told(batches, None), state=Figure(40))
+    assert (account.batches, account.read, account.open) == ((0, 1), Figure(200), Figure(40))
+    assert account.missing == ("what became of batch 2, of which Spark has not told yet",)
+
+    def meanwhile(query):
+        logged(*[(0, 1_000)] * 5)  # Spark goes on
+        return Told({**batches, 2: told(2)}, None)
+
+    monkeypatch.setattr(of_checkpoint, "told", meanwhile)
+    run_account(str(tmp_path), as_json=True)
+    account = json.loads(capsys.readouterr().out)
+    assert (account["batches"], account["read"], "read" in account["bounds"]) == ([0, 2], 300, False)
+
+
+@pytest.mark.parametrize("stored", ['{"id": ".."}', '{"id": 7}', "{}", "no JSON"])
+def test_the_id_of_a_query_is_a_uuid(tmp_path, stored):
+    (tmp_path / "metadata").write_text(stored)
+    assert query_id(LocalFolder(tmp_path, "checkpoint")) is None
+
+
+@pytest.mark.parametrize("batches", [{1: told(1)}, {0: told(0), 1: told(2)}])
 def test_a_batch_of_which_spark_told_nothing_leaves_bounds(logged, batches):
     account = logged((0, 1_000), (1_000, 1_000), found=Told(batches, None))
     assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
@@ -104,4 +164,4 @@ def test_a_batch_of_which_spark_told_nothing_leaves_bounds(logged, batches):
 
 def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):
     with pytest.raises(OptionError, match="no checkpoint with a written batch"):
-        account_of_checkpoint(LocalFolder(tmp_path, "checkpoint"))
+        written_batches(LocalFolder(tmp_path, "checkpoint"))
