@@ -141,7 +141,7 @@ class _SourceTally:
     def __init__(self) -> None:
         self._by_split = Counter[SplitId]()
         self._planned = self._given = self._watermark_moves = 0
-        self._takes_once = True
+        self._takes_once, self._begins_untold = True, False
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
         self._bad_bound: Certainty = "exact"
@@ -163,7 +163,10 @@ class _SourceTally:
             self._last = said
             if self._bad_before is None:  # each progress tells of all batches before its own
                 self._bad_before = said.bad_records_total
-        self._bad_bound = "at least" if planned and self._bad_before is not None else "exact"
+        elif self._last is None and batch.end is not None:
+            self._begins_untold = True  # a restart repeats a batch without a plan of its own
+        is_open = self._bad_before is not None and (planned > 0 or self._begins_untold)
+        self._bad_bound = "at least" if is_open else "exact"
         return max(planned, batch.input_rows)
 
     def account(self) -> SourceAccount:
@@ -193,4 +196,4 @@ def _missing(runs: Sequence[_SourceTally]) -> Iterator[str]:
         if number := sum(run.left_out(metric) for run in runs):
             yield f"{sentence} {count(number)}"
     if any(run.account().set_aside.bound != "exact" for run in runs):
-        yield "how many bad records the last batch of a run set aside, which only its next one reports"
+        yield "how many bad records a run set aside in its last batch, and in a first one that a restart repeated"

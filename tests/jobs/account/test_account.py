@@ -155,8 +155,16 @@ def test_bad_records_are_read_and_set_aside():
         Figure(20, "at least"),
     )
     assert account.missing == (
-        "how many bad records the last batch of a run set aside, which only its next one reports",
+        "how many bad records a run set aside in its last batch, and in a first one that a restart repeated",
     )
+
+
+def test_bad_records_of_a_batch_that_a_restart_repeated_are_not_known():
+    again = stateful(4, source={"latestOffset": None, "numInputRows": 90}, sink={"description": "MemorySink"})
+    said = report(badRecordsTotal=10, plannedRows=0)
+    idle = stateful(5, source={"latestOffset": said, "numInputRows": 0}, sink={"description": "MemorySink"})
+    idle["sources"][0]["endOffset"] = idle["sources"][0]["startOffset"]
+    assert of(again, idle).set_aside == Figure(0, "at least")
 
 
 def test_what_was_left_out_or_skipped_is_missing():

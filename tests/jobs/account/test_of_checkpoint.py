@@ -122,7 +122,7 @@ def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
     account = logged((0, 1_000), (0, 1_000), found=Told(batches, None))
     assert (account.read, account.set_aside) == (Figure(180, "at least"), Figure(0, "at least"))
     assert account.missing == (
-        "how many bad records the last batch of a run set aside, which only its next one reports",
+        "how many bad records a run set aside in its last batch, and in a first one that a restart repeated",
     )
 
 
