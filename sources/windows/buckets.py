@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from tidegate.spark_private import STATE_PARTITIONS
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
-_LEAST = 8  # buckets of a query: with few partitions, one bucket each would hold too many rows at once
+_LEAST = 16  # buckets of a query: with few partitions, one bucket each would hold too many rows at once
 _SETTINGS = (STATE_PARTITIONS, "spark.sql.shuffle.partitions")  # a batch query has only the second
 _SEED, _FACTOR_1, _FACTOR_2, _ADDED, _MIX_1, _MIX_2 = map(
     np.uint32, (42, 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35)

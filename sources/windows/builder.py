@@ -167,7 +167,7 @@ class WindowedStream:
     def buckets(self, count: int) -> WindowedStream:
         """Set the number of buckets of keys, over which Spark spreads them.  A checkpoint keeps its number.
 
-        By default each shuffle partition of the query has equally many, one or more, and there are 8 at least.  A
+        By default each shuffle partition of the query has equally many, one or more, and there are 16 at least.  A
         bucket may hold any number of keys: a batch reads and writes only what it touches.
         """
         return replace(self, _buckets=whole_number("buckets", count, 1))

@@ -11,10 +11,10 @@ from tidegate.sources.windows.packing import BUCKET, packed
 
 
 @given(st.integers(1, 600))
-def test_each_shuffle_partition_has_equally_many_buckets_and_a_query_has_eight_at_least(partitions):
+def test_each_shuffle_partition_has_equally_many_buckets_and_a_query_has_sixteen_at_least(partitions):
     numbers = balanced(partitions)
     counts = np.bincount(partitions_of(numbers, partitions), minlength=partitions)
-    assert set(counts) == {max(1, -(-8 // partitions))}
+    assert set(counts) == {max(1, -(-16 // partitions))}
     assert len(set(numbers.tolist())) == len(numbers)
 
 
@@ -33,7 +33,7 @@ def test_the_partition_of_a_bucket_is_that_of_spark(spark, partitions):
 
 
 def test_the_state_says_which_buckets_it_has():
-    assert (described_buckets(3), described_buckets(None)) == ("3", "as 8 shuffle partitions need")
+    assert (described_buckets(3), described_buckets(None)) == ("3", "as 16 shuffle partitions need")
 
 
 def test_a_batch_query_has_the_buckets_that_the_session_s_partitions_need(spark):
