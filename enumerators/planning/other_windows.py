@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tidegate.errors import CheckpointError
 
+_BUCKETS = "number of buckets"
 _ALWAYS = ", stagger=ALIGNED"  # of windows, which earlier versions described so
 
 
@@ -16,5 +17,10 @@ def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> Non
     if changes:
         raise CheckpointError(
             f"the checkpoint holds the state of other windows: {', and '.join(changes)}; "
-            "set that back, or begin with a new checkpoint location"
+            f"{_way_back(both)}, or begin with a new checkpoint location"
         )
+
+
+def _way_back(both: Mapping[str, tuple[str, str]]) -> str:
+    was, is_now = both.get(_BUCKETS, ("", ""))
+    return f"set that back, by .buckets({was})" if was != is_now and was.isdigit() else "set that back"

@@ -97,7 +97,7 @@ def account_of_checkpoint(
     if not entries or len(entries) < len(heard) or not _add_up(entries):
         return _by_plan(logged, numbers, missing, state, has_state=has_state)
     if heard != numbers:
-        missing.append(f"what became of batch {numbers[-1]}, of which Spark has not told yet")
+        missing.append(f"what became of batch {numbers[-1]}, of which Spark has not told")
     tally = RunTally()
     for entry in entries:
         tally.add(entry)

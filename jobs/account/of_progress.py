@@ -142,6 +142,7 @@ class _SourceTally:
         self._by_split = Counter[SplitId]()
         self._planned = self._given = self._watermark_moves = 0
         self._takes_once, self._begins_untold = True, False
+        self._connector = "another source"
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
         self._bad_bound: Certainty = "exact"
@@ -153,6 +154,7 @@ class _SourceTally:
         if batch.begin is not None and batch.end is not None:
             by_split.update(rows_by_split(batch.begin, batch.end))
             self.skips += skips(batch.begin, batch.end)
+            self._connector = batch.end.source
             self._watermark_moves += shown_watermark_ms(batch.begin) != shown_watermark_ms(batch.end)
         planned = by_split.total() or (said.planned_rows if said is not None and batch.moved else 0)
         self._by_split += by_split
@@ -166,6 +168,7 @@ class _SourceTally:
         elif self._last is None and batch.end is not None:
             self._begins_untold = True  # a restart repeats a batch without a plan of its own
         is_open = self._bad_before is not None and (planned > 0 or self._begins_untold)
+        is_open = is_open or (self._begins_untold and self._last is None)
         self._bad_bound = "at least" if is_open else "exact"
         return max(planned, batch.input_rows)
 
@@ -181,7 +184,7 @@ class _SourceTally:
             read = Figure(given, self._bad_bound)
         else:
             read = Figure(self._planned, "at most") if self._by_split else Figure(self._planned or given, "about")
-        return SourceAccount("another source" if last is None else last.reads, read, set_aside, dict(self._by_split))
+        return SourceAccount(self._connector if last is None else last.reads, read, set_aside, dict(self._by_split))
 
     def left_out(self, metric: str) -> int:
         """Return a metric of what the run has left out."""

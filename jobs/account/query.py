@@ -44,7 +44,8 @@ def account(query: StreamingQuery) -> Account:
     checkpoint = checkpoint_of(query)
     if told.open.bound == "exact" or progresses[-1].operators > 1 or checkpoint is None:
         return told
-    state = rows_in_state(spark, checkpoint, PlanFacts.of(physical_plan(query)))
+    last = max((entry.number for entry in progresses if entry.ran), default=None)  # another may end meanwhile
+    state = rows_in_state(spark, checkpoint, PlanFacts.of(physical_plan(query)), last)
     return told if state is None else account_of_run(progresses, kept, state)
 
 
@@ -58,12 +59,13 @@ def rows_in_state(
         which leaves out nulls, or have a filter; and no step is taken to multiply rows, but windows that overlap.
     batch: after which batch; None: after the last.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     if plan is not None and not plan.tells_rows:
         return None
-    with suppress(PySparkException):  # the state of another operator, or one that has just been cleaned up
+    with suppress(PySparkException, Py4JError):  # the state of another operator, or one that has just been cleaned up
         state = spark.read.options(**{} if batch is None else {"batchId": batch}).format("statestore").load(checkpoint)
         keys, values = (state.select(f"{part}.*").columns for part in ("key", "value"))
         if plan is None and ("window" not in keys or _overlap(state.select("key.window.start", "key.window.end"))):

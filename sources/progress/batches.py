@@ -82,9 +82,13 @@ class _BatchListener(ProgressListener):
         if not any(Offset.recognized(json_object(source["endOffset"])) for source in batch["sources"]):
             return
         if batch["stateOperators"] and run not in self._planned:
-            with suppress(Exception):  # Spark may be about to end
-                for query in self._streams.active:
-                    if query.runId == run:
-                        keep_plan(query_id, run, PlanFacts.of(physical_plan(query)))
-                        self._planned.add(run)
+            for plan in self._plans(run):
+                keep_plan(query_id, run, PlanFacts.of(plan))
+                self._planned.add(run)
         keep_batch(batch)
+
+    def _plans(self, run: str) -> list[str]:
+        """Return the plan of a run; none if Spark no longer has it."""
+        with suppress(Exception):  # Spark may be about to end
+            return [physical_plan(query) for query in self._streams.active if query.runId == run]
+        return []

@@ -88,6 +88,7 @@ class QueryProgress:
 
     id, run_id, name: identify the query; the name may be None.
     began: when the batch was triggered, in UTC.
+    ran: whether there was a batch; Spark also tells of triggers without one, by the number of the next.
     rows: how many rows the batch read, by Spark's own count.
     seconds: the time from trigger to commit.
     watermark: Spark's watermark, behind which it dropped rows in this batch; None: there was none yet, or none is
@@ -108,6 +109,7 @@ class QueryProgress:
     name: str | None
     began: datetime
     number: int
+    ran: bool
     rows: int
     seconds: float
     watermark: datetime | None
@@ -137,6 +139,7 @@ class QueryProgress:
             name=entry["name"],
             began=began,
             number=entry["batchId"],
+            ran="addBatch" in entry.get("durationMs", {"addBatch": 0}),
             # Spark Connect does not send the sum.
             rows=sum(source["numInputRows"] for source in entry["sources"]),
             seconds=seconds,

@@ -18,10 +18,11 @@ from tidegate.sources.progress.query import QueryProgress, json_object
 
 _MOST = 120  # batches; by default, a checkpoint keeps the last hundred
 _PLAN = "plan"
+_STEP = r"^[\W\d]*\w*"  # of a plan, and not the name of a column
 _MULTIPLIES_ROWS = re.compile(
-    r"^[\W\d]*\w*(?:Expand|Generate|Join|CartesianProduct|MapIn|MapPartitions|UDTF)", re.MULTILINE
+    rf"{_STEP}(?:Expand|Generate|Join|CartesianProduct|MapIn|FlatMap|MapPartitions|Sample|UDTF)", re.MULTILINE
 )
-"""A step of a plan, and not the name of a column."""
+_AGGREGATES = re.compile(rf"{_STEP}Aggregate\(.*$", re.MULTILINE)
 
 
 class PlanFacts(NamedTuple):
@@ -37,8 +38,9 @@ class PlanFacts(NamedTuple):
     @classmethod
     def of(cls, plan: str) -> PlanFacts:
         """Return the facts of a plan, given as text."""
-        tells_rows = "Aggregate" in plan and not _MULTIPLIES_ROWS.search(plan)
-        return cls(tells_rows, "count(1)" in plan and "count(1) FILTER" not in plan)
+        aggregates = _AGGREGATES.findall(plan)
+        counts_all = all("count(1)" in step and "count(1) FILTER" not in step for step in aggregates)
+        return cls(bool(aggregates) and not _MULTIPLIES_ROWS.search(plan), counts_all)
 
 
 class Told(NamedTuple):
@@ -75,12 +77,14 @@ def keep_plan(query_id: str, run_id: str, plan: PlanFacts) -> None:
 def told(query_id: str) -> Told:
     """Return what is kept of a query.  Raises ConnectorError if it cannot be read."""
     notes = {name: note for name, note in _notes(query_id).notes() if note is not None}
-    plan, batches = notes.pop(_PLAN, {}), {}
+    stored, plan, batches = notes.pop(_PLAN, {}), None, {}
     for name, note in notes.items():
         with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
             batches[int(name)] = QueryProgress.of(note)
-    is_of_last = bool(batches) and batches[max(batches)].run_id == plan.get("runId")
-    return Told(batches, PlanFacts(*(plan[name] for name in PlanFacts._fields)) if is_of_last else None)
+    with suppress(KeyError):
+        if batches and batches[max(batches)].run_id == stored["runId"]:
+            plan = PlanFacts(*(stored[name] for name in PlanFacts._fields))
+    return Told(batches, plan)
 
 
 def _notes(query_id: str) -> NoteFolder:

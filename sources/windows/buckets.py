@@ -33,7 +33,9 @@ def bucket_numbers(count: int | None) -> Numbers:
 
 def described_buckets(count: int | None) -> str:
     """Return what the state says of these buckets, in a task of the query."""
-    return f"as {_partitions()} shuffle partitions need" if count is None else str(count)
+    if count is not None:
+        return str(count)
+    return f"{len(bucket_numbers(None))}, for {_partitions()} shuffle partitions"
 
 
 def _partitions() -> int:

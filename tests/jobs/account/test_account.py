@@ -68,6 +68,20 @@ def test_what_is_known_is_not_cut_by_a_bound_of_another_figure():
     assert (account.late, account.open, account.closed) == (Figure(70, "at most"), Figure(30), Figure(0, "at least"))
 
 
+@pytest.mark.parametrize(
+    ("plan", "facts"),
+    [
+        ("*(1) HashAggregate(keys=[window#1], functions=[count(1)])\n+- Scan", (True, True)),
+        ("HashAggregate(functions=[count(x#2)])\n+- SortAggregate(functions=[count(1)])", (True, False)),
+        ("HashAggregate(functions=[count(1) FILTER (WHERE a#1)])", (True, False)),
+        ("Project [AggregateId#1, count(1)#2]\n+- TransformWithState", (False, True)),
+        ("HashAggregate(functions=[count(1)])\n+- *(2) Sample 0.0, 2.0, true", (False, True)),
+    ],
+)
+def test_only_the_steps_of_a_plan_say_what_the_state_tells(plan, facts):
+    assert PlanFacts.of(plan) == facts
+
+
 def test_nothing_is_known_of_rows_that_are_not_counted():
     account = balanced(batches=(0, 1), sources=[SourceAccount("s3://bucket", Figure(None))], missing=["the rows"])
     assert [figure.rows for figure in figures(account)] == [None, None, 0, 0, 0]
@@ -165,6 +179,8 @@ def test_bad_records_of_a_batch_that_a_restart_repeated_are_not_known():
     idle = stateful(5, source={"latestOffset": said, "numInputRows": 0}, sink={"description": "MemorySink"})
     idle["sources"][0]["endOffset"] = idle["sources"][0]["startOffset"]
     assert of(again, idle).set_aside == Figure(0, "at least")
+    assert (of(again).set_aside, of(again).complete) == (Figure(0, "at least"), False)
+    assert of(again).sources[0].reads == "kafka"
 
 
 def test_what_was_left_out_or_skipped_is_missing():

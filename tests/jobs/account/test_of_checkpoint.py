@@ -12,7 +12,7 @@ from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import account_of_checkpoint, run_account, written_batches
 from tidegate.jobs.spark_checkpoint import query_id
-from tidegate.sources.progress.told import NOTHING_TOLD, Told
+from tidegate.sources.progress.told import NOTHING_TOLD, PlanFacts, Told
 
 
 @pytest.fixture
@@ -89,7 +89,9 @@ def told(number, rows=100, said=None, others=0, **fields):
 
 def test_what_spark_told_makes_the_account_exact(logged):
     batches = {0: told(0), 1: told(1, rows=90)}  # the log has holes
-    account = logged((0, 1_000), (2_001, 1_000), found=Told(batches, "plan"), state=Figure(40))
+    account = logged(
+        (0, 1_000), (2_001, 1_000), found=Told(batches, PlanFacts(tells_rows=True, counts_all=True)), state=Figure(40)
+    )
     assert [account.read, account.closed, account.open, account.late] == [
         Figure(190),
         Figure(150),
@@ -137,7 +139,7 @@ def test_the_last_batch_is_left_out_until_spark_tells_of_it(logged, tmp_path, mo
     batches = {0: told(0), 1: told(1)}
     account = logged(*[(0, 1_000)] * 3, found=Told(batches, None), state=Figure(40))
     assert (account.batches, account.read, account.open) == ((0, 1), Figure(200), Figure(40))
-    assert account.missing == ("what became of batch 2, of which Spark has not told yet",)
+    assert account.missing == ("what became of batch 2, of which Spark has not told",)
 
     def meanwhile(query):
         logged(*[(0, 1_000)] * 5)  # Spark goes on

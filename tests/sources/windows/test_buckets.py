@@ -33,7 +33,7 @@ def test_the_partition_of_a_bucket_is_that_of_spark(spark, partitions):
 
 
 def test_the_state_says_which_buckets_it_has():
-    assert (described_buckets(3), described_buckets(None)) == ("3", "as 16 shuffle partitions need")
+    assert (described_buckets(3), described_buckets(None)) == ("3", "16, for 16 shuffle partitions")
 
 
 def test_a_batch_query_has_the_buckets_that_the_session_s_partitions_need(spark):

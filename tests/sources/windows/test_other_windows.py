@@ -104,7 +104,9 @@ def test_another_number_of_buckets_is_refused_also_where_the_first_rows_go_to_a_
     spark = FakeSpark(operator, buckets=1)
     spark.batch([("a", 1_000, 1)], 0)
     again = spark.restarted(operator, buckets=1_000)
-    with pytest.raises(CheckpointError, match="number of buckets was '1' and is '1000'"):
+    with pytest.raises(
+        CheckpointError, match=r"number of buckets was '1' and is '1000'; set that back, by .buckets\(1\), or"
+    ):
         again.batch([("z", 2_000, 1)], 0)
 
 
