@@ -34,6 +34,7 @@ _XZ_WINDOW = 128 << 20  # twice what the highest preset takes
 _GROWTH = 4
 
 _NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
+_NO_MEMORY = "Memory usage limit"  # a message of Python's lzma
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 
@@ -148,7 +149,12 @@ def _xz(block: memoryview, bound: SizeLimit) -> Bytes:
     left = bound.bytes
     while block or not parts:
         stream = lzma.LZMADecompressor(memlimit=max(bound.bytes, _XZ_WINDOW))
-        parts.append(stream.decompress(block, left + 1))
+        try:
+            parts.append(stream.decompress(block, left + 1))
+        except lzma.LZMAError as problem:
+            if _NO_MEMORY in str(problem):
+                raise bound.exceeded("for its dictionary") from None
+            raise
         left -= len(parts[-1])
         if left < 0:
             raise bound.exceeded()

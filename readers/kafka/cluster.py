@@ -317,8 +317,8 @@ class LeaderCall(Generic[Answer]):
     def reached(self) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
         """Wait for the answers that come, and return for each other partition why there is none.
 
-        An UnknownPartitionError means that a partition is gone for good.  Raises DeadlineError, or ConnectorError if
-        the cluster refuses.
+        After ``patience_s`` a call is repeated once if its connection was lost.  An UnknownPartitionError means that a
+        partition is gone for good.  Raises DeadlineError, or ConnectorError if the cluster refuses.
         """
         deadline = self._cluster.deadline(self._purpose)
         self._receive(deadline)

@@ -57,6 +57,16 @@ class TestBound:
         assert world.read("slower") == [50]
         assert world.progress.bound_ms == 110
 
+    def test_the_group_lowers_the_bound_and_then_ranges_are_empty_not_negative(self) -> None:
+        world = World({"a": log(100, 105, 120)}, Limits(max_drift_ms=10))
+        world.plan()
+        world.group_low_ms = 0
+        planned = world.plan()
+        assert planned.low_ms == 0
+        assert not planned.ranges
+        assert planned.progress.bound_ms == 110
+        assert states(world) == {"a": SplitState.PAUSED}
+
 
 class TestBudget:
     """Rule 3: the greatest time that fits, else T = low + 1 ms and cuts by position."""

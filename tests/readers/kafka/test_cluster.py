@@ -72,11 +72,11 @@ def test_leaders_are_asked_for_again_after_metadata_max_age_ms(monkeypatch):
 
 
 class EndsFirst:
-    """A connection to a broker that ends the first one instead of answering, for a reason."""
+    """A connection to a broker that ends the first ones instead of answering, for these reasons."""
 
-    def __init__(self, reason):
+    def __init__(self, *reasons):
         self.address, self.is_closed = ADDRESS, False
-        self._reasons = [reason]
+        self._reasons = [*reasons]
 
     def send(self, *_):
         self.is_closed = False
@@ -90,12 +90,18 @@ class EndsFirst:
 
 
 @pytest.mark.parametrize(
-    ("reason", "answers"), [(ConnectionResetError(), {TopicPartition("orders", 0): 7}), (TimeoutError(), {})]
+    ("reasons", "answers"),
+    [
+        ([ConnectionResetError()], {TopicPartition("orders", 0): 7}),
+        ([ConnectionResetError()] * 2, {}),
+        ([TimeoutError()], {}),
+    ],
+    ids=["ended", "ended twice", "silent"],
 )
-def test_a_call_without_patience_is_repeated_once_if_the_broker_ends_its_connection(monkeypatch, reason, answers):
+def test_a_call_without_patience_is_repeated_once_if_the_broker_ends_its_connection(monkeypatch, reasons, answers):
     cluster = KafkaCluster(KafkaConnectionConfig(ADDRESS))
     cluster.patience_s = 0.0
-    partition, connection = TopicPartition("orders", 0), EndsFirst(reason)
+    partition, connection = TopicPartition("orders", 0), EndsFirst(*reasons)
     monkeypatch.setattr(cluster, "leaders", lambda partitions, *_, **__: ({ADDRESS: [*partitions]}, {}))
     monkeypatch.setattr(cluster, "connection", lambda *_: connection)
     monkeypatch.setattr(Deadline, "pause", lambda *_: None)
