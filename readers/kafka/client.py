@@ -99,12 +99,14 @@ class KafkaClient:
         None means all topics except Kafka's internal ones.  A topic that does not exist is absent from the answer, and
         is not created.  ``deadline_s`` replaces the config's, for a short first contact.
 
+        A topic that is unknown is asked for again, since a broker may learn of a new one later than others.
+
         expected: topics that existed before.  If one is unknown now, the request is repeated until it is certain that
             the topic was deleted.  A broker that has just started does not know it yet.
         """
         response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
         certain = self._cluster.deadline("list partitions")
-        while (doubt := self._cluster.doubt(expected)) is not None:
+        while (doubt := self._cluster.doubt(topics or (), expected)) is not None:
             certain.pause(doubt)
             response = self._cluster.metadata(topics, certain, expected)
         return {

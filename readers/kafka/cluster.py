@@ -23,6 +23,7 @@ Answer = TypeVar("Answer")
 
 REQUEST_TIMEOUT_MS = 30_000
 UNKNOWN_TOPIC_GRACE_S = 5.0
+NEW_TOPIC_GRACE_S = 1.0
 IN_FLIGHT = 3  # requests of a call to one broker, which works on the next one while we read an answer
 NO_ERROR = kafka_errors.NoError.errno
 UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
@@ -142,10 +143,13 @@ class KafkaCluster:
         self._learn(response, {*(topics or ()), *expected})
         return response
 
-    def doubt(self, topics: Iterable[str]) -> TransientError | None:
-        """Return an error for a topic that the last metadata lacks, but that may become known."""
-        for topic in topics:
-            if self._absences.is_absent(topic) and not self._absences.is_over(topic):
+    def doubt(self, topics: Iterable[str], expected: Collection[str]) -> TransientError | None:
+        """Return an error for a topic that the last metadata lacks, but that may become known.
+
+        expected: topics that existed before.  Others may just have been created.
+        """
+        for topic in (*topics, *expected):
+            if self._absences.is_absent(topic) and not self._absences.is_over(topic, is_new=topic not in expected):
                 return TransientError(f"Kafka knows no topic {topic}")
         return None
 
@@ -259,11 +263,11 @@ class _Absences:
     def is_absent(self, asked: Hashable) -> bool:
         return asked in self._since
 
-    def is_over(self, asked: Hashable) -> bool:
+    def is_over(self, asked: Hashable, *, is_new: bool = False) -> bool:
         now = time.monotonic()
         was_away = now - self._begun_at < 2 * self._longest_s
-        grace_s = self._longest_s if was_away else min(UNKNOWN_TOPIC_GRACE_S, self._longest_s)
-        return now - self._since.get(asked, now) >= grace_s
+        grace_s = NEW_TOPIC_GRACE_S if is_new else self._longest_s if was_away else UNKNOWN_TOPIC_GRACE_S
+        return now - self._since.get(asked, now) >= min(grace_s, self._longest_s)
 
 
 class LeaderCall(Generic[Answer]):

@@ -16,6 +16,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, OptionError
+from tidegate.kafka_private import MetadataRequest
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.kafka import cluster
 from tidegate.readers.kafka.client import EARLIEST, LATEST
@@ -96,6 +97,20 @@ class TestDiscovery:
         topic = new_topic(kafka, [])
         with pytest.raises(ConnectorError, match=rf"^topic '{topic}s' does not exist at .*; did you mean '{topic}'\?$"):
             enumerate_(Subscribe((f"{topic}s",))).discover()
+
+    def test_a_new_topic_that_a_broker_learns_of_later_is_found(self, kafka, enumerate_, monkeypatch):
+        topic, decode, answers = new_topic(kafka, []), cluster.decode_response, []
+
+        def late(request, frame):
+            response = decode(request, frame)
+            if isinstance(request, MetadataRequest) and len(answers) < 2:
+                answers.append(response.topics)
+                response.topics = []
+            return response
+
+        monkeypatch.setattr(cluster, "decode_response", late)
+        assert enumerate_(Subscribe((topic,))).discover() == [f"{topic}-0"]
+        assert len(answers) == 2
 
     def test_a_missing_partition_is_named_with_those_there_are(self, kafka, enumerate_):
         topic = new_topic(kafka, [], [])

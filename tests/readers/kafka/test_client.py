@@ -123,7 +123,10 @@ def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_dea
     absences.observe(["orders", "others"], ["others"])
     assert absences.is_absent("orders")
     assert not absences.is_absent("others")
-    now += 4.9
+    now += 0.9
+    assert not absences.is_over("orders", is_new=True)
+    now += 4
+    assert absences.is_over("orders", is_new=True)
     assert not absences.is_over("orders")
     now += 0.2
     assert absences.is_over("orders")
