@@ -28,15 +28,21 @@ def application_notes(application_id: str) -> NoteFolder:
     return NoteFolder(_PrivateFolder(_root(), "planner's folder")).within(application_id)
 
 
-def applications() -> dict[str, NoteFolder]:
-    """Return the folders of this user's applications on this machine; removes those that were unused for a day."""
-    return {name: application_notes(name) for name in _last_touched()}
+def applications(*names: str) -> dict[str, NoteFolder]:
+    """Return the folders of this user's applications on this machine that have a folder of this name inside."""
+    return {name: application_notes(name) for name in _folders(*names)}
 
 
 def others_with(own_id: str, *names: str, within_s: float) -> list[str]:
     """Return the other applications on this machine that recently wrote to their folder of this name."""
-    touched = _last_touched(*names).items()
-    return [name for name, touched_s in touched if name != own_id and time.time() - touched_s <= within_s]
+    return [name for name, path in _folders(*names).items() if name != own_id and _unused_s(path) <= within_s]
+
+
+def remove_forgotten() -> None:
+    """Remove the notes of all applications that wrote none for a day."""
+    for path in _folders().values():
+        if _unused_s(path) > FORGOTTEN_S:
+            shutil.rmtree(path, ignore_errors=True)  # another application may remove them, too
 
 
 class _PrivateFolder(LocalFolder):
@@ -76,23 +82,20 @@ class _PrivateFolder(LocalFolder):
             yield partial
 
 
-def _last_touched(*names: str) -> dict[str, float]:
-    """Return when each application last wrote to its folder, or to one inside; notes come and go meanwhile."""
-    touched_s = {}
-    for path in sorted(_root().glob("*")) if _is_private() else ():
-        if time.time() - _touched(path) > FORGOTTEN_S:
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            touched_s[unquote(path.name)] = _touched(path.joinpath(*(quote(name, safe="") for name in names)))
-    return touched_s
+def _folders(*names: str) -> dict[str, Path]:
+    """Return the folder of this name, or names inside each other, of each application that has one."""
+    inside = [quote(name, safe="") for name in names]
+    paths = {path.name: path.joinpath(*inside) for path in sorted(_root().glob("*"))} if _is_private() else {}
+    return {unquote(name): path for name, path in paths.items() if path.is_dir()}
 
 
-def _touched(folder: Path) -> float:
+def _unused_s(folder: Path) -> float:
+    """Return how many seconds ago something was last written in a folder; notes come and go meanwhile."""
     touched_s = 0.0
     for path in [folder, *folder.rglob("*")]:
         with suppress(OSError):
             touched_s = max(touched_s, path.lstat().st_mtime)
-    return touched_s
+    return time.time() - touched_s
 
 
 def _root() -> Path:

@@ -59,7 +59,7 @@ def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
     Left out are notes that cannot be read, and those of processes that are gone: a killed planner leaves its note.
     """
     sources = []
-    for application, folder in applications().items():
+    for application, folder in applications(PROGRESS).items():
         progress = folder.within(PROGRESS)
         notes = [(name, note) for name in progress.names() if (note := progress.read(name)) is not None]
         for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.application import application_notes, applications
+from tidegate.enumerators.notes.application import application_notes, remove_forgotten
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
@@ -34,8 +34,8 @@ _listening: WeakSet[SparkSession] = WeakSet()
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
     """Add the listener to a session once, and remove old notes; each session has its own queries."""
     if spark not in _listening:
-        with suppress(OSError):  # another application may remove them, too
-            applications()  # which removes those that were unused for a day
+        with suppress(OSError):  # a query needs no notes
+            remove_forgotten()
         add_listener(spark, _BatchListener(application_notes(application_id).within(BATCHES), spark.streams))
         _listening.add(spark)
 

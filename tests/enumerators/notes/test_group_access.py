@@ -15,7 +15,7 @@ from tests.support.clocks import Clock
 from tests.support.logs import Logs
 from tests.support.waiting import await_that
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.application import application_notes, applications
+from tidegate.enumerators.notes.application import application_notes, applications, remove_forgotten
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.errors import ConnectorError
 
@@ -44,6 +44,7 @@ def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp
         os.utime(path, (yesterday, yesterday))
     root.rename(tmp_path / "elsewhere")
     root.symlink_to(tmp_path / "elsewhere")
+    remove_forgotten()
     assert (folder.read("x"), list(folder.notes()), applications()) == (None, [], {})
     folder.remove("x")
     assert (tmp_path / "elsewhere" / "app" / "x.json").exists()
@@ -71,11 +72,13 @@ def test_a_note_that_cannot_be_reached_ends_the_plan_of_a_member_but_is_none_to_
 def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
     folder = application_notes("app-1").within("groups", "join")
     folder.write("x", {"low": 1})
-    assert list(applications()) == ["app-1"]
+    remove_forgotten()
+    assert [[*applications(*names)] for names in (["groups", "join"], ["told"])] == [["app-1"], []]
     yesterday = time.time() - 25 * 3600
     for path in tmp_path.rglob("*"):
         os.utime(path, (yesterday, yesterday))
-    assert applications() == {}
+    remove_forgotten()
+    assert list(tmp_path.glob("*/*")) == []
 
 
 HOLDER = """
