@@ -160,16 +160,22 @@ class Offset:
         }
         return {name: part for name, part in parts.items() if part is not None}
 
+    @staticmethod
+    def recognizes(value: Any) -> bool:
+        """Return whether JSON is an offset of a source of tidegate, whose parts this leaves packed."""
+        return (
+            isinstance(value, dict)
+            and "v" in value
+            and (value == INITIAL_OFFSET or isinstance(value.get("source"), str))
+        )
+
     @classmethod
     def recognized(cls, value: Any) -> Offset | None:
         """Return the offset that JSON holds; None: it belongs to a source that is not tidegate's.
 
         Raises CheckpointError for an offset of tidegate that cannot be read.
         """
-        is_ours = isinstance(value, dict) and "v" in value
-        if not is_ours or (value != INITIAL_OFFSET and not isinstance(value.get("source"), str)):
-            return None
-        return cls.from_json(value)
+        return cls.from_json(value) if cls.recognizes(value) else None
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any], source: str | None = None) -> Offset:

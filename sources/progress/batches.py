@@ -79,7 +79,7 @@ class _BatchListener(ProgressListener):
 
     def _keep(self, batch: Json) -> None:
         query_id, run = batch["id"], batch["runId"]
-        if not any(Offset.recognized(json_object(source["endOffset"])) for source in batch["sources"]):
+        if not any(Offset.recognizes(json_object(source["endOffset"])) for source in batch["sources"]):
             return
         if batch["stateOperators"] and run not in self._planned:
             for plan in self._plans(run):
