@@ -109,8 +109,8 @@ def states(last: SourceProgress) -> str:
 
 
 def holder(last: SourceProgress) -> str:
-    """Return a clause on the split that holds back the others; empty if none does."""
-    return f"; held by {split_name(last.held_by)}" if last.held_by is not None and last.rows_remaining else ""
+    """Return a clause on the split that sets the bound; empty if that holds back no other."""
+    return f"; held by {split_name(last.held_by)}" if last.held_by is not None and last.splits.get("paused") else ""
 
 
 def _bad_records(last: SourceProgress) -> str:

@@ -79,7 +79,7 @@ def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] |
     """
     stretches = {} if history is None else history
     splits = stretches or sorted({split for plan in plans for split in plan.by_split}, key=split_order)
-    by_split = {split: _reached(split, plans, stretches.get(split)) for split in splits}
+    by_split = {split: reached_by(split, plans, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     band = None
     if len(reached) > _MOST_LINES or not all(plan.by_split for plan in plans):
@@ -118,7 +118,7 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
     return shown, axis
 
 
-def _reached(split: SplitId, plans: Sequence[SourceProgress], history: Stretch | None) -> list[int | None]:
+def reached_by(split: SplitId, plans: Sequence[SourceProgress], history: Stretch | None = None) -> list[int | None]:
     """Return the event time of a split before the first of at least one plan, and after each."""
     first = plans[0]
     times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]

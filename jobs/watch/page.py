@@ -10,18 +10,18 @@ from html import escape
 
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.notes.progress import SAMPLE_S
-from tidegate.enumerators.planning.source_progress import SourceProgress, SplitDetail
+from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, layout, legend, table, table_row
 from tidegate.jobs.pages.query import STANDING, holder, keys, standing, states
-from tidegate.jobs.pages.trace import split_order, traced, with_axis
+from tidegate.jobs.pages.trace import reached_by, split_order, traced, with_axis
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
 
 COLUMNS = ("source", *STANDING, "late rows")
-_SPLITS = ("split", "state", "next row (UTC)", "behind", "unread rows")
+_SPLITS = ("split", "state", "reached (UTC)", "behind", "unread rows")
 _STEP_MS = SAMPLE_S * 1000
 _STEPS = 3600 // SAMPLE_S
 _FITS = 0.97  # of the picture's width, up to the last label
@@ -64,6 +64,7 @@ def live_page(sources: Sequence[LiveSource], now: datetime) -> str:
         figures=[_card(source, now) for source in sources],
         below=table(COLUMNS, map(_row, sources)) if sources else "",
         footer=(
+            "A split has reached its next row; if it is read to its end, its last known row or the watermark. "
             "Behind is the time now, minus the event time of the next row. Late rows are those that the query has "
             "dropped since its start: Spark counts groups, so there are at least as many rows. "
             "From the notes of planners. Made by <code>tidegate watch --html</code>."
@@ -98,38 +99,45 @@ def _card(source: LiveSource, now: datetime) -> str:
     told = "".join(f'<p class="lost">{escape(sentence)}</p>' for sentence in alerts(progress))
     if not progress.by_split:
         told += "".join(f"<p>{escape(sentence)}</p>" for sentence in notices(progress, now))
-    return figure(source.query or source.reads, text, told + _hour(source, now) + _table(progress, now))
+    first, plans = _hour(source, now)
+    return figure(source.query or source.reads, text, told + _picture(source, first, plans) + _table(plans, now))
 
 
-def _hour(source: LiveSource, now: datetime) -> str:
-    """Draw the plans of the last hour by time of day, in steps of half a minute."""
+def _hour(source: LiveSource, now: datetime) -> tuple[int, list[SourceProgress]]:
+    """Return the plans of the last hour in steps of half a minute, after the first of these steps since 1970."""
     last = epoch_ms(now) // _STEP_MS
     plans: dict[int, SourceProgress] = {}
     for at, plan in [*source.hour, (source.heard_at, source.progress)]:
         plans[min(max(epoch_ms(at) // _STEP_MS, last - _STEPS + 1), last)] = plan
     first, plan = min(*plans, last - 1), plans[min(plans)]
     # A plan holds until the next one.
-    each = [plan := plans.get(step, plan) for step in range(first, last + 1)]
-    shown, axis = with_axis(traced(each))
+    return first, [plan := plans.get(step, plan) for step in range(first, last + 1)]
+
+
+def _picture(source: LiveSource, first: int, plans: Sequence[SourceProgress]) -> str:
+    """Draw the plans of the last hour by time of day."""
+    shown, axis = with_axis(traced(plans))
     if axis is None:
         return "<p>No event time is known: the source is not aligned and has no watermark.</p>"
-    times = utc_times(first * _STEP_MS, (last + 1) * _STEP_MS).ticks
+    times = utc_times(first * _STEP_MS, (first + len(plans)) * _STEP_MS).ticks
     places = [(at_ms / _STEP_MS - first, label.split(" ")[-1]) for at_ms, label in times]
-    clock = [(place, label) for place, label in places if place < _FITS * len(each)]
+    clock = [(place, label) for place, label in places if place < _FITS * len(plans)]
     picture = chart(shown, axis, f"{source.reads}: event time of the splits in the last hour.", clock=clock)
     return picture + legend(keys(source.progress, shown))
 
 
-def _table(progress: SourceProgress, now: datetime) -> str:
+def _table(plans: Sequence[SourceProgress], now: datetime) -> str:
+    progress = plans[-1]
     if not progress.by_split:
         most = progress.most_behind
         return "" if most is None else f"<p>Furthest behind: {escape(split_name(most.split))}.</p>"
     order = sorted(progress.by_split, key=lambda split: (split != progress.held_by, split_order(split)))
-    return table(_SPLITS, (_split_row(split, progress, now) for split in order))
+    return table(_SPLITS, (_split_row(split, plans, now) for split in order))
 
 
-def _split_row(split: str, progress: SourceProgress, now: datetime) -> str:
-    detail: SplitDetail = progress.by_split[split]
+def _split_row(split: str, plans: Sequence[SourceProgress], now: datetime) -> str:
+    progress = plans[-1]
+    detail = progress.by_split[split]
     is_late, since = split in progress.late_splits, progress.paused.get(split)
     state = "late" if is_late else detail.state
     if since is not None:
@@ -140,7 +148,7 @@ def _split_row(split: str, progress: SourceProgress, now: datetime) -> str:
     cells = (
         split_name(split),
         state,
-        clock_time(at),
+        clock_time(utc_time(reached_by(split, plans)[-1])),
         span(max(timedelta(), now - at)) if at is not None and detail.rows_remaining else "-",
         count(detail.rows_remaining),
     )

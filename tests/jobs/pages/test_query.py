@@ -74,16 +74,15 @@ def test_windows_show_what_is_open_when_it_is_due_and_the_late_rows_that_they_dr
 
 
 @pytest.mark.parametrize(
-    ("ended", "left", "sentence"),
+    ("ended", "paused", "sentence"),
     [
-        (False, 5, "3 splits: 1 paused, 2 reading; held by orders-0."),
-        (False, 0, "3 splits: 1 paused, 2 reading."),
-        (True, 5, "3 splits; in the last plan 1 paused, 2 reading."),
-        (True, 0, "3 splits; in the last plan 1 paused, 2 reading."),
+        (False, 1, "3 splits: 1 paused, 2 reading; held by orders-0."),
+        (False, 0, "2 splits: 0 paused, 2 reading."),
+        (True, 1, "3 splits; in the last plan 1 paused, 2 reading."),
     ],
 )
-def test_only_who_has_unread_rows_and_runs_is_held(ended, left, sentence):
-    page = query_page([one(0, rowsRemaining=left, splits={"paused": 1, "reading": 2})], ALL, ended=ended)
+def test_a_split_holds_back_others_while_one_is_paused_and_the_query_runs(ended, paused, sentence):
+    page = query_page([one(0, splits={"paused": paused, "reading": 2})], ALL, ended=ended)
     assert sentence in page
     assert ("UTC; it has ended." in page) == ended
 

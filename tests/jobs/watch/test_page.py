@@ -59,14 +59,17 @@ def test_the_headline_says_how_far_all_are_and_whether_a_row_is_late():
 def test_each_split_has_its_state_its_place_and_how_far_it_is_behind():
     by_split = {**two_splits(0, 180), "orders-10": ["caught up", None, 0], "orders-2": ["reading", NOON - HOUR, 4]}
     said = {"bySplit": by_split, "paused": {"orders-1": NOON - HOUR}, "lateSplits": ["orders-2"], "heldBy": "orders-0"}
-    page = live_page([live(**said)], AT_NOON)
+    before = {"orders-10": ["reading", NOON - 2 * HOUR, 1]}  # it is read to its end
+    hour = [(5, {"bySplit": before}), (1, {"bySplit": by_split, "watermark": NOON - 3 * HOUR})]
+    page = live_page([live(hour, **said, splits={"paused": 1, "reading": 1}, watermark=NOON - 3 * HOUR)], AT_NOON)
     assert rows(page)[:4] == [
         ["orders-0", "reading, sets the bound", "2023-11-15 03:00:00", "9 h", "900"],
         ["orders-1", "paused for 1 h", "2023-11-15 06:00:00", "6 h", "900"],
         ["orders-2", "late", "2023-11-15 11:00:00", "1 h", "4"],
-        ["orders-10", "caught up", "-", "-", "0"],
+        ["orders-10", "caught up", "2023-11-15 10:00:00", "-", "0"],
     ]
-    assert "Planned 0 s ago: 1 reading; held by orders-0." in page
+    assert "Planned 0 s ago: 1 paused, 1 reading; held by orders-0." in page
+    assert "held by" not in live_page([live(**said, splits={"reading": 2})], AT_NOON)
 
 
 def test_the_last_hour_is_a_picture_over_the_time_of_day():
@@ -93,7 +96,7 @@ def test_many_splits_are_a_band_with_the_slowest_and_those_that_wait():
 
 def test_names_are_text_and_manifests_have_no_ids():
     split = "00000012-0123456789abcdef"
-    said = {"bySplit": {split: ["reading", NOON, 5]}, "heldBy": split, "mostBehind": [split, 5, 1]}
+    said = {"bySplit": {split: ["reading", NOON, 5]}, "heldBy": split, "splits": {"paused": 1}}
     page = live_page([live(query="<script>alert(1)</script>", **said)], AT_NOON)
     assert page.count("<script>") == 1
     assert "0123456789abcdef" not in page
