@@ -16,7 +16,6 @@ from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.watch.page import CONTENT_POLICY, live_page
 from tidegate.jobs.watch.sources import LiveSource
 
-PORT = 8377
 _ADDRESS = "127.0.0.1"
 _SAMPLE = timedelta(seconds=SAMPLE_S)
 

@@ -22,6 +22,7 @@ from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count, printable, span
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, group_sources, live_sources, notices
 
+_PORT = 8377
 _REFRESH_S = 1.0
 _PIPE_WIDTH = 200
 _PROGRESS_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
@@ -44,10 +45,10 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
     return table
 
 
-def show_watch(*, once: bool, html: bool, port: int | None, location: str | None) -> None:
+def show_watch(*, once: bool, html: bool, port: int, location: str | None) -> None:
     """Print the table once, or every second until SIGINT or SIGTERM; or serve the page until then.
 
-    port: that of the page, if it is not the usual one.
+    port: that of the page.
     location: the ``alignmentLocation`` of groups, in place of the queries on this machine.
 
     Raises OptionError for options that contradict each other, and for a port in use.
@@ -56,15 +57,15 @@ def show_watch(*, once: bool, html: bool, port: int | None, location: str | None
 
     if once and html:
         raise OptionError("--once prints the table, and --html serves a page; give one of them")
-    if port is not None and not html:
+    if port != _PORT and not html:
         raise OptionError("--port is for the page; give --html, too")
     find = live_sources if location is None else partial(group_sources, _folder(location))
     console = Console()
     if html:
-        from tidegate.jobs.watch.serve import PORT, page_server, with_hours  # they need many modules
+        from tidegate.jobs.watch.serve import page_server, with_hours  # they need many modules
 
         shown = partial(live_sources, with_hour=True) if location is None else with_hours(find)
-        with suppress(KeyboardInterrupt), page_server(port or PORT, shown) as server, ends_on_signals():
+        with suppress(KeyboardInterrupt), page_server(port, shown) as server, ends_on_signals():
             typer.echo(f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it")
             server.serve_forever()
         return

@@ -359,7 +359,7 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Serve a page that refreshes itself, until Ctrl-C.")] = False,
-    port: Annotated[int | None, a_port("The port of 127.0.0.1 for the page.", shown="8377")] = None,
+    port: Annotated[int, a_port("The port of 127.0.0.1 for the page.", shown=True)] = 8377,
     alignment_location: Annotated[
         str | None,
         an_option(
