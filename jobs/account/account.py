@@ -39,6 +39,14 @@ class Figure(NamedTuple):
 NO_ROWS = Figure(0)
 
 
+def total(figures: Iterable[Figure]) -> Figure:
+    """Return the sum of figures."""
+    each = [*figures]
+    if any(figure.rows is None for figure in each):
+        return Figure(None)
+    return Figure(sum(figure.rows or 0 for figure in each), _bound([figure.bound for figure in each], []))
+
+
 @dataclass(frozen=True, slots=True)
 class SourceAccount:
     """The share of one source.
@@ -63,8 +71,22 @@ class SourceAccount:
 def added(shares: Sequence[SourceAccount]) -> SourceAccount:
     """Return the share of a source in several runs, the oldest first."""
     by_split = sum((Counter(share.by_split) for share in shares), Counter[SplitId]())
-    read, set_aside = _sum(share.read for share in shares), _sum(share.set_aside for share in shares)
+    read, set_aside = total(share.read for share in shares), total(share.set_aside for share in shares)
     return SourceAccount(shares[-1].reads, read, set_aside, by_split)
+
+
+class BatchesAccount(NamedTuple):
+    """The share of some batches.
+
+    sources: the shares of the sources in it, in Spark's order.
+    late: their rows that Spark, or windows of tidegate, dropped as late.
+    missing, why: sentences on what is not known, and on why figures are bounds.
+    """
+
+    sources: Sequence[SourceAccount]
+    late: Figure
+    missing: Sequence[str]
+    why: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +192,9 @@ def balanced(
 
     late, open_: may be more than what is read, or have no number: then they are at most all rows.
     """
-    read, set_aside = _sum(source.read for source in sources), _sum(source.set_aside for source in sources)
+    read, set_aside = total(source.read for source in sources), total(source.set_aside for source in sources)
     if read.rows is None:
-        unknown = Figure(None)
-        closed, late, open_ = unknown, late if late.rows == 0 else unknown, open_ if open_.rows == 0 else unknown
+        closed = Figure(None)
     else:
         if (set_aside.rows or 0) > read.rows:
             set_aside = Figure(read.rows, "at least")
@@ -211,13 +232,6 @@ def _shared(one: Figure, other: Figure, most: int) -> tuple[Figure, Figure]:
 
 def _cut(figure: Figure, most: int, bound: Certainty) -> Figure:
     return figure if figure.rows is not None and figure.rows <= most else Figure(most, bound)
-
-
-def _sum(figures: Iterable[Figure]) -> Figure:
-    each = [*figures]
-    if any(figure.rows is None for figure in each):
-        return Figure(None)
-    return Figure(sum(figure.rows or 0 for figure in each), _bound([figure.bound for figure in each], []))
 
 
 def _bound(added: Iterable[Certainty], taken: Iterable[Certainty]) -> Certainty:

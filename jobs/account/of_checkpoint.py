@@ -1,10 +1,9 @@
 """``tidegate account``: the account of a query from outside, by its checkpoint.
 
-Spark stores no metrics there.  On the driver's machine, notes have what Spark told of each batch: with all of them,
-the account is that of the runs.  Without them, it has bounds.  For each batch Spark stores its watermark, and tidegate
-what the batch reads, and the watermark before which nothing is left to read.  If Spark's is not greater, no row of the
-batch is late.  That holds if Spark's watermark is of the source's event time, and if records keep to
-``maxOutOfOrderness``: the account says ``by plan``.
+Spark stores no metrics there.  On the driver's machine, notes have what Spark told of each batch.  Other batches
+have bounds.  For each batch Spark stores its watermark, and tidegate what the batch reads, and the watermark before
+which nothing is left to read.  If Spark's is not greater, no row of the batch is late.  That holds if Spark's watermark
+is of the source's event time, and if records keep to ``maxOutOfOrderness``: the account says ``by plan``.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +22,17 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import OptionError
-from tidegate.jobs.account.account import NO_ROWS, Account, Figure, SourceAccount, balanced
-from tidegate.jobs.account.of_progress import RunTally, rows_by_split, skips
+from tidegate.jobs.account.account import (
+    NO_ROWS,
+    Account,
+    BatchesAccount,
+    Figure,
+    SourceAccount,
+    added,
+    balanced,
+    total,
+)
+from tidegate.jobs.account.of_progress import RunTally, open_rows, rows_by_split, skips, why_open
 from tidegate.jobs.account.query import rows_in_state
 from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
@@ -35,6 +44,7 @@ from tidegate.sources.progress.told import NOTHING_TOLD, Told, told
 from tidegate.sources.windows.native import AHEAD_MS
 
 _NOT_TOLD = "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day at least"
+_DELETED = "the batches up to {}, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)"
 
 
 def run_account(checkpoint: str, *, as_json: bool) -> None:
@@ -86,81 +96,109 @@ def account_of_checkpoint(
     Raises CheckpointError for an offset of another version of tidegate.
     """
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
-    missing = []
-    if min(logged):
-        missing.append(
-            f"the batches up to {min(logged)}, which the checkpoint no longer has "
-            "(spark.sql.streaming.minBatchesToRetain)"
-        )
-    heard = numbers[:-1] if numbers and numbers[-1] not in found.batches else numbers
-    entries = [entry for at in heard if (entry := found.batches.get(at)) is not None and _is_of(entry, logged[at])]
-    if not entries or len(entries) < len(heard) or not _add_up(entries):
-        return _by_plan(logged, numbers, missing, state, has_state=has_state)
-    if heard != numbers:
-        missing.append(f"what became of batch {numbers[-1]}, of which Spark has not told")
+    missing = [_DELETED.format(min(logged))] if min(logged) else []
+    parts = _told_parts(logged, numbers, found)
+    heard = {entry.number for part in parts for entry in part}
+    if heard & {*numbers[-2:-1]} and numbers[-1] not in found.batches:
+        missing.append(f"what became of batch {numbers.pop()}, of which Spark has not told")
+    untold = [number for number in numbers if number not in heard]
+    places = sorted(logged[max(logged)].by_place)
+    if len({len(part[0].sources) for part in parts} | ({len(places)} if untold else set())) > 1:
+        parts, untold = [], numbers  # their sources cannot be added up
+    tally = _tallied(parts)
+    shares = [_by_plan(logged, untold, places, has_state=has_state)] if untold else []
+    shares += [tally.share()] if parts else []
+    has_state = has_state if untold[-1:] == numbers[-1:] else tally.has_state
+    open_ = open_rows(min(logged), state, has_state=has_state)
+    return balanced(
+        batches=(numbers[0], numbers[-1]) if numbers else None,
+        sources=[added(of_source) for of_source in zip(*(share.sources for share in shares), strict=True)],
+        late=total(share.late for share in shares),
+        open_=open_,
+        missing=[*missing, *(sentence for share in shares for sentence in share.missing)],
+        why=[*(sentence for share in shares for sentence in share.why), *why_open(open_)],
+    )
+
+
+def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Told) -> list[list[QueryProgress]]:
+    """Return the batches of which Spark told, in parts of runs without a gap, but no part that leaves out a source."""
+    told = [(found.batches[number], number) for number in numbers if number in found.batches]
+    entries = [entry for entry, number in told if _is_of(entry, logged.get(number - 1), logged[number])]
+    groups = groupby(enumerate(entries), lambda at: (at[1].run_id, at[1].number - at[0]))
+    return [part for _, group in groups if _has_told(part := [entry for _, entry in group])]
+
+
+def _is_of(entry: QueryProgress, before: LoggedOffsets | None, logged: LoggedOffsets) -> bool:
+    """Return whether a progress is of a logged batch, and not of one in a copy of the checkpoint."""
+    places = sorted(logged.by_place)
+    ranges = [(_begin(before, place), logged.ours(place)) for place in places]
+    # A DataFrame that is used twice is one source with two places.
+    is_placed = len(places) == len(entry.sources)
+    return all(
+        (batch.begin, batch.end) in (ranges[at : at + 1] if is_placed else ranges)
+        for at, batch in enumerate(entry.sources)
+        if batch.end is not None
+    )
+
+
+def _has_told(part: Sequence[QueryProgress]) -> bool:
+    """Return whether all batches have the same sources, and each source of tidegate has told of itself."""
+    sources = [(at, batch) for entry in part for at, batch in enumerate(entry.sources)]
+    heard = {at for at, batch in sources if batch.end is None or batch.progress is not None}
+    return all(heard == {*range(len(entry.sources))} for entry in part)
+
+
+def _tallied(parts: Sequence[Sequence[QueryProgress]]) -> RunTally:
     tally = RunTally()
-    for entry in entries:
-        tally.add(entry)
-    return tally.account(missing, state)
-
-
-def _is_of(entry: QueryProgress, logged: LoggedOffsets) -> bool:
-    """Return whether a progress is of a logged batch, and not of a copy of the checkpoint."""
-    ends = [Offset.recognized(source.value) for source in logged.sources]
-    return all(batch.end in ends for batch in entry.sources if batch.end is not None)
-
-
-def _add_up(entries: Sequence[QueryProgress]) -> bool:
-    """Return whether each run has the same number of sources, and has told of each that is tidegate's."""
-    sources = [(entry.run_id, at, batch) for entry in entries for at, batch in enumerate(entry.sources)]
-    heard = {(run, at) for run, at, batch in sources if batch.end is None or batch.progress is not None}
-    return heard == {(entry.run_id, at) for entry in entries for at in range(len(entries[0].sources))}
+    for at, part in enumerate(parts):
+        for entry in part:
+            tally.add(entry, at)
+    return tally
 
 
 def _by_plan(
-    logged: Mapping[int, LoggedOffsets],
-    numbers: Sequence[int],
-    missing: list[str],
-    state: Figure | None,
-    *,
-    has_state: bool,
-) -> Account:
-    """Return the account without what Spark told."""
-    sources, risky = [], 0
-    for place in logged[max(logged)].by_place:
-        reads = _reads(logged, numbers, place)
-        sources.append(_source(place, reads))
-        missing += [sentence for read in reads for sentence in skips(read.begin, read.end)]
-        if sources[-1].read.rows is None:
-            missing.append(f"how many rows of {sources[-1].reads} were read: only offsets of Kafka tell")
-            risky += any(read.is_risky and read.moves for read in reads) or not reads
-        risky += sum(sum(read.by_split.values()) for read in reads if read.is_risky)
-    late = Figure(0, "by plan" if has_state and any(_watermark_ms(logged[at]) for at in numbers) else "exact")
-    if has_state and risky:
-        late = Figure(risky, "at most")
+    logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], places: Sequence[int], *, has_state: bool
+) -> BatchesAccount:
+    """Return the share of some batches without what Spark told, for the sources at these places."""
+    by_place = {place: _reads(logged, numbers, place) for place in places}
+    sources = [_source(place, reads) for place, reads in by_place.items()]
+    missing = [said for reads in by_place.values() for read in reads for said in skips(read.begin, read.end)]
+    missing += [
+        f"how many rows of {source.reads} were read: only offsets of Kafka tell"
+        for source in sources
+        if source.read.rows is None
+    ]
+    late = total(_late(source, reads) for source, reads in zip(sources, by_place.values(), strict=True))
+    if not has_state or not any(_watermark_ms(logged[number]) for number in numbers):
+        late = NO_ROWS
+    elif late.rows != 0:
         missing.append("how many rows were late in batches for which Spark's watermark was ahead of the plan")
-    open_ = (state or Figure(None)) if has_state else NO_ROWS
-    return balanced(
-        batches=(numbers[0], numbers[-1]) if numbers else None,
-        sources=sources,
-        late=late,
-        open_=Figure(open_.rows, "at most") if has_state and min(logged) else open_,
-        missing=missing,
-        why=[_NOT_TOLD],
-    )
+    else:
+        late = Figure(0, "by plan")
+    return BatchesAccount(sources, late, missing, [_NOT_TOLD])
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a batch reads of a source, and Spark's watermark for it."""
+    """What a batch reads of a source, and Spark's watermark for it.
+
+    later: the offset after the next batch, if it is known, which reports the bad records of this one.
+    """
 
     begin: Offset
     end: Offset
+    later: Offset | None
     watermark_ms: int
 
     @property
     def by_split(self) -> dict[SplitId, int]:
         return {split: rows for split, rows in rows_by_split(self.begin, self.end).items() if rows}
+
+    @property
+    def set_aside(self) -> Figure:
+        if self.later is not None:
+            return Figure(self.later.bad_records - self.end.bad_records)
+        return Figure(0, "at least" if self.moves else "exact")
 
     @property
     def moves(self) -> bool:
@@ -172,33 +210,44 @@ class _Read:
         before_ms = self.begin.progress.watermark_ms
         ahead_ms = 0 if self.end.windows is None else AHEAD_MS
         is_behind = not self.watermark_ms or (before_ms is not None and self.watermark_ms <= before_ms + ahead_ms)
-        return not is_behind or bool(self.begin.progress.late or self.end.progress.late)
+        return self.moves and (not is_behind or bool(self.begin.progress.late or self.end.progress.late))
 
 
 def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
-    """Return the share of a source.  The next batch reports the bad records of one."""
+    """Return the share of a source."""
     if not reads:
         return SourceAccount(f"source {place} (not tidegate's)", Figure(None))
-    first, last = reads[0], reads[-1]
+    connector = reads[-1].end.source
     by_split = sum((Counter(read.by_split) for read in reads), Counter[SplitId]())
-    rows = by_split.total() if last.end.source == KafkaSource.connector else None
+    rows = by_split.total() if connector == KafkaSource.connector else None
     return SourceAccount(
-        f"source {place} ({last.end.source})",
+        f"source {place} ({connector})",
         Figure(rows, "at most"),  # some offsets have no record
-        Figure(last.end.bad_records - first.end.bad_records, "at least" if last.moves else "exact"),
+        total(read.set_aside for read in reads),
         by_split,
     )
+
+
+def _late(source: SourceAccount, reads: Sequence[_Read]) -> Figure:
+    """Return how many rows of a source may be late; None of those of a source that is not tidegate's is known."""
+    risky = [read for read in reads if read.is_risky]
+    if reads and not risky:
+        return NO_ROWS
+    return Figure(None if source.read.rows is None else sum(sum(read.by_split.values()) for read in risky), "at most")
 
 
 def _reads(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], place: int) -> list[_Read]:
     reads = []
     for number in numbers:
-        end, before = logged[number].ours(place), logged.get(number - 1)
-        if end is not None:
-            begin = None if before is None else before.ours(place)
-            reads.append(_Read(begin or Offset(), end, _watermark_ms(logged[number])))
+        if (end := logged[number].ours(place)) is not None:
+            begin, later = _begin(logged.get(number - 1), place), logged.get(number + 1)
+            reads.append(_Read(begin, end, None if later is None else later.ours(place), _watermark_ms(logged[number])))
     return reads
 
 
+def _begin(before: LoggedOffsets | None, place: int) -> Offset:
+    return (None if before is None else before.ours(place)) or Offset()
+
+
 def _watermark_ms(logged: LoggedOffsets) -> int:
-    return int(logged.notes.get("batchWatermarkMs", 0))
+    return int(logged.notes.get("batchWatermarkMs") or 0)

@@ -9,7 +9,16 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import counted
-from tidegate.jobs.account.account import NO_ROWS, Account, Certainty, Figure, SourceAccount, added, balanced
+from tidegate.jobs.account.account import (
+    NO_ROWS,
+    Account,
+    BatchesAccount,
+    Certainty,
+    Figure,
+    SourceAccount,
+    added,
+    balanced,
+)
 from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
@@ -46,6 +55,20 @@ def is_cut(progresses: Sequence[QueryProgress], kept: int) -> bool:
     return progresses[0].number > 0 and len(progresses) >= kept - 1
 
 
+def open_rows(first: int, state: Figure | None, *, has_state: bool) -> Figure:
+    """Return the rows in open windows after some batches; Spark's state also holds rows of those before ``first``.
+
+    state: the rows in Spark's state, if they are counted.
+    """
+    found = Figure(None, "at most") if state is None else state
+    return NO_ROWS if not has_state else Figure(found.rows, "at most") if first else found
+
+
+def why_open(open_: Figure) -> list[str]:
+    """Return the reason why the rows in open windows are a bound, if they are."""
+    return [] if open_.bound == "exact" else [_NOT_COUNTED]
+
+
 def rows_by_split(begin: Offset, end: Offset) -> Mapping[SplitId, int]:
     """Return how many positions of each split a batch reads; empty if positions do not count rows."""
     if end.source != KafkaSource.connector or begin == end:
@@ -71,17 +94,20 @@ class RunTally:
 
     def __init__(self) -> None:
         self.forgotten = 0
-        self._runs: dict[str, list[_SourceTally]] = {}
+        self._parts: dict[tuple[str, int], list[_SourceTally]] = {}
         self._batches: tuple[int, int] | None = None
         self._dropped = Counter[str]()
         self._last: QueryProgress | None = None
 
-    def add(self, entry: QueryProgress) -> None:
-        """Take another batch."""
-        tallies = self._runs.setdefault(entry.run_id, [_SourceTally() for _ in entry.sources])
-        rows = sum(tally.add(entry, batch) for tally, batch in zip(tallies, entry.sources, strict=True))
+    def add(self, entry: QueryProgress, part: int = 0) -> None:
+        """Take another batch.
+
+        part: the number of the part of its run, if others are to have the share of the batches between two parts.
+        """
         first, last = self._batches or (entry.number, entry.number)
         self.forgotten += max(0, entry.number - last - 1)
+        tallies = self._parts.setdefault((entry.run_id, part), [_SourceTally() for _ in entry.sources])
+        rows = sum(tally.add(entry, batch) for tally, batch in zip(tallies, entry.sources, strict=True))
         self._batches = (first, entry.number)
         self._dropped["late"] += entry.late_dropped
         self._dropped["groups"] += entry.dropped_rows
@@ -94,26 +120,38 @@ class RunTally:
         missing: what else is not known.
         state: the rows in Spark's state of windows, if they are counted.
         """
-        groups = self._dropped["groups"]
+        sources, late, not_known, why = self.share()
         forgotten = (
             [f"{counted(self.forgotten, 'batch')} that Spark forgot before anyone looked"] if self.forgotten else []
         )
-        dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
-        by_source = [*zip(*self._runs.values(), strict=True)]
-        sources, open_ = [added([run.account() for run in runs]) for runs in by_source], self._open(state)
-        why = []
-        if any(source.read.bound in {"at most", "about"} for source in sources):
-            why.append("the sink may take the rows of a batch twice or not at all, so its rows are those of the plan")
-        if open_.bound != "exact":
-            why.append(_NOT_COUNTED)
+        open_ = open_rows((self._batches or (0, 0))[0], state, has_state=self.has_state)
         return balanced(
             batches=self._batches,
             sources=sources,
-            late=self._late(),
+            late=late,
             open_=open_,
-            missing=[*missing, *forgotten, *dropped, *(said for runs in by_source for said in _missing(runs))],
-            why=why,
+            missing=[*missing, *forgotten, *not_known],
+            why=[*why, *why_open(open_)],
         )
+
+    def share(self) -> BatchesAccount:
+        """Return the share of these batches, without that of others between them."""
+        groups = self._dropped["groups"]
+        dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
+        by_source = [*zip(*self._parts.values(), strict=True)]
+        sources = [added([part.account() for part in parts]) for parts in by_source]
+        why = []
+        if any(source.read.bound in {"at most", "about"} for source in sources):
+            why.append("the sink may take the rows of a batch twice or not at all, so its rows are those of the plan")
+        runs = {run: tallies for (run, _), tallies in self._parts.items()}  # with the last part of each
+        missing = [said for parts in by_source for said in _skipped_or_bad(parts)]
+        missing += [said for last_parts in zip(*runs.values(), strict=True) for said in _left_out(last_parts)]
+        return BatchesAccount(sources, self._late(), [*dropped, *missing], why)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether Spark's state holds anything after the last batch."""
+        return self._last is not None and self._last.state_rows > 0
 
     def _late(self) -> Figure:
         operators = 0 if self._last is None else self._last.operators
@@ -124,16 +162,9 @@ class RunTally:
         # Spark counts what is left of a task's rows after they were grouped.
         return Figure(late + self._dropped["rows with groups"], "at most" if self._dropped["groups"] else bound)
 
-    def _open(self, state: Figure | None) -> Figure:
-        if self._last is None or not self._last.state_rows:
-            return NO_ROWS
-        found = Figure(None, "at most") if state is None else state
-        # Spark's state also holds rows that earlier runs left open.
-        return found if self._batches is None or not self._batches[0] else Figure(found.rows, "at most")
-
 
 class _SourceTally:
-    """Adds up the share of one source in a run.
+    """Adds up the share of one source in a part of a run.
 
     skips: sentences on what was skipped.
     """
@@ -191,12 +222,16 @@ class _SourceTally:
         return 0 if self._last is None else int(self._last.metrics.get(metric, 0))
 
 
-def _missing(runs: Sequence[_SourceTally]) -> Iterator[str]:
-    """Yield sentences on what is not known of a source."""
-    for run in runs:
-        yield from run.skips
+def _skipped_or_bad(parts: Sequence[_SourceTally]) -> Iterator[str]:
+    """Yield sentences on what was skipped, and on bad records that are not known."""
+    for part in parts:
+        yield from part.skips
+    if any(part.account().set_aside.bound != "exact" for part in parts):
+        yield "how many bad records a run set aside in its last batch, and in a first one that a restart repeated"
+
+
+def _left_out(runs: Sequence[_SourceTally]) -> Iterator[str]:
+    """Yield sentences on what runs have left out."""
     for metric, sentence in _LEFT_OUT.items():
         if number := sum(run.left_out(metric) for run in runs):
             yield f"{sentence} {count(number)}"
-    if any(run.account().set_aside.bound != "exact" for run in runs):
-        yield "how many bad records a run set aside in its last batch, and in a first one that a restart repeated"

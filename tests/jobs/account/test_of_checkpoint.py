@@ -73,17 +73,32 @@ def test_positions_of_objects_are_no_rows(logged):
     assert account.missing == ("how many rows of source 0 (s3) were read: only offsets of Kafka tell",)
 
 
-def told(number, rows=100, said=None, others=0, **fields):
-    """Return what Spark tells of a batch that ``logged`` logs, with fields of the source's progress in ``said``."""
-    ends = [{"v": 1, "source": "kafka", "positions": {"orders-0": 100 * at}} for at in (number, number + 1)]
-    if not number:
-        ends = [{"v": 1}, {**ends[1], "starts": {"orders-0": 0}}]
-    ends[1] = {**ends[1], "watermark": 1_000}
-    source = {"startOffset": ends[0], "endOffset": ends[1], "latestOffset": report(**said or {}), "numInputRows": rows}
-    others = [{"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}] * others
+def offset(number, watermark=1_000, **fields):
+    """Return the offset after a batch that ``logged`` logs."""
+    starts = {} if number else {"starts": {"orders-0": 0}}
+    positions = {"orders-0": 100 * (number + 1)}
+    return {"v": 1, "source": "kafka", "positions": positions, "watermark": watermark, **starts, **fields}
+
+
+def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, is_last=False, **fields):
+    """Return what Spark tells of a batch that ``logged`` logs.
+
+    said: fields of the source's progress.
+    others: how many sources are not tidegate's.
+    is_last: whether they come before tidegate's, as in the log.
+    """
+    begin, end = begin or (offset(number - 1) if number else {"v": 1}), offset(number, watermark)
+    source = {"startOffset": begin, "endOffset": end, "latestOffset": report(**said or {}), "numInputRows": rows}
+    sources = [source, *[{"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}] * others]
     state = {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0}
     return typed(
-        progress(number, source, *others, sink={"description": "MemorySink"}, stateOperators=[state], **fields)
+        progress(
+            number,
+            *sources[:: -1 if is_last else 1],
+            sink={"description": "MemorySink"},
+            stateOperators=[state],
+            **fields,
+        )
     )
 
 
@@ -114,8 +129,8 @@ def test_what_each_run_left_out_is_missing(logged):
 
 
 def test_rows_that_carry_only_the_watermark_are_those_of_the_runs_that_have_them(logged):
-    batches = {0: told(0), 1: told(1, 101, {"watermarkRows": True}, runId="other")}  # the watermark moves in both
-    account = logged((0, 1_000), (0, 1_000), found=Told(batches, None))
+    moves = told(1, 101, {"watermarkRows": True}, watermark=2_000, runId="other")  # the watermark, as in batch 0
+    account = logged((0, 1_000), (0, 2_000), found=Told({0: told(0), 1: moves}, None))
     assert account.read == Figure(200)
 
 
@@ -157,11 +172,61 @@ def test_the_id_of_a_query_is_a_uuid(tmp_path, stored):
     assert query_id(LocalFolder(tmp_path, "checkpoint")) is None
 
 
-@pytest.mark.parametrize("batches", [{1: told(1)}, {0: told(0), 1: told(2)}])
-def test_a_batch_of_which_spark_told_nothing_leaves_bounds(logged, batches):
-    account = logged((0, 1_000), (1_000, 1_000), found=Told(batches, None))
+def test_only_batches_of_which_spark_told_nothing_are_bounds(logged):
+    said = {"metrics": {"numFilesLeftOut": 3}}
+    late = {"windows": {"numLateRecordsDropped": 5}}
+    batches = {at: told(at, 90, said, observedMetrics=late) for at in (0, 1, 4, 5)}  # the log has holes
+    account = logged(*[(500, 1_000)] * 6, found=Told(batches, None), state=Figure(40))
+    assert (account.read, account.late) == (Figure(4 * 90 + 2 * 100, "at most"), Figure(20, "by plan"))
+    assert (account.open, account.closed) == (Figure(40), Figure(500, "at most"))
+    assert (account.sources[0].reads, account.sources[0].by_split) == ("orders at kafka:9092", {"orders-0": 600})
+    assert account.missing == ("the rows of objects that were left out, of which there are 3",)
+    (why,) = account.why
+    assert why.startswith("offsets may have no record, and only the driver's machine knows")
+
+
+def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_others(logged):
+    batches = {at: told(at, 90, {"badRecordsTotal": bad}) for at, bad in ((0, 0), (1, 2), (3, 9))}
+    assert logged(*[(0, 1_000)] * 4, found=Told(batches, None)).set_aside == Figure(2, "at least")
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        told(0),
+        told(1, begin=offset(0, positions={"orders-0": 50})),
+        told(1, watermark=2_000),
+    ],
+)
+def test_a_batch_of_a_copy_of_the_checkpoint_is_none_of_this_one(logged, batch):
+    account = logged((0, 1_000), (1_000, 1_000), found=Told({0: told(0), 1: batch}, None), state=Figure(4))
     assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
-    assert "\nnot exact: offsets may have no record, and only the driver's machine knows" in str(account)
+
+
+@pytest.mark.parametrize(("is_last", "bound"), [(True, "exact"), (False, "at most")])
+def test_a_source_is_known_by_its_place(logged, is_last, bound):
+    batch = told(0, others=1, is_last=is_last)
+    account = logged((0, 1_000), others=["2"], found=Told({0: batch}, None))
+    assert account.sources[1].read == Figure(100, bound)
+
+
+def test_bad_records_of_a_batch_are_told_by_the_next_offset(tmp_path):
+    for number, bad in enumerate((0, 2, 9)):
+        log_batch(tmp_path, number, {"orders-0": 100 * number}, starts={"orders-0": 0}, bad_records=bad)
+    account = account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), has_state=False)
+    assert account.set_aside == Figure(9, "at least")
+
+
+def test_a_batch_that_is_logged_alone_has_no_account(logged):
+    account = logged((7, 7), first=7, state=Figure(40))
+    assert (account.batches, account.read, account.open) == (None, Figure(0), Figure(0, "at most"))
+    assert account.missing == (
+        "the batches up to 7, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)",
+    )
+
+
+def test_a_batch_may_have_no_watermark(logged):
+    assert logged((None, 1_000)).late == Figure(0)
 
 
 def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):
