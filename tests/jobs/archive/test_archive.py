@@ -12,7 +12,7 @@ from pyarrow import dataset, parquet
 
 from tests.enumerators.archive.test_directory import MOST, archives
 from tests.support.archives import archive_topic, committed_source, delete_before, list_partition
-from tests.support.command import await_while_running, dice_of_kills, kill, started
+from tests.support.command import await_while_running, dice_of_kills, finish, kill, started
 from tests.support.streams import HOUR, NOON, append, even_times, new_topic
 from tidegate import archive
 from tidegate.alignment.splits import SplitRange
@@ -234,9 +234,9 @@ def test_without_an_end_the_command_copies_what_is_new_every_hour(kafka, spark, 
 
 
 def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
-    """A command without an end copies to a bucket, whose connection boto3 finds, and merges, until it is killed.
+    """A command without an end copies to a bucket, whose connection boto3 finds, and merges; another one ends its work.
 
-    KILLS_SEED in the environment chooses another moment.
+    It is killed while it copies, and while it merges.  KILLS_SEED in the environment chooses other moments.
     """
     topic = new_topic(kafka, *[[]] * PARTITIONS)
     access = S3ConnectionOptions(**bucket.connection).connection
@@ -253,20 +253,20 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
         "AWS_SECRET_ACCESS_KEY": access.secret_key,
     }
     command = ("archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", bucket.path)
-    wanted = before + dice_of_kills().randrange(1, PARTITIONS * 3 // 2)
-    with started(*command, "--compact", "--master", "local[1]", env=env) as process:
-        await_while_running(lambda: len(bucket.keys()) >= wanted, process)
-        kill(process)
-    written = len(bucket.keys()) - before
-    assert 0 < written < 2 * PARTITIONS
-    plan = plan_archive(committed_source(kafka, topic), place)
-    merged = sum(directory.parts[0].end == 200 for directory in plan.directories.values())
-    assert len(plan.pieces) == PARTITIONS - (written - merged)
-    archive_topic(kafka, topic, place)
-    assert len(bucket.keys()) == 3 * PARTITIONS + merged
+    dice = dice_of_kills()
+    for wanted in (dice.randrange(1, PARTITIONS), dice.randrange(PARTITIONS + 1, PARTITIONS * 3 // 2)):
+        with started(*command, "--compact", "--master", "local[1]", env=env) as process:
+            await_while_running(lambda wanted=wanted: len(bucket.keys()) >= before + wanted, process)
+            kill(process)
+        written = len(bucket.keys()) - before
+        assert 0 < written < 2 * PARTITIONS
+        plan = plan_archive(committed_source(kafka, topic), place)
+        merged = sum(directory.parts[0].end >= 200 for directory in plan.directories.values())
+        assert len(plan.pieces) == PARTITIONS - (written - merged)
+    with started(*command, "--compact", "--until", "latest", "--master", "local[1]", env=env) as process:
+        code, _, errors = finish(process)
+    assert code == 0, errors
     for partition in range(PARTITIONS):
-        for merge in merges_of(place, list_partition(place, topic, partition)):
-            copy(merge)
         (part,) = list_partition(place, topic, partition).parts
         rows = OwnLayout(place).read(part.obj, 0, 500, arrow_schema(include_headers=True))
         assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == [*range(500)]
