@@ -86,6 +86,8 @@ def test_nothing_is_known_of_rows_that_are_not_counted():
     account = balanced(batches=(0, 1), sources=[SourceAccount("s3://bucket", Figure(None))], missing=["the rows"])
     assert [figure.rows for figure in figures(account)] == [None, None, 0, 0, 0]
     assert account.headline == "late rows 0, not complete: the rows"
+    others = balanced(batches=(0, 1), sources=account.sources, late=Figure(5, "by plan"), open_=Figure(40))
+    assert (others.closed, others.late, others.open) == (Figure(None), Figure(5, "by plan"), Figure(40))
 
 
 def test_a_query_without_state_has_passed_on_every_row():
