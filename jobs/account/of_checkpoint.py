@@ -99,7 +99,7 @@ def account_of_checkpoint(
     missing = [_DELETED.format(min(logged))] if min(logged) else []
     parts = _told_parts(logged, numbers, found)
     heard = {entry.number for part in parts for entry in part}
-    if heard & {*numbers[-2:-1]} and numbers[-1] not in found.batches:
+    if len(numbers) > 1 and numbers[-2] in heard and numbers[-1] not in found.batches:
         missing.append(f"what became of batch {numbers.pop()}, of which Spark has not told")
     untold = [number for number in numbers if number not in heard]
     places = sorted(logged[max(logged)].by_place)
@@ -196,9 +196,8 @@ class _Read:
 
     @property
     def set_aside(self) -> Figure:
-        if self.later is not None:
-            return Figure(self.later.bad_records - self.end.bad_records)
-        return Figure(0, "at least" if self.moves else "exact")
+        known = 0 if self.later is None else self.later.bad_records - self.end.bad_records
+        return Figure(known, "at least" if self.moves else "exact")  # a kill loses what executors reported
 
     @property
     def moves(self) -> bool:
@@ -229,7 +228,7 @@ def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
 
 
 def _late(source: SourceAccount, reads: Sequence[_Read]) -> Figure:
-    """Return how many rows of a source may be late; None of those of a source that is not tidegate's is known."""
+    """Return how many rows of a source may be late; no number, if its rows are not known."""
     risky = [read for read in reads if read.is_risky]
     if reads and not risky:
         return NO_ROWS
