@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
@@ -14,11 +15,11 @@ import pyarrow as pa
 
 from tidegate.errors import FunctionError, TidegateError
 from tidegate.windows.contexts import KeyClock
-from tidegate.windows.key_windows import KeyWindows
+from tidegate.windows.key_windows import KeyWindows, OpenPane
 from tidegate.windows.rows import Places, Rows, Times
 from tidegate.windows.state.key_state import KeyState
 from tidegate.windows.state.store import KeyStore
-from tidegate.windows.window import MIN_TIME, TimeWindow, Window
+from tidegate.windows.window import MIN_TIME, Window
 
 if TYPE_CHECKING:
     from tidegate.windows.assigners.contract import Assigned
@@ -71,14 +72,17 @@ class KeyRun:
         """Return the key's processing-time timers: time, start and end of the window."""
         return [(time, window.start, window.end) for time, window in self._state.processing_timers.entries]
 
-    def open(self, panes: Iterable[tuple[TimeWindow, Any]]) -> None:
-        """Add windows with the event-time trigger that were open before: each with the value folded from its rows."""
-        for window, contents in panes:
-            self._windows.open(window, contents)
+    def open(self, panes: Iterable[OpenPane]) -> None:
+        """Add windows that were open before."""
+        for pane in panes:
+            self._windows.open(pane)
 
-    def panes(self) -> list[tuple[Window, Any]]:
-        """Return the windows that hold something, as ``open`` takes them."""
-        return [(window, pane.contents) for window, pane in self._state.panes() if pane.contents is not None]
+    def panes(self) -> list[OpenPane]:
+        """Return the windows that are open."""
+        timers: dict[Window, list[int]] = defaultdict(list)
+        for time, window in self._state.event_timers.entries:
+            timers[window].append(time)
+        return [OpenPane(window, pane.contents, pane.trigger, timers[window]) for window, pane in self._state.panes()]
 
     def close(self) -> None:
         """Store all changes.  Raises FunctionError for state that cannot be pickled."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import ContractError
@@ -30,6 +30,18 @@ class Fired(NamedTuple):
     value: Any
     timer: int | None
     output: str | None = None
+
+
+class OpenPane(NamedTuple):
+    """A window in event time that is open, with the value folded from its rows; None: it was purged.
+
+    trigger: the trigger's state.  timers: the times in ms of its timers in event time, with or without its cleanup.
+    """
+
+    window: Window
+    contents: Any
+    trigger: dict[str, Any]
+    timers: Sequence[int] = ()
 
 
 class KeyWindows:
@@ -92,15 +104,15 @@ class KeyWindows:
         self._register_cleanup(window)
         return True
 
-    def open(self, window: TimeWindow, contents: Any) -> None:
-        """Add a window with the event-time trigger that was open before."""
-        if self.operator.assigner.merges:
+    def open(self, held: OpenPane) -> None:
+        """Add a window that was open before."""
+        window = held.window
+        if isinstance(window, TimeWindow) and self.operator.assigner.merges:
             self._state.merged[window] = window
         pane = self._pane(window)
-        pane.contents = contents
-        context = self._context(window, pane)
-        if window.max_timestamp() > self._state.watermark:
-            context.register_event_time_timer(window.max_timestamp())
+        pane.contents, pane.trigger = held.contents, held.trigger
+        for time in held.timers:
+            self._state.event_timers.register(time, window)
         self._register_cleanup(window)
 
     def fire_timer(self, time: int, window: Window, *, in_event_time: bool) -> None:

@@ -36,7 +36,7 @@ class Accumulators:
     """The columns of accumulators, each named by its place."""
 
     def __init__(self, aggregates: SqlAggregates, rows: pa.Schema) -> None:
-        self._aggregates = aggregates
+        self.function = aggregates
         self._parts = [list(_parts(place, call, rows)) for place, call in enumerate(aggregates.aggregates.values())]
         self._columns = [part for parts in self._parts for part in parts]
         self.fields = [pa.field(part.name, part.kind) for part in self._columns]
@@ -86,6 +86,11 @@ class Accumulators:
             merged |= {part.name: folded.column(f"{part.name}_{part.merged}").cast(part.kind) for part in others}
         return [merged[part.name] for part in self._columns]
 
+    def cleared(self, table: pa.Table, mask: npt.NDArray[np.bool_]) -> dict[str, pa.ChunkedArray]:
+        """Return the accumulators by column, without rows where the mask says so."""
+        nothing = ((part.name, pa.scalar(0 if part.counts else None, part.kind)) for part in self._columns)
+        return {name: pc.if_else(pa.array(mask), value, table.column(name)) for name, value in nothing}
+
     def are_exact(self, table: pa.Table) -> bool:
         """Return whether ``merged`` of this table equals what Python gives: no sum is too large, no value is NaN."""
         for part in self._columns:
@@ -102,7 +107,7 @@ class Accumulators:
     def results(self, table: pa.Table, types: dict[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
         """Return the results of accumulators, by name; for ``types`` see ``Wish``."""
         results = {}
-        for (name, call), parts in zip(self._aggregates.aggregates.items(), self._parts, strict=True):
+        for (name, call), parts in zip(self.function.aggregates.items(), self._parts, strict=True):
             held = [table.column(part.name) for part in parts]
             values = held[0] if call.function != "avg" else pc.divide(held[0], held[1].cast(pa.float64()))
             results[name] = values.cast(types[name])

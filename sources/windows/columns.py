@@ -1,27 +1,29 @@
 """Windows of many keys at once, in columns: SQL aggregates of tumbling, sliding and session windows in event time.
 
 The state is a table with a row for each key and open window.  What a trigger decides row by row is left to the rules
-for one key (``KeyRun``): keys with rows behind the end of a window, and sums that are too large for Arrow.
+for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts, and
+sums that are too large for Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.sources.windows.accumulators import Accumulators
+from tidegate.sources.windows.firing import Bools, Firing, Ints, Places, firing_of
 from tidegate.sources.windows.keys import Key, codes_of, keys_of
 from tidegate.sources.windows.pages import EVENT
 from tidegate.sources.windows.results import Given
+from tidegate.sources.windows.sessions import begin_sessions, numbers_of_sessions
 from tidegate.sources.windows.state import KeyEntry
 from tidegate.windows import (
     Aggregate,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     SlidingEventTimeWindows,
     SqlAggregates,
     TimeWindow,
@@ -29,13 +31,13 @@ from tidegate.windows import (
     WindowOperator,
 )
 from tidegate.windows.key_run import KeyRun
-from tidegate.windows.key_windows import Fired
+from tidegate.windows.key_windows import Fired, OpenPane
 from tidegate.windows.rows import as_mappings
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 START, END = "__start", "__end"
-Ints: TypeAlias = npt.NDArray[np.int64]
+_TRIGGER, _WAITS, _HELD = "__trigger", "__waits", "__holds_rows"
 _ASSIGNERS = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows}
 
 
@@ -71,9 +73,14 @@ class ColumnWindows:
     ) -> None:
         self._check = check
         self._operator, self._keys, self._time, self._elements = operator, list(keys), time, list(elements)
+        self._firing = firing_of(operator.trigger) or Firing()
         self._accumulators = Accumulators(operator.folding.function, rows)  # type: ignore[union-attr]
         times = [pa.field(name, pa.int64()) for name in (START, END, EVENT)]
-        self.schema = pa.schema([*(rows.field(key) for key in keys), *times, *self._accumulators.fields])
+        trigger = [pa.field(_TRIGGER, pa.int64())] if self._firing.state else []
+        waits = [pa.field(_WAITS, pa.bool_())] if self._firing.interval else []
+        held = [pa.field(_HELD, pa.bool_())] if self._firing.purges else []
+        self._of_windows = [*times, *trigger, *waits, *held]
+        self.schema = pa.schema([*(rows.field(key) for key in keys), *self._of_windows, *self._accumulators.fields])
 
     @staticmethod
     def takes(operator: WindowOperator, rows: pa.Schema) -> bool:
@@ -81,7 +88,7 @@ class ColumnWindows:
         assigner, function = operator.assigner, operator.folding
         return (
             type(assigner) in _ASSIGNERS
-            and type(operator.trigger) is EventTimeTrigger
+            and firing_of(operator.trigger) is not None
             and isinstance(function, Aggregate)
             and function.process is None
             and isinstance(function.function, SqlAggregates)
@@ -101,18 +108,54 @@ class ColumnWindows:
         return self._accumulators.results(fired, types)
 
     def _advanced(self, outcome: Outcome, watermark_ms: int) -> Outcome:
-        """Fire the windows that end, and forget those that take no more rows."""
-        state = outcome.state
-        due = state.column(EVENT).to_numpy()
+        """Let timers fire up to a watermark, each in its turn, and forget the windows that take no more rows."""
+        due = outcome.state.column(EVENT).to_numpy()
         if not len(due) or due.min() > watermark_ms:
             return outcome
-        lasts = state.column(END).to_numpy() - 1
-        fires = (due == lasts) & (due <= watermark_ms)
-        fired = [*outcome.fired, _chosen(state, fires)] if fires.any() else outcome.fired
-        cleanups = lasts + self._operator.allowed_lateness
-        due = np.where(fires, cleanups, due)
-        state = _with(state, EVENT, due)
-        return outcome._replace(state=_chosen(state, due > watermark_ms), fired=fired)
+        fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > watermark_ms)]
+        state = _chosen(outcome.state, due <= watermark_ms)
+        while state.num_rows:
+            ends, fires, cleanups = state.column(END).to_numpy(), self._waits(state), self._cleanups(state)
+            if (gives := fires & self._held(state)).any():
+                fired.append(_chosen(state, gives))
+            again, states = self._firing.fired(self._states(state), ends, fires)
+            timers = np.where(again, states, cleanups)
+            state = self._after(state, fires, again, states, timers)
+            waiting.append(_chosen(state, timers > watermark_ms))
+            state = _chosen(state, again & (timers <= watermark_ms))
+        return outcome._replace(state=pa.concat_tables(waiting), fired=fired)
+
+    def _after(self, state: pa.Table, fires: Bools, again: Bools, states: Ints, timers: Ints) -> pa.Table:
+        """Return windows after a timer."""
+        changed = {EVENT: timers, _TRIGGER: states, _WAITS: again, _HELD: self._held(state) & ~fires}
+        for field in self._of_windows:
+            if field.name in changed:
+                state = _with(state, field.name, changed[field.name])
+        if self._firing.purges and fires.any():
+            for name, column in self._accumulators.cleared(state, fires).items():
+                state = _with(state, name, column)
+        return state
+
+    def _cleanups(self, table: pa.Table) -> Ints:
+        return _ints(table, END) - 1 + self._operator.allowed_lateness
+
+    def _waits(self, table: pa.Table) -> Bools:
+        """Return whether the trigger of each window has a timer; what is due later is the cleanup."""
+        if not self._firing.at_end:
+            return np.zeros(table.num_rows, bool)
+        if self._firing.interval:
+            return _bools(table, _WAITS)
+        return _ints(table, EVENT) < _ints(table, END)
+
+    def _states(self, table: pa.Table) -> Ints:
+        """Return the trigger's states of windows."""
+        if not self._firing.state:
+            return np.full(table.num_rows, self._firing.nothing)
+        return _ints(table, _TRIGGER)
+
+    def _held(self, table: pa.Table) -> Bools:
+        """Return which windows hold rows: others were purged."""
+        return _bools(table, _HELD) if self._firing.purges else np.ones(table.num_rows, bool)
 
     def _taken(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
         state, merges, lateness = outcome.state, self._operator.assigner.merges, self._operator.allowed_lateness
@@ -127,33 +170,33 @@ class ColumnWindows:
         # Keys with rows that make a window fire at once, or that may be late, follow the rules row by row.
         is_hard = np.zeros(codes.max() + 1, bool)
         is_hard[of_rows[places[~is_open & ~is_late]]] = True
-        late: list[tuple[Key, Mapping[str, Any]]] = []
+        if merges and self._firing.interval:  # only a session that has ended waits for nothing, and may go on
+            is_hard[of_state[self._states(state) == self._firing.nothing]] = True
+        places, starts, ends = places[is_open], starts[is_open], ends[is_open]
+        table, of_table = self._table(state, of_state, rows, of_rows, (places, starts, ends))
+        if self._firing.max_count and table.num_rows:
+            groups = self._groups(table, of_table)
+            counts = np.bincount(groups, weights=self._states(table))
+            is_hard[of_table[counts[groups] >= self._firing.max_count]] = True
+        if not self._accumulators.are_exact(table):
+            is_hard[:] = True
+        late = outcome.late
         if not merges:
             taken = np.zeros(len(times), bool)
-            taken[places[~is_late]] = True
+            taken[places] = True
             behind = times <= max(watermark_ms - lateness, MIN_TIME) if watermark_ms < MAX_TIME else np.ones_like(taken)
-            lost = _chosen(rows, ~taken & behind & ~is_hard[of_rows])
-            late = [*outcome.late, *self._by_key(lost)]
-        kept = is_open & ~is_hard[of_rows[places]]
-        easy = self._table(rows, places[kept], starts[kept], ends[kept])
-        both = pa.concat_tables([_chosen(state, ~is_hard[of_state]), easy])
-        if not self._accumulators.are_exact(both):
-            is_hard[:] = True
-            late, both = outcome.late, state.slice(0, 0)
-        else:
-            both_codes = np.concatenate((of_state[~is_hard[of_state]], of_rows[places[kept]]))
-            both = self._merged(both, both_codes, watermark_ms)
+            late = [*late, *self._by_key(_chosen(rows, ~taken & behind & ~is_hard[of_rows]))]
+        is_easy = ~is_hard[of_table]
+        merged = self._merged(_chosen(table, is_easy), of_table[is_easy], watermark_ms)
         outcome = outcome._replace(late=late)
         if not is_hard.any():
-            return outcome._replace(state=both)
+            return outcome._replace(state=merged)
         alone = self._one_by_one(
-            outcome._replace(state=_chosen(state, is_hard[of_state])),
-            _chosen(rows, is_hard[of_rows]),
-            watermark_ms,
+            outcome._replace(state=_chosen(state, is_hard[of_state])), _chosen(rows, is_hard[of_rows]), watermark_ms
         )
-        return alone._replace(state=pa.concat_tables([both, alone.state]))
+        return alone._replace(state=pa.concat_tables([merged, alone.state]))
 
-    def _assigned(self, times: Ints) -> tuple[npt.NDArray[np.intp], Ints, Ints]:
+    def _assigned(self, times: Ints) -> tuple[Places, Ints, Ints]:
         """Return pairs of rows and windows: the places of the rows, and the starts and ends of the windows."""
         assigner: Any = self._operator.assigner
         every = np.arange(len(times))
@@ -169,45 +212,79 @@ class ColumnWindows:
         holds = holds[np.argsort(places[holds], kind="stable")]
         return places[holds], starts[holds], starts[holds] + size
 
-    def _table(self, rows: pa.Table, places: npt.NDArray[np.intp], starts: Ints, ends: Ints) -> pa.Table:
-        """Return pairs of rows and windows in the columns of the state."""
+    def _table(
+        self, state: pa.Table, of_state: Ints, rows: pa.Table, of_rows: Ints, pairs: tuple[Places, Ints, Ints]
+    ) -> tuple[pa.Table, Ints]:
+        """Return the windows of the state, then those of pairs of rows and windows, with the codes of their keys."""
+        places, starts, ends = pairs
         chosen = rows if len(places) == rows.num_rows and self._is_one_each else rows.take(pa.array(places))
+        codes = of_rows[places]
+        states = self._firing.of_rows(chosen.column(self._time).to_numpy(), ends)
+        if self._firing.interval and self._operator.assigner.merges:
+            # A row that a session takes does not begin to wait: the session waits already.
+            open_windows = (of_state, *(state.column(name).to_numpy() for name in (START, END)))
+            states[~begin_sessions(open_windows, (codes, starts, ends))] = self._firing.nothing
         keys = [chosen.column(key) for key in self._keys]
-        times = map(pa.array, (starts, ends, ends - 1))
-        return pa.Table.from_arrays([*keys, *times, *self._accumulators.of_rows(chosen)], schema=self.schema)
+        yes = np.ones(len(places), bool)
+        of_windows = self._columns_of_windows(starts, ends, ends - 1, states, yes, yes)
+        columns = [*keys, *of_windows, *self._accumulators.of_rows(chosen)]
+        table = pa.concat_tables([state, pa.Table.from_arrays(columns, schema=self.schema)])
+        return table, np.concatenate((of_state, codes))
+
+    def _columns_of_windows(
+        self, starts: Ints, ends: Ints, due: Ints, states: Ints, waits: Bools, held: Bools
+    ) -> list[pa.Array]:
+        columns = {START: starts, END: ends, EVENT: due, _TRIGGER: states, _WAITS: waits, _HELD: held}
+        return [pa.array(columns[field.name], field.type) for field in self._of_windows]
 
     @property
     def _is_one_each(self) -> bool:
         return type(self._operator.assigner) is not SlidingEventTimeWindows
 
+    def _groups(self, table: pa.Table, codes: Ints) -> Ints:
+        """Return the number of the key and window of each row."""
+        starts, ends = (table.column(name).to_numpy() for name in (START, END))
+        if self._operator.assigner.merges:
+            return numbers_of_sessions(codes, starts, ends)
+        _, by_start = np.unique(starts, return_inverse=True)
+        return np.unique(codes * (by_start.max() + 1) + by_start, return_inverse=True)[1]
+
     def _merged(self, table: pa.Table, codes: Ints, watermark_ms: int) -> pa.Table:
         """Return one row for each key and window."""
         if not table.num_rows:
             return table
-        starts, ends = (table.column(name).to_numpy() for name in (START, END))
-        if self._operator.assigner.merges:
-            groups = _sessions(codes, starts, ends)
-        else:
-            _, by_start = np.unique(starts, return_inverse=True)
-            _, groups = np.unique(codes * (by_start.max() + 1) + by_start, return_inverse=True)
+        groups = self._groups(table, codes)
         order = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
         firsts = table.select(self._keys).take(pa.array(order[begins]))
+        starts, ends, states = table.column(START).to_numpy(), table.column(END).to_numpy(), self._states(table)
         starts, ends = np.minimum.reduceat(starts[order], begins), np.maximum.reduceat(ends[order], begins)
-        due = np.where(ends - 1 > watermark_ms, ends - 1, ends - 1 + self._operator.allowed_lateness)
-        held = self._accumulators.merged(table, groups, order, begins)
-        return pa.Table.from_arrays([*firsts.columns, *map(pa.array, (starts, ends, due)), *held], schema=self.schema)
+        if self._firing.max_count:
+            states = np.add.reduceat(states[order], begins)
+        elif self._operator.assigner.merges:
+            states = np.minimum.reduceat(states[order], begins)
+        else:
+            states = states[order[begins]]
+        waits, held = (np.logical_or.reduceat(of(table)[order], begins) for of in (self._waits, self._held))
+        due = self._due(states, ends, waits, watermark_ms)
+        accumulators = self._accumulators.merged(table, groups, order, begins)
+        of_windows = self._columns_of_windows(starts, ends, due, states, waits, held)
+        return pa.Table.from_arrays([*firsts.columns, *of_windows, *accumulators], schema=self.schema)
+
+    def _due(self, states: Ints, ends: Ints, waits: Bools, watermark_ms: int) -> Ints:
+        cleanups = ends - 1 + self._operator.allowed_lateness
+        return self._firing.due(states, ends, waits, cleanups, watermark_ms)
 
     def _one_by_one(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
         """Take rows by the rules for one key."""
-        panes: dict[Key, list[tuple[TimeWindow, list[Any]]]] = {}
-        for key, window, contents in self._panes(outcome.state):
-            panes.setdefault(key, []).append((window, contents))
+        panes: dict[Key, list[OpenPane]] = {}
+        for key, pane in self._panes(outcome.state):
+            panes.setdefault(key, []).append(pane)
         arrived: dict[Key, list[tuple[Any, int]]] = {}
         times = rows.column(self._time).to_pylist()
         for (key, row), time in zip(self._by_key(rows), times, strict=True):
             arrived.setdefault(key, []).append((row, time))
-        left: list[tuple[Key, Any, list[Any]]] = []
+        left: list[tuple[Key, OpenPane]] = []
         for key in {**panes, **arrived}:
             run = KeyRun(self._operator, key[0] if len(key) == 1 else key, MemoryKeyStore())
             run.advance_watermark(watermark_ms)
@@ -216,61 +293,58 @@ class ColumnWindows:
             run.process_elements([row for row, _ in of_key], [time for _, time in of_key])
             outcome.one_by_one.extend((key, fired) for fired in run.results)
             outcome.late.extend((key, row) for row in run.late)
-            left += [(key, window, contents) for window, contents in run.panes()]
+            left += [(key, pane) for pane in run.panes()]
         return outcome._replace(state=self.table(left, watermark_ms))
 
-    def table(self, panes: Sequence[tuple[Key, Any, list[Any]]], watermark_ms: int) -> pa.Table:
+    def table(self, panes: Sequence[tuple[Key, OpenPane]], watermark_ms: int) -> pa.Table:
         """Return panes in the columns of the state.  Raises FunctionError for a sum that is too large."""
-        starts, ends = (np.array([window[place] for _, window, _ in panes], np.int64) for place in (0, 1))
-        due = np.where(ends - 1 > watermark_ms, ends - 1, ends - 1 + self._operator.allowed_lateness)
+        name, nothing, function = self._firing.state, self._firing.nothing, self._accumulators.function
+        starts, ends = (np.array([pane.window[place] for _, pane in panes], np.int64) for place in (0, 1))
+        states = np.array([pane.trigger.get(name, nothing) for _, pane in panes], np.int64)
+        # A trigger's timer comes before the end of the window, and the cleanup of a window that has ended comes later.
+        firsts = np.array([min(pane.timers, default=MAX_TIME) for _, pane in panes], np.int64)
+        waits = (firsts < ends) & self._firing.at_end
+        due = self._due(states, ends, waits, watermark_ms)
+        held = np.array([pane.contents is not None for _, pane in panes], bool)
         keys = [
-            pa.array([key[place] for key, _, _ in panes], self.schema.field(name).type)
+            pa.array([key[place] for key, _ in panes], self.schema.field(name).type)
             for place, name in enumerate(self._keys)
         ]
+        contents = [function.create_accumulator() if p.contents is None else p.contents for _, p in panes]
         try:
-            held = self._accumulators.of_lists([contents for _, _, contents in panes])
+            accumulators = self._accumulators.of_lists(contents)
         except (pa.ArrowInvalid, OverflowError):
-            get_result = self._operator.folding.function.get_result  # type: ignore[union-attr]
-            self._check([Given(key, window, get_result(contents)) for key, window, contents in panes])
+            given = zip(panes, contents, strict=True)
+            self._check([Given(key, pane.window, function.get_result(value)) for (key, pane), value in given])
             raise
-        return pa.Table.from_arrays([*keys, *map(pa.array, (starts, ends, due)), *held], schema=self.schema)
+        of_windows = self._columns_of_windows(starts, ends, due, states, waits, held)
+        return pa.Table.from_arrays([*keys, *of_windows, *accumulators], schema=self.schema)
 
     def of_entries(self, entries: Mapping[Key, KeyEntry]) -> pa.Table:
-        """Return the state of an earlier layout, which had the pickled state of each key."""
+        """Return the state of a layout that has the state of each key as one value."""
         tables = [self.schema.empty_table()]
         for key, entry in entries.items():
             store = MemoryKeyStore()
             store.write(entry.value)
             run = KeyRun(self._operator, key, store)
-            panes = [(key, window, contents) for window, contents in run.panes()]
-            tables.append(self.table(panes, run.watermark))
+            tables.append(self.table([(key, pane) for pane in run.panes()], run.watermark))
         return pa.concat_tables(tables)
 
-    def _panes(self, state: pa.Table) -> Iterator[tuple[Key, TimeWindow, list[Any]]]:
-        windows = zip(state.column(START).to_pylist(), state.column(END).to_pylist(), strict=True)
+    def _panes(self, state: pa.Table) -> Iterator[tuple[Key, OpenPane]]:
+        windows = map(TimeWindow, *(state.column(name).to_pylist() for name in (START, END)))
+        of_windows = (column.tolist() for column in (self._states(state), self._waits(state), self._held(state)))
         contents_of = self._accumulators.to_lists(state)
-        for key, window, contents in zip(keys_of(state, self._keys), windows, contents_of, strict=True):
-            yield key, TimeWindow(*window), contents
+        columns = keys_of(state, self._keys), windows, contents_of, *of_windows
+        for key, window, contents, value, waits, held in zip(*columns, strict=True):
+            trigger = {} if value == self._firing.nothing else {self._firing.state: value}
+            timers = self._firing.timers(value, window.end) if waits else []
+            yield key, OpenPane(window, contents if held else None, trigger, timers)
 
     def _by_key(self, rows: pa.Table) -> Iterator[tuple[Key, Mapping[str, Any]]]:
         return zip(keys_of(rows, self._keys), as_mappings(rows.select(self._elements)), strict=True)
 
 
-def _sessions(codes: Ints, starts: Ints, ends: Ints) -> Ints:
-    """Return the number of the session of each window: windows of one key that overlap or touch are one session."""
-    order = np.lexsort((starts, codes))
-    of_key, begins = codes[order], starts[order]
-    ranked, ranks = np.unique(ends[order], return_inverse=True)
-    # The latest end so far, for each key anew: a later key has greater numbers.
-    latest = np.maximum.accumulate(ranks + of_key * len(ranked)) - of_key * len(ranked)
-    is_new = np.ones(len(order), bool)
-    is_new[1:] = (of_key[1:] != of_key[:-1]) | (begins[1:] > ranked[latest[:-1]])
-    groups = np.empty(len(order), np.int64)
-    groups[order] = np.cumsum(is_new) - 1
-    return groups
-
-
-def _chosen(table: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:
+def _chosen(table: pa.Table, mask: Bools) -> pa.Table:
     """Return the rows that a mask has; most often it has all or none."""
     places = np.flatnonzero(mask)
     if len(places) == len(mask):
@@ -278,5 +352,13 @@ def _chosen(table: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:
     return table.take(pa.array(places)) if len(places) else table.slice(0, 0)
 
 
-def _with(table: pa.Table, name: str, values: Ints) -> pa.Table:
+def _ints(table: pa.Table, name: str) -> Ints:
+    return np.asarray(table.column(name).to_numpy(), np.int64)
+
+
+def _bools(table: pa.Table, name: str) -> Bools:
+    return np.asarray(table.column(name).to_numpy(), np.bool_)
+
+
+def _with(table: pa.Table, name: str, values: npt.NDArray[Any]) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, pa.array(values))

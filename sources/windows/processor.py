@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
@@ -31,9 +32,9 @@ from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, va
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given, check_output, checked
-from tidegate.sources.windows.state import BucketState, KeyBucket, KeyEntry, Layout
+from tidegate.sources.windows.state import BucketState, EarlierLayout, KeyBucket, KeyEntry, Layout
 from tidegate.spark_private import DRIVER_WORKER, to_arrow_schema
-from tidegate.windows import Trigger, WindowOperator
+from tidegate.windows import EventTimeTrigger, Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings, listed
 from tidegate.windows.window import MAX_TIME, MIN_TIME
@@ -127,7 +128,11 @@ class WindowProcessor(StatefulProcessor):
         layout = _of_single_keys(rows, keys)
         if wish.time_mode == "EventTime" and ColumnWindows.takes(wish.operator, rows):
             self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
-            layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=self._columns.of_entries)
+            before = None
+            if type(wish.operator.trigger) is not EventTimeTrigger:
+                before = EarlierLayout(layout.schema, partial(_entries_of, keys=keys))
+            of_entries = self._columns.of_entries
+            layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=of_entries, before=before)
         self._layout = layout
         description = {**wish.description, "number of buckets": described_buckets(wish.buckets)}
         self._state = BucketState(handle, description, layout)

@@ -30,6 +30,8 @@ _PICKLED = b"\x80"
 _PROTOCOL = 5  # of the pickled keys by which chunks are found
 _ARROW = 2
 """The layout of pages: batches of Arrow.  Before it, a page held the pickled state of each key, with its timers."""
+_TRIGGERS = 3
+"""The layout of windows in columns with a trigger of their own.  Before it, a page had a row for each key."""
 _ENTRY = struct.Struct("<IIBqq")  # of that page: bytes of key and value, which timers there are, and their times
 _MANY = 4  # if a batch reads one of so many pages or more, reading all of them takes less
 
@@ -48,12 +50,29 @@ class Layout(NamedTuple):
     schema: the columns.  keys: those of the key.
     has_chunks: whether the operator keeps chunks of rows besides.
     of_entries: returns rows for the state of an earlier layout.
+    before: the layout that these windows had before this one, which is read, too; None: they always had this one.
     """
 
     schema: pa.Schema
     keys: Sequence[str]
     has_chunks: bool
     of_entries: Callable[[Mapping[Key, KeyEntry]], pa.Table]
+    before: EarlierLayout | None = None
+
+    @property
+    def number(self) -> int:
+        """The number by which a stored bucket names the layout."""
+        return _ARROW if self.before is None else _TRIGGERS
+
+
+class EarlierLayout(NamedTuple):
+    """Rows for each key.
+
+    to_entries: returns the state of the keys.
+    """
+
+    schema: pa.Schema
+    to_entries: Callable[[pa.Table], Mapping[Key, KeyEntry]]
 
 
 _Parts: TypeAlias = list[bytes]
@@ -102,7 +121,7 @@ class BucketState:
         stored = json.loads(_joined(self._header))
         check_same_windows(stored["description"], self._description)
         timer = None if stored["timer"] == expired_ms else stored["timer"]
-        if stored.get("layout") != _ARROW:
+        if stored.get("layout") != self._layout.number:
             return KeyBucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"], None)
         self._count = stored["pages"]
         pages = self._pages(stored["pages"], stored["size"], stored["due"])
@@ -117,7 +136,7 @@ class BucketState:
             if timer is not None:
                 self._changes.append(partial(self._handle.registerTimer, timer))
         stored = {
-            "layout": _ARROW,
+            "layout": self._layout.number,
             "description": self._description,
             "timer": timer,
             "watermark": bucket.watermark_ms,
@@ -189,13 +208,17 @@ class BucketState:
         return KeyBucket(pages, None if timer == expired_ms else timer, watermark_ms, None)
 
     def _old_entries(self, stored: Mapping[str, Any]) -> dict[Key, KeyEntry]:
-        """Return the keys of a bucket of the second layout, and remove its pages and blocks."""
+        """Return the keys of a bucket of an earlier layout with pages, and remove its pages and blocks."""
         pages = self.read(b"page", range(stored["pages"]))
         blocks = self.read(b"due", range(len(stored["due"])))
         for kind, numbers in ((b"page", pages), (b"due", blocks)):
             for number in numbers:
                 self.write(kind, number, None)
-        return {key: entry for page in pages.values() for key, entry in _entries_of(page)}
+        if stored.get("layout") != _ARROW or self._layout.before is None:
+            return {key: entry for page in pages.values() for key, entry in _entries_of(page)}
+        schema, to_entries = self._layout.before
+        batches = [pa.ipc.read_record_batch(page, schema) for page in pages.values()]
+        return dict(to_entries(pa.Table.from_batches(batches, schema)))
 
     def _of_entries(self, entries: Mapping[Key, KeyEntry]) -> Pages:
         """Return the keys of an earlier layout in pages of this one."""

@@ -84,10 +84,14 @@ class KeyState:
         return pane
 
     def panes(self) -> Iterator[tuple[Window, PaneState]]:
-        """Yield all panes, with the window for which each stands."""
-        windows = {*self.merged} if self.merged else {_window(*window) for window in (*self._stored, *self._panes)}
-        for window in windows:
-            yield window, self.pane(self.merged.get(window, window))
+        """Yield the panes of all open windows, with the window for which each stands."""
+        if self.merged:
+            yield from ((window, self.pane(stored)) for window, stored in self.merged.items())
+            return
+        for window in {_window(*window) for window in (*self._stored, *self._panes)}:
+            pane = self.pane(window)
+            if not pane.is_bare():
+                yield window, pane
 
     @property
     def stored_panes(self) -> int:

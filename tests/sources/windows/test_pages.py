@@ -156,6 +156,10 @@ LAYOUTS = {
     "floats in Arrow": (SESSIONS, Process(Numbers())),
     "sums of texts in columns": (SESSIONS, Aggregate(SQL)),
     "sums of floats in columns": (TUMBLING, Aggregate(SQL)),
+    "sums of texts in Arrow, one by one": ("sessions continuous", Aggregate(SQL)),
+    "sums of floats in Arrow, one by one": ("counted with lateness", Aggregate(SQL)),
+    "sums of texts with a trigger": ("sessions continuous", Aggregate(SQL)),
+    "sums of floats with a trigger": ("counted with lateness", Aggregate(SQL)),
 }
 
 

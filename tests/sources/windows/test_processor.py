@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
@@ -37,6 +37,7 @@ from tidegate.windows import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    NeverTrigger,
     Process,
     ProcessWindowFunction,
     PurgingTrigger,
@@ -72,8 +73,16 @@ WINDOWS = {
     "sessions with lateness": (SESSIONS, None, None, 6),
     "continuous": (TUMBLING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
     "sliding continuous": (SLIDING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
+    "continuous purging": (TUMBLING, PurgingTrigger.of(ContinuousEventTimeTrigger.of(ms(3))), None, 4),
     "purging": (TUMBLING, PurgingTrigger.of(EventTimeTrigger.create()), None, 20),
     "counted": (TUMBLING, PurgingTrigger.of(CountTrigger.of(3)), None, 0),
+    "counted with lateness": (SLIDING, CountTrigger.of(4), None, 9),
+    "sessions continuous": (SESSIONS, ContinuousEventTimeTrigger.of(ms(3)), None, 6),
+    "sessions continuous purging": (SESSIONS, PurgingTrigger.of(ContinuousEventTimeTrigger.of(ms(7))), None, 4),
+    "sessions counted": (SESSIONS, CountTrigger.of(2), None, 6),
+    "sessions counted purging": (SESSIONS, PurgingTrigger.of(CountTrigger.of(3)), None, 3),
+    "sessions purging": (SESSIONS, PurgingTrigger.of(EventTimeTrigger.create()), None, 6),
+    "never": (TUMBLING, NeverTrigger.create(), None, 5),
     "evicted": (TUMBLING, None, CountEvictor.of(2), 5),
     "global": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(2)), None, 0),
 }
@@ -169,6 +178,14 @@ def test_windows_over_windows_of_spark_wait_for_those_that_spark_closes_a_millis
 SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
 
 
+# A row that fires at once begins a session that waits for nothing, and a later row goes on with it.
+@example(steps=[([], 5), ([("a", 1, 0)], 0), ([("a", 2, 0)], 0)])
+# A session has fired at its end, and a late row makes it longer at its beginning.
+@example(steps=[([], 19), ([("a", 16, 0)], 1), ([("a", 11, 0)], 0)])
+# A timer behind the watermark waits for the next watermark.
+@example(steps=[([], 7), ([("a", 4, 1)], 0), ([("a", 5, 2)], 0), ([], 3)])
+# A window that was purged takes more rows.
+@example(steps=[([("a", 4, 1)], 7), ([("a", 5, 2)], 1)])
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
 @settings(max_examples=30)
 @given(steps=batches)

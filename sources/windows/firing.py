@@ -1,0 +1,93 @@
+"""What tidegate's triggers decide for many windows at once: NumPy arrays with a place for each window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.windows import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    PurgingTrigger,
+    Trigger,
+)
+from tidegate.windows.triggers.continuous import FIRE_TIME
+from tidegate.windows.triggers.count import COUNT
+from tidegate.windows.window import MAX_TIME
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Places: TypeAlias = npt.NDArray[np.intp]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Firing:
+    """When windows of event time fire.
+
+    state: the name of the trigger's state, one whole number for each window; empty: it has none.
+    at_end: windows fire at their last millisecond.
+    interval: windows fire at its multiples, too, in ms; 0: they do not.  The state is the next of them.
+    max_count: windows fire when so many rows have come; 0: they do not.  The state is the number of rows.
+    purges: a window that fires loses its rows.
+    """
+
+    state: str = ""
+    at_end: bool = False
+    interval: int = 0
+    max_count: int = 0
+    purges: bool = False
+
+    @property
+    def nothing(self) -> int:
+        """The state of a window without one."""
+        return MAX_TIME if self.interval else 0
+
+    def of_rows(self, times: Ints, ends: Ints) -> Ints:
+        """Return the state of windows that hold only one row each, for the times of the rows."""
+        if self.interval:
+            # Java's remainder, and NumPy's fmod, has the sign of the dividend.
+            return np.minimum(times - np.fmod(times, self.interval) + self.interval, ends - 1)
+        return np.ones_like(times)
+
+    def due(self, states: Ints, ends: Ints, waits: Bools, cleanups: Ints, watermark_ms: int) -> Ints:
+        """Return the time of the next timer of each window.
+
+        A timer that a row sets behind the watermark waits for the next watermark.
+        waits: whether the trigger has a timer.
+        """
+        return np.where(waits, np.maximum(self._next(states, ends), min(watermark_ms, MAX_TIME - 1) + 1), cleanups)
+
+    def fired(self, states: Ints, ends: Ints, waits: Bools) -> tuple[Bools, Ints]:
+        """Return which windows wait again after their timers, and the states then: the times of the next timers."""
+        if not self.interval:
+            return np.zeros_like(waits), states
+        times = self._next(states, ends)
+        again = waits & (times < ends - 1)
+        return again, np.where(again, np.minimum(times + self.interval, ends - 1), states)
+
+    def timers(self, state: int, end: int) -> list[int]:
+        """Return the times of the trigger's timers of a window that waits."""
+        return [min(state, end - 1), end - 1] if self.interval else [end - 1]
+
+    def _next(self, states: Ints, ends: Ints) -> Ints:
+        return np.minimum(states, ends - 1) if self.interval else ends - 1
+
+
+def firing_of(trigger: Trigger) -> Firing | None:
+    """Return how a trigger decides in columns; None: it decides row by row, or in processing time."""
+    # By their own classes: a subclass may decide in another way.
+    if type(trigger) is PurgingTrigger:
+        nested = firing_of(trigger.nested)
+        return None if nested is None else replace(nested, purges=True)
+    if type(trigger) is EventTimeTrigger:
+        return Firing(at_end=True)
+    if type(trigger) is ContinuousEventTimeTrigger:
+        return Firing(FIRE_TIME.name, at_end=True, interval=trigger.interval)
+    if type(trigger) is CountTrigger:
+        return Firing(COUNT.name, max_count=trigger.max_count)
+    return Firing() if type(trigger) is NeverTrigger else None
