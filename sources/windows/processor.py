@@ -27,7 +27,7 @@ from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.buckets import described_buckets
-from tidegate.sources.windows.columns import END, START, ColumnWindows
+from tidegate.sources.windows.columns.windows import END, START, ColumnWindows
 from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
@@ -176,26 +176,6 @@ def test_windows_over_windows_of_spark_wait_for_those_that_spark_closes_a_millis
 
 
 SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
-
-
-# A row that fires at once begins a session that waits for nothing, and a later row goes on with it.
-@example(steps=[([], 5), ([("a", 1, 0)], 0), ([("a", 2, 0)], 0)])
-# A session has fired at its end, and a late row makes it longer at its beginning.
-@example(steps=[([], 19), ([("a", 16, 0)], 1), ([("a", 11, 0)], 0)])
-# A timer behind the watermark waits for the next watermark.
-@example(steps=[([], 7), ([("a", 4, 1)], 0), ([("a", 5, 2)], 0), ([], 3)])
-# A window that was purged takes more rows.
-@example(steps=[([("a", 4, 1)], 7), ([("a", 5, 2)], 1)])
-@pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
-@settings(max_examples=30)
-@given(steps=batches)
-def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
-    pair = Pair(name, Aggregate(SQL))
-    for arrived, watermark in history(steps):
-        windows, panes = pair.batch(arrived, watermark)
-        totals = [(window, *(result[column] for column in SQL.aggregates)) for window, result in windows]
-        expected = [(window, len(n), sum(n), min(n), max(n), sum(n) / len(n)) for window, n in panes]
-        assert sorted(totals, key=str) == sorted(expected, key=str)
 
 
 class Odd(Numbers):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.sources.windows.firing import Bools, Ints, Places
+from tidegate.sources.windows.columns.firing import Bools, Ints, Places
 
 
 def numbers_of_sessions(codes: Ints, starts: Ints, ends: Ints) -> Ints:

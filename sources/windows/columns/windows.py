@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.sources.windows.accumulators import Accumulators
-from tidegate.sources.windows.firing import Bools, Firing, Ints, Places, firing_of
+from tidegate.sources.windows.columns.accumulators import Accumulators
+from tidegate.sources.windows.columns.firing import Bools, Firing, Ints, Places, firing_of
+from tidegate.sources.windows.columns.sessions import begin_sessions, numbers_of_sessions
 from tidegate.sources.windows.keys import Key, codes_of, keys_of
 from tidegate.sources.windows.pages import EVENT
 from tidegate.sources.windows.results import Given
-from tidegate.sources.windows.sessions import begin_sessions, numbers_of_sessions
 from tidegate.sources.windows.state import KeyEntry
 from tidegate.windows import (
     Aggregate,

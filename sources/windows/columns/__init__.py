@@ -1,0 +1,1 @@
+"""Windows of many keys at once, in columns of Arrow."""

@@ -1,0 +1,53 @@
+"""Windows in columns give what the pure operator gives, row by row."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.sources.windows.test_processor import SQL, WINDOWS, Pair, batches, history
+from tidegate.sources.windows.columns.sessions import begin_sessions
+from tidegate.windows import Aggregate
+
+GAP = 5
+
+
+# A row that fires at once begins a session that waits for nothing, and a later row goes on with it.
+@example(steps=[([], 5), ([("a", 1, 0)], 0), ([("a", 2, 0)], 0)])
+# A session has fired at its end, and a late row makes it longer at its beginning.
+@example(steps=[([], 19), ([("a", 16, 0)], 1), ([("a", 11, 0)], 0)])
+# A timer behind the watermark waits for the next watermark.
+@example(steps=[([], 7), ([("a", 4, 1)], 0), ([("a", 5, 2)], 0), ([], 3)])
+# A window that was purged takes more rows.
+@example(steps=[([("a", 4, 1)], 7), ([("a", 5, 2)], 1)])
+@pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
+@settings(max_examples=30)
+@given(steps=batches)
+def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
+    pair = Pair(name, Aggregate(SQL))
+    for arrived, watermark in history(steps):
+        windows, panes = pair.batch(arrived, watermark)
+        totals = [(window, *(result[column] for column in SQL.aggregates)) for window, result in windows]
+        expected = [(window, len(n), sum(n), min(n), max(n), sum(n) / len(n)) for window, n in panes]
+        assert sorted(totals, key=str) == sorted(expected, key=str)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=30), st.integers(0, 10))
+def test_a_row_begins_a_session_unless_one_before_it_or_an_open_one_takes_it(rows, count):
+    open_rows, rows = rows[:count], rows[count:]
+    spans = {(key, time): (key, time, time + GAP) for key, time in open_rows if (key, time) == first_of(key, open_rows)}
+    before, expected = [*spans.values()], []
+    for key, time in rows:
+        expected.append(not any(key == k and time <= end and begin <= time + GAP for k, begin, end in before))
+        before.append((key, time, time + GAP))
+    opened = (np.array(column, np.int64) for column in zip(*spans.values(), strict=True)) if spans else [EMPTY] * 3
+    codes, times = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    assert begin_sessions(tuple(opened), (codes, times, times + GAP)).tolist() == expected
+
+
+EMPTY = np.zeros(0, np.int64)
+
+
+def first_of(key, rows):
+    """Return the first row of a key: its windows must not touch, so a key has one open window."""
+    return next(row for row in rows if row[0] == key)
