@@ -259,7 +259,7 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
             await_while_running(lambda wanted=wanted: len(bucket.keys()) >= before + wanted, process)
             kill(process)
         written = len(bucket.keys()) - before
-        assert 0 < written < 2 * PARTITIONS
+        assert 0 < written <= 2 * PARTITIONS  # a slow machine may see the last objects first
         plan = plan_archive(committed_source(kafka, topic), place)
         merged = sum(directory.parts[0].end >= 200 for directory in plan.directories.values())
         assert len(plan.pieces) == PARTITIONS - (written - merged)
