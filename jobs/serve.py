@@ -1,8 +1,7 @@
-"""Runs the development servers in the foreground: Kafka, S3, and a cluster of Spark."""
+"""Runs the development servers in the foreground: Kafka, and a cluster of Spark."""
 
 from __future__ import annotations
 
-import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -13,13 +12,12 @@ import typer
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.files import writing
 from tidegate.jobs.session import ends_on_signals
-from tidegate.servers import KafkaServer, S3Server, SparkCluster
+from tidegate.servers import KafkaServer, SparkCluster
 from tidegate.servers.server import HOST, Server, accepts
 
 _LOOK_AGAIN_S = 0.5
 _KAFKAS_PORT = 9092  # as of Kafka's own tools
 _ANSWER_MS = 3_000  # in which a Kafka on this machine must answer
-_BUCKET_NAME = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # the names that S3 allows; S3Proxy accepts more
 
 
 def serve_kafka(
@@ -76,28 +74,6 @@ def add_topics(topics: Iterable[str], *, port: int | None = None) -> None:
         raise ServerError(nobody) from error
 
 
-def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | None = None) -> None:
-    """Run an S3 endpoint until SIGINT or SIGTERM; nothing is left behind.
-
-    Prints environment variables for clients to stdout, as lines for a shell, when clients may connect; the endpoint
-    comes first.
-    buckets: created unless they are in ``folder`` already.
-    port: the port of the endpoint.  Default: any free port.
-
-    Raises OptionError for an invalid name of a bucket or a folder that cannot be written, ServerError if it cannot
-    start or ends by itself.
-    """
-    wanted = dict.fromkeys(_bucket(name) for name in buckets)
-    server = S3Server(port=port, folder=folder)
-
-    def prepare() -> list[str]:
-        for name in wanted:
-            _create_bucket(server, name)
-        return [f"export {name}={value}" for name, value in server.environment.items()]
-
-    _serve("S3", server, folder, prepare)
-
-
 def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, memory: str = "1g") -> None:
     """Run a standalone cluster of Spark until SIGINT or SIGTERM; nothing is left behind.
 
@@ -146,26 +122,6 @@ def _create(server: KafkaServer, name: str, partitions: int) -> None:
         return  # an earlier start with the same folder made it
     except InvalidTopicError as error:
         raise OptionError(f"--topic is {name!r}, which Kafka refuses as a topic's name") from error
-
-
-def _create_bucket(server: S3Server, name: str) -> None:
-    from botocore.exceptions import ClientError
-
-    try:
-        server.create_bucket(name)
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        if code != "BucketAlreadyOwnedByYou":  # an earlier start with the same folder made it
-            raise
-
-
-def _bucket(name: str) -> str:
-    if not _BUCKET_NAME.fullmatch(name):
-        raise OptionError(
-            f"--bucket is {name!r}, but a bucket's name has 3 to 63 lower-case letters, digits, hyphens and dots, "
-            "and begins and ends with a letter or digit"
-        )
-    return name
 
 
 def _topic(text: str, option: str) -> tuple[str, int]:

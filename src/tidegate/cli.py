@@ -289,18 +289,6 @@ def kafka(
 
 
 @app.command()
-def s3(
-    bucket: Annotated[list[str] | None, an_option("NAME", "A bucket to create; may be repeated.")] = None,
-    port: Annotated[int | None, a_port("The port of 127.0.0.1 to listen at.")] = None,
-    folder: Annotated[Path | None, an_option("DIR", "Keeps the buckets, each as a folder.", shown="none")] = None,
-) -> None:
-    """Run an S3 endpoint for development until Ctrl-C."""
-    from tidegate.jobs.serve import serve_s3
-
-    serve_s3(bucket or [], port=port, folder=folder)
-
-
-@app.command()
 def spark(
     *,
     workers: Annotated[int, an_option("N", "The number of workers.", least=1)] = 2,

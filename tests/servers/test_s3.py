@@ -1,15 +1,10 @@
 import hashlib
 import os
-import signal
 import subprocess
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.support.command import finish, started
-from tidegate.errors import OptionError
-from tidegate.jobs.serve import serve_s3
 from tidegate.servers import S3Server
 from tidegate.servers.maven import find_jars
 
@@ -107,33 +102,3 @@ def test_given_jars_are_used_and_a_given_folder_keeps_the_buckets_whatever_its_n
         assert content(client, folder / "kept", "ü") == b"still here"
         client.close()
     assert not (tmp_path / "cache").exists()
-
-
-def test_the_command_serves_until_it_is_ended(tmp_path):
-    (tmp_path / "data" / "orders").mkdir(parents=True)
-    (tmp_path / "tmp").mkdir()
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    arguments = ("s3", "--bucket", "orders", "--bucket", "payments", "--folder", tmp_path / "data")
-    with started(*arguments, env=environment) as process:
-        lines = [process.stdout.readline().split() for _ in range(4)]
-        variables = dict(assignment.split("=") for export, assignment in lines if export == "export")
-        client = boto3.client(
-            "s3",
-            endpoint_url=variables["AWS_ENDPOINT_URL"],
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            region_name=variables["AWS_DEFAULT_REGION"],
-        )
-        assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == ["orders", "payments"]
-        client.close()
-        process.send_signal(signal.SIGINT)
-        code, output, errors = finish(process)
-    assert (code, output) == (0, "")
-    assert errors.splitlines()[-1] == "S3 has ended."
-    assert not list((tmp_path / "tmp").iterdir())
-
-
-@pytest.mark.parametrize("name", ["no bucket", "x", "Orders", "-orders"])
-def test_a_name_that_is_no_buckets_is_one_sentence_before_anything_starts(name):
-    with pytest.raises(OptionError, match=f"^--bucket is '{name}', but a bucket's name has 3 to 63 lower-case letters"):
-        serve_s3([name])
