@@ -12,17 +12,16 @@ from string import digits
 from typing import Literal, TypeAlias
 
 from tidegate.errors import did_you_mean
-from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.objects.values import TimeRange
 
-_Token: TypeAlias = Literal["yyyy", "MM", "dd", "HH", "mm", "ss", "s", "ms"]
+_Token: TypeAlias = Literal["yyyy", "MM", "dd", "HH", "mm", "ss"]
 
 _CALENDAR: tuple[_Token, ...] = ("yyyy", "MM", "dd", "HH", "mm", "ss")  # each needs those before it
 _SHORT: dict[str, _Token] = {"M": "MM", "d": "dd", "H": "HH", "m": "mm"}
-_EPOCH_MS: dict[str, int] = {"s": 1000, "ms": 1}
 _PERIOD_MS: dict[str, int] = {"dd": 86_400_000, "HH": 3_600_000, "mm": 60_000, "ss": 1000}
 _BRACES = re.compile("{([^{}]*)}")
 _RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or other text
+_EXAMPLES = "expected one such as dt={yyyy-MM-dd}/hour={HH} or {yyyyMMdd}"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -33,8 +32,7 @@ class PathTimes:
     template: literal text, with the parts of a time in braces, such as ``dt={yyyy-MM-dd}/hour={HH}`` or
         ``{yyyyMMdd}T{HHmmss}``.  The parts are ``yyyy`` (four digits), ``MM``, ``dd``, ``HH``, ``mm`` and ``ss`` (two
         digits), together or apart; each needs all larger units.  ``M``, ``d``, ``H`` and ``m`` have one or two digits,
-        as in the folders that Spark names after numbers, and stand apart.  Or a single ``{s}`` or ``{ms}``, which count
-        from the epoch.
+        as in the folders that Spark names after numbers, and stand apart.
 
     The template may match anywhere in the key, and the first match that is a real time counts.  At the beginning and
     the end of the template, a number must be whole: ``{yyyy}`` does not find 2026 in 20261.
@@ -59,8 +57,7 @@ class PathTimes:
     def range_of(self, key: str) -> TimeRange | None:
         """Return the period that a key names, both ends inclusive; None: the key names none.
 
-        The period is the whole of the finest unit (year, month ... second), to its last millisecond.  For ``{s}`` it
-        is that second, for ``{ms}`` that millisecond.
+        The period is the whole of the finest unit (year, month ... second), to its last millisecond.
         """
         place = self.place_of(key)
         return None if place is None else place[1]
@@ -75,10 +72,6 @@ class PathTimes:
 
     def _period(self, numbers: dict[str, str]) -> TimeRange | None:
         finest = self._finest
-        if finest in _EPOCH_MS:
-            scale = _EPOCH_MS[finest]
-            last_ms = int(numbers[finest]) * scale + scale - 1
-            return TimeRange(last_ms - scale + 1, last_ms) if last_ms <= LARGEST_MS else None
         year, month, day, hour, minute, second = (
             int(numbers.get(token, lowest)) for token, lowest in zip(_CALENDAR, (0, 1, 1, 0, 0, 0), strict=True)
         )
@@ -103,26 +96,23 @@ def _parts(template: str) -> Iterator[tuple[str, bool]]:
     for braces in _BRACES.finditer(template):
         yield from _literal(template, template[end : braces.start()])
         end = braces.end()
-        if braces[1] in _EPOCH_MS:
-            yield braces[1], True
-            continue
         if not any(letter.isalpha() for letter in braces[1]):
-            raise ValueError(f"the template {template!r} has braces without a time; {_examples()}")
+            raise ValueError(f"the template {template!r} has braces without a time; {_EXAMPLES}")
         for run in _RUN.finditer(braces[1]):
             if run[1] is None:
                 yield run[0], False
             elif run[0] in _CALENDAR or run[0] in _SHORT:
                 yield run[0], True
             else:
-                nearest = did_you_mean(run[0], _alike(run[0]))
-                raise ValueError(f"the template {template!r} has the unknown unit {run[0]!r}{nearest or _known()}")
+                nearest = did_you_mean(run[0], _alike(run[0])) or f"; known are {', '.join(_CALENDAR)}"
+                raise ValueError(f"the template {template!r} has the unknown unit {run[0]!r}{nearest}")
     yield from _literal(template, template[end:])
 
 
 def _literal(template: str, text: str) -> Iterator[tuple[str, bool]]:
     for brace in "{}":
         if brace in text:
-            raise ValueError(f"the template {template!r} has an unmatched {brace!r}; {_examples()}")
+            raise ValueError(f"the template {template!r} has an unmatched {brace!r}; {_EXAMPLES}")
     if text:
         yield text, False
 
@@ -132,11 +122,6 @@ def _finest(tokens: list[str]) -> _Token:
     for token in tokens:
         if tokens.count(token) > 1:
             raise ValueError(f"the template has {token!r} twice, and a time has it once")
-    epoch: list[_Token] = [token for token in ("s", "ms") if token in tokens]
-    if epoch:
-        if len(tokens) > 1:
-            raise ValueError(f"the template has {{{epoch[0]}}}, a whole time by itself, beside other units")
-        return epoch[0]
     missing: str | None = None
     finest: _Token | None = None
     for token in _CALENDAR:
@@ -147,7 +132,7 @@ def _finest(tokens: list[str]) -> _Token:
         else:
             finest = token
     if finest is None:
-        raise ValueError(f"the template has no time in it; {_examples()}")
+        raise ValueError(f"the template has no time in it; {_EXAMPLES}")
     return finest
 
 
@@ -163,18 +148,9 @@ def _require_apart(template: str, parts: list[tuple[str, bool]]) -> None:
 def _digits(token: str) -> str:
     if token in _SHORT:
         return f"(?<![0-9])(?P<{_SHORT[token]}>[0-9]{{1,2}})(?![0-9])"
-    # 20 digits are more than any time has, and few enough for int().
-    return f"(?P<{token}>[0-9]{{1,20}})" if token in _EPOCH_MS else f"(?P<{token}>[0-9]{{{len(token)}}})"
+    return f"(?P<{token}>[0-9]{{{len(token)}}})"
 
 
 def _alike(name: str) -> Iterable[str]:
     """Return the calendar units, last that of MM and mm with the case of ``name``: did_you_mean ignores case."""
     return sorted(_CALENDAR, key=lambda token: token.isupper() == name.isupper())
-
-
-def _known() -> str:
-    return f"; known are {', '.join(_CALENDAR)}, {{s}} and {{ms}}"
-
-
-def _examples() -> str:
-    return "expected one such as dt={yyyy-MM-dd}/hour={HH}, {yyyyMMdd} or {ms}"
