@@ -43,11 +43,10 @@ class Output:
         folder = open_folder(str(self.checkpoint), S3ConnectionConfig())
         self._logs = BatchLogs(folder)
 
-    def state(self, binding: Mapping[str, Any], unset: Mapping[str, Any]) -> Json | None:
+    def state(self, binding: Mapping[str, Any]) -> Json | None:
         """Return the enumerator's snapshot after the last written batch.
 
         binding: by option, the values that must be the same in every run.
-        unset: by option, the value that a note means that has none.
 
         Raises OptionError if the folder holds something else, or a back-fill with another binding.
         """
@@ -63,7 +62,6 @@ class Output:
         notes = json.loads(self._notes.read_text())
         for option, value in binding.items():
             before = notes["arguments"].get(option)
-            before = unset.get(option) if before is None else before
             if before != value:
                 raise OptionError(
                     f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "

@@ -12,7 +12,7 @@ from tidegate.errors import counted
 from tidegate.jobs.account.account import Account
 from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.source import binding, look, unset
+from tidegate.jobs.backfill.source import binding, look
 from tidegate.jobs.figures import clock_time, count, printable, share, span
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
@@ -62,7 +62,7 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
     """
     output, bound = Output(out), binding(source, out)
     with ends_on_signals(), output.alone():
-        look(source, output.state(bound, unset(source)))
+        look(source, output.state(bound))
         say("Starting Spark")
         output.claim(bound)
         with spark_session(master, "tidegate backfill", output.log) as spark:

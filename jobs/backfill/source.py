@@ -92,20 +92,11 @@ def binding(source: Source, out: Path) -> dict[str, Any]:
 
     Addresses may change, and so may options that only affect the cuts of batches.  No value is secret.
     """
-    bound = {option: _noted(getattr(source, field)) for option, field in _bound_fields(source).items()}
+    fields = _OF_TOPICS if isinstance(source, KafkaSource) else _OF_OBJECTS
+    bound = {option: _noted(getattr(source, field)) for option, field in fields.items()}
     if bound.get(_BOUND_STATE) == str(Output(out).kept):  # it moves with the output
         bound[_BOUND_STATE] = None
     return bound
-
-
-def unset(source: Source) -> dict[str, Any]:
-    """Return, by option that binds, the value without it: earlier versions noted None, or nothing."""
-    fields = type(source).model_fields
-    return {option: _noted(fields[field].default) for option, field in _bound_fields(source).items() if field in fields}
-
-
-def _bound_fields(source: Source) -> Mapping[str, str]:
-    return _OF_TOPICS if isinstance(source, KafkaSource) else _OF_OBJECTS
 
 
 def _noted(value: Any) -> Any:

@@ -20,36 +20,26 @@ def output(tmp_path):
 
 
 def test_a_new_folder_knows_no_state(output):
-    assert output.state(BINDING, {}) is None
+    assert output.state(BINDING) is None
     assert not output.path.exists()
 
 
 def test_the_state_is_the_one_after_the_last_batch_that_spark_has_committed(output):
     with output.alone():
         output.claim(BINDING)
-        assert output.state(BINDING, {}) is None
+        assert output.state(BINDING) is None
     log_batch(output.checkpoint, 0, {"orders-0": 7}, state={"cluster": "there"})
     log_batch(output.checkpoint, 1, {"orders-0": 9}, state={"cluster": "there"}, committed=False)
-    assert Output(output.path).state(BINDING, {}) == {"cluster": "there"}
+    assert Output(output.path).state(BINDING) == {"cluster": "there"}
 
 
 def test_a_contradiction_names_the_option_and_both_values(output):
     with output.alone():
         output.claim(BINDING)
     with pytest.raises(OptionError, match=r"^--topic is payments, but it was orders when .*/out was begun"):
-        output.state({**BINDING, "--topic": ["payments"]}, {})
+        output.state({**BINDING, "--topic": ["payments"]})
     with pytest.raises(OptionError, match=r"^--to is 2026, but it was not set when"):
-        output.state({**BINDING, "--to": "2026"}, {})
-
-
-def test_an_option_without_a_note_was_not_given(output):
-    """Earlier versions noted None for such an option, or did not know it."""
-    with output.alone():
-        output.claim({"--option fileFormat": None})
-    unset = {"--option fileFormat": "parquet", "--option includeHeaders": False}
-    assert output.state(unset, unset) is None
-    with pytest.raises(OptionError, match=r"^--option fileFormat is json, but it was parquet when"):
-        output.state({"--option fileFormat": "json"}, unset)
+        output.state({**BINDING, "--to": "2026"})
 
 
 def test_only_one_run_at_a_time_may_write(output):
@@ -66,18 +56,18 @@ def test_only_one_run_at_a_time_may_write(output):
 
 def test_a_folder_that_holds_something_else_is_left_alone(output):
     output.path.mkdir()
-    assert output.state(BINDING, {}) is None
+    assert output.state(BINDING) is None
     (output.path / "thesis.txt").touch()
     with pytest.raises(OptionError, match="holds something else"):
-        output.state(BINDING, {})
+        output.state(BINDING)
 
 
 def test_a_file_or_an_address_is_no_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OptionError, match="holds something else"):
-        Output(tmp_path / "file").state(BINDING, {})
+        Output(tmp_path / "file").state(BINDING)
     with pytest.raises(OptionError, match="--out is s3a://bucket/out, but it must be a folder of this machine"):
-        Output(tmp_path.relative_to(tmp_path) / "s3a://bucket/out").state(BINDING, {})
+        Output(tmp_path.relative_to(tmp_path) / "s3a://bucket/out").state(BINDING)
 
 
 def test_a_folder_of_a_back_fill_that_cannot_be_written_is_one_sentence(output):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.jobs.backfill.sources import asked
 from tidegate import OptionError
-from tidegate.jobs.backfill.source import binding, unset
+from tidegate.jobs.backfill.source import binding
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OUT = Path("/out")
@@ -62,12 +62,6 @@ def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
     assert bound(of_objects(stateLocation="/kept")) == plain | {"--option stateLocation": "/kept"}
     assert plain["--path"] == "s3://bucket/in"
     assert "hunter2" not in repr(of_objects(**options))
-
-
-def test_without_options_what_is_bound_is_what_a_note_without_them_means():
-    assert bound(of_objects()) == unset(of_objects()) | {"--path": "s3://bucket/in"}
-    topics = bound(of_topics())
-    assert topics == topics | unset(of_topics()) | {"--topic": ["orders"]}
 
 
 def test_a_state_in_the_output_moves_with_it():
