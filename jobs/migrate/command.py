@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 
 import typer
 
@@ -13,21 +12,19 @@ from tidegate.jobs.spark_checkpoint import open_checkpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 
-def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], goes_back: bool, as_json: bool) -> None:
+def run_migrate(checkpoint: str, *, to: str | None, goes_back: bool, as_json: bool) -> None:
     """Print where the sources of a query go on, or write a checkpoint from which they go on.
 
     checkpoint: the checkpoint of the query: a path or ``s3://bucket/prefix``.
     to: the new checkpoint, in the same form, instead of printing the starting offsets.
-    sources: the places of the sources; empty: all Kafka sources of the kind.
     goes_back: from tidegate to Spark's built-in source.
 
     Raises OptionError, one sentence, if ``checkpoint`` is no such checkpoint, or if ``to`` is not empty.
     """
     query = KafkaQuery(open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT"), goes_back=goes_back)
-    places = query.chosen(sources)
-    standings = [standing for standing in query.standings() if standing.source in places]
+    standings = query.standings()
     if to is not None:
-        make_checkpoint(query, places, open_checkpoint(to, S3ConnectionConfig(), option="--to"))
+        make_checkpoint(query, open_checkpoint(to, S3ConnectionConfig(), option="--to"))
     if as_json:
         typer.echo(json.dumps([_told(standing, query.uncommitted) for standing in standings]))
         return

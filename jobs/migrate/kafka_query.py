@@ -11,7 +11,6 @@ folder and two places.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from tidegate.enumerators.folders.contract import Folder
@@ -118,16 +117,6 @@ class KafkaQuery:
                 f"sources/{place}/0 is missing or damaged, or several of sources/ fit"
             )
         return fitting[0]
-
-    def chosen(self, places: Collection[int]) -> list[int]:
-        """Return the places of the sources that a user names; all of the kind if the user names none.
-
-        Raises OptionError for a place without such a source.
-        """
-        if wrong := sorted(set(places) - set(self.sources)):
-            there = ", ".join(map(str, self.sources))
-            raise OptionError(f"--source is {wrong[0]}, but the places of {self._kind} in this query are {there}")
-        return sorted(set(places)) or self.sources
 
     def _logged(self, number: int) -> LoggedOffsets:
         logged = self.logs.offsets(number)

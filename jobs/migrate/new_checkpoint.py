@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.alignment.plan import Progress
@@ -24,7 +24,7 @@ from tidegate.sources.kafka.source import KafkaSource
 _LOGS = {"offsets", "commits"}
 
 
-def make_checkpoint(query: KafkaQuery, places: Collection[int], new: Folder) -> None:
+def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
     """Write the checkpoint from which the other source goes on.
 
     new: a folder that is empty, or does not exist.  Its offsets are written last, the newest first: if the command is
@@ -42,7 +42,7 @@ def make_checkpoint(query: KafkaQuery, places: Collection[int], new: Folder) -> 
         raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
     if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
         raise OptionError(f"--to is {new.address}, which is in the old checkpoint; name a folder beside it")
-    texts = {(number, place): _migrated(query, number, place) for number in query.batches for place in places}
+    texts = {(number, place): _migrated(query, number, place) for number in query.batches for place in query.sources}
     for names, data in _files(query.folder):
         _write(new, names, data)
     for number in sorted(query.committed.intersection(query.batches)):
@@ -54,7 +54,7 @@ def make_checkpoint(query: KafkaQuery, places: Collection[int], new: Folder) -> 
         logged = query.logs.offsets(number)
         if logged is not None:
             sources = tuple(
-                source._replace(text=texts[number, place]) if place in places else source
+                source._replace(text=texts[number, place]) if place in query.sources else source
                 for place, source in logged.by_place.items()
             )
             _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())

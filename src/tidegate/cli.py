@@ -312,10 +312,6 @@ def migrate(
             "NEW_CHECKPOINT", "Write a checkpoint from which the other source continues.", shown="print startingOffsets"
         ),
     ] = None,
-    source: Annotated[
-        list[int] | None,
-        an_option("PLACE", "The place of a source in the query, from 0; may be repeated.", shown="all Kafka sources"),
-    ] = None,
     back: Annotated[
         bool, typer.Option("--back", help="From tidegate_kafka to Spark's built-in source.", show_default=False)
     ] = False,
@@ -327,7 +323,7 @@ def migrate(
     """
     from tidegate.jobs.migrate.command import run_migrate
 
-    run_migrate(checkpoint, to=to, sources=source or (), goes_back=back, as_json=as_json)
+    run_migrate(checkpoint, to=to, goes_back=back, as_json=as_json)
 
 
 @app.command()

@@ -58,15 +58,16 @@ def test_each_source_goes_on_after_the_last_batch_that_is_written(tidegate, old,
         {"source": 1, **common, "startingOffsets": {"orders": orders}},
         {"source": 2, **common, "startingOffsets": {"clicks-eu": clicks}},
     ]
-    assert [standing["source"] for standing in told(tidegate, old, "--source", "2")] == [2]
 
 
 def test_people_are_told_the_option_and_what_a_new_checkpoint_means(tidegate, old):
     write_checkpoint(old, BEGINS, BATCHES, 2)
-    code, output, remarks = tidegate("migrate", old, "--source", "2")
+    code, output, remarks = tidegate("migrate", old)
     assert (code, output.splitlines()) == (
         0,
         [
+            "source 1 (orders) goes on where batch 1 ended, with startingOffsets",
+            '{"orders":{"0":20,"1":8}}',
             "source 2 (clicks-eu) goes on where batch 1 ended, with startingOffsets",
             '{"clicks-eu":{"0":11}}',
         ],
@@ -186,15 +187,6 @@ def test_a_command_that_ends_early_has_written_the_newest_offsets_first_and_all_
     assert offsets_by_room == [*[set()] * 7, {"2"}, {"1", "2"}]
 
 
-def test_only_the_named_source_is_taken_over(tidegate, old, tmp_path):
-    write_checkpoint(old, BEGINS, BATCHES, 3)
-    new = tmp_path / "new"
-    assert tidegate("migrate", old, "--to", new, "--source", "1")[0] == 0
-    lines = offsets(new, 2)[2]
-    assert lines[2] == offsets(old, 2)[2][2]
-    assert ours(lines[1])[0] == {"orders-0": 30, "orders-1": 8, "orders-2": 6}
-
-
 def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tidegate, old, tmp_path):
     write_checkpoint(old, BEGINS, BATCHES, 1)
     new = tmp_path / "new"
@@ -205,10 +197,6 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            ("{old}", "--source", "0"),
-            "--source is 0, but the places of Spark's built-in Kafka source in this query are 1, 2",
-        ),
         (("{old}", "--to", "{old}"), "--to is {old}, which is not empty; name a new folder"),
         (
             ("{old}", "--to", "{old}/new"),
