@@ -260,10 +260,8 @@ class WindowedStream:
             description = native.description(self._rows, self._keys, time, self._assigned, expressions)
             used = native.used_columns(self._rows, self._keys, time, expressions)
             rows = relations.telling_watermark(self._rows, native.AHEAD_MS, used, description)
-            windows = native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
-        else:
-            windows = operating.with_expressions(self._stream(), self._operator, expressions)
-        return relations.checked(windows)
+            return native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
+        return operating.with_expressions(self._stream(), self._operator, expressions)
 
     def _check_gives_outputs(self, process: ProcessWindowFunction | None) -> None:
         if self._outputs and process is None:
@@ -273,7 +271,7 @@ class WindowedStream:
         self._check_gives_outputs(function.process)
         if schema is None:
             raise OptionError("a Python function needs schema=..., the columns of its results, such as 'total double'")
-        return relations.checked(operating.with_function(self._stream(), self._operator(function), schema))
+        return operating.with_function(self._stream(), self._operator(function), schema)
 
     def _operator(self, function: WindowFunction) -> WindowOperator:
         operator = WindowOperator(self._assigned, function, self._trigger, self._evictor, self._lateness)

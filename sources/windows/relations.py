@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
@@ -18,7 +17,6 @@ from tidegate.errors import OptionError
 from tidegate.sources.bridge import check_has_watermarks, source_of
 from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.columns.watermark import follow_window_watermark
-from tidegate.sources.sentences import sentence_of
 from tidegate.sources.tasks import WINDOW_WATERMARK
 from tidegate.sources.windows.names import check_source
 from tidegate.spark_private import analyzed_plan, java_of, java_session
@@ -26,7 +24,6 @@ from tidegate.spark_private import analyzed_plan, java_of, java_session
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _WITH_STATE = "WithState"  # a part of Catalyst's names of steps that keep state of the user's own
 _TRANSFORM = "TransformWithState"
-_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 
 
@@ -76,23 +73,6 @@ def ahead_ms(rows: DataFrame) -> int:
 def lets_columns_through(rows: DataFrame) -> bool:
     """Return whether each row of the stream is a row of one source, and so can carry a column of that source."""
     return all(_kind(node) in _TRANSPARENT for node in _nodes(analyzed_plan(rows)))
-
-
-def checked(windows: DataFrame) -> DataFrame:
-    """Return windows that Spark can run as a stream.
-
-    Raises OptionError for windows that Spark would refuse when the query begins.  As Spark does, it lets all of them
-    pass where ``spark.sql.streaming.unsupportedOperationCheck`` is false.
-    """
-    spark = windows.sparkSession
-    if str(spark.conf.get(_CHECK)).lower() == "false":
-        return windows
-    append = java_of(spark).org.apache.spark.sql.streaming.OutputMode.Append()
-    try:
-        _catalyst(spark).analysis.UnsupportedOperationChecker.checkForStreaming(analyzed_plan(windows), append)
-    except AnalysisException as error:
-        raise OptionError(f"Spark cannot run these windows as a stream: {sentence_of(error)}") from None
-    return windows
 
 
 def used_columns(rows: DataFrame) -> set[str]:
