@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
 from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows import relations
+from tidegate.sources.windows.columns.windows import ColumnWindows
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.sources.windows.names import check_no_twins, check_result
@@ -22,6 +23,7 @@ from tidegate.sources.windows.packing import BUCKET, packed
 from tidegate.sources.windows.processor import (
     CALL,
     CALL_COLUMNS,
+    MANY,
     OUTPUT,
     RESULTS,
     TIME,
@@ -30,6 +32,7 @@ from tidegate.sources.windows.processor import (
     TimeMode,
     WindowProcessor,
     Wish,
+    many_names,
     row_column,
 )
 from tidegate.spark_private import to_arrow_schema
@@ -39,6 +42,7 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _KEY = "__key_{}"
+_IS_MANY = f"{MANY}_yes"
 COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT)
 """The columns of windows besides keys, results, and the rows of side outputs."""
 
@@ -163,12 +167,12 @@ def _kept(
         rows = relations.telling_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
     prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without a column Arrow would not know the number of rows
-    _arrow_schema(prepared.schema)
     columns = {field.name: field.type for field in _arrow_schema(results)}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
     description = {**of_stream, **description}
     has_event_times = stream.event_time is not None
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
+    in_columns = time_mode == "EventTime" and ColumnWindows.takes(operator, _arrow_schema(prepared.schema))
     wish = Wish(
         operator=operator,
         description=description,
@@ -184,17 +188,41 @@ def _kept(
         ahead_ms=relations.ahead_ms(stream.rows) if keeps_watermark else None,
         time_mode=time_mode,
         texts=texts,
+        in_columns=in_columns,
     )
     of_buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     schema = _schema(stream, operator, rows.schema, results)
+    single = [*stream.keys, WINDOW_START, WINDOW_END, *results.names]
+    of_names = zip(many_names(len(single)), single, strict=True)
+    many = StructType([StructField(name, ArrayType(schema[column].dataType)) for name, column in of_names])
+    told_of = StructType([*schema, *([StructField(MANY, many)] if in_columns else [])])
     given = of_buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),
-        schema.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
+        told_of.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
         outputMode="append",
         timeMode=time_mode,
     )
     told = observed(given, f.col(CALL).dropped, f.col(CALL))
-    return told.where(f.col(CALL).isNull()).drop(CALL)
+    kept = told.where(f.col(CALL).isNull()).drop(CALL)
+    return _one_by_one(kept, single) if in_columns else kept
+
+
+def _one_by_one(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return a row for each result, from rows of which some hold one in these columns, and some hold many."""
+    many = many_names(len(columns))
+    others = [f.col(f"`{name}`") for name in rows.columns if name != MANY]
+    is_many = f.col(MANY).isNotNull().alias(_IS_MANY)
+    arrays = f.arrays_zip(*(f.col(f"{MANY}.{name}") for name in many))
+    apart = rows.select(*others, is_many, f.inline_outer(arrays).alias(*many))
+    values = {**dict(zip(columns, map(f.col, many), strict=True)), OUTPUT: f.lit(RESULTS)}
+
+    def result(field: StructField) -> Column:
+        column = f.col(f"`{field.name}`")
+        if field.name in values:
+            column = f.when(f.col(_IS_MANY), values[field.name]).otherwise(column)
+        return column.alias(field.name, metadata=field.metadata)  # which may mark the event time
+
+    return apart.select(*(result(field) for field in rows.schema if field.name != MANY))
 
 
 def _check_results_of_state(stream: Stream, operator: WindowOperator) -> None:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -48,12 +47,23 @@ CALL = "__call"
 CALL_COLUMNS = "bucket int, dropped bigint, windows bigint, due bigint"
 """What it tells: how many late rows were dropped, how many windows are open (null: that is not known), and when the
 first timer is due, in ms (null: there is none)."""
+MANY = "__many"
+"""The column of a row that holds many results, with an array for each column of keys, windows and results.
+
+PySpark takes some microseconds to make a row of one result, and some ten nanoseconds for a value of an array.
+"""
+_MOST = 4_096  # results of a row
 _VALUE = "__value"
 
 
 def row_column(output: str) -> str:
     """Return the column with the rows of a side output."""
     return f"{output}_row"
+
+
+def many_names(count: int) -> list[str]:
+    """Return the names of the arrays of ``MANY``, and of the columns with their values."""
+    return [f"{MANY}_{place}" for place in range(count)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class Wish:
     ahead_ms: how far Spark's watermark is ahead of the sources'.  None: no row is the result of a stateful step, or no
         result of the operator depends on the watermark.
     texts: the aggregates of SQL as the user wrote them, by the function's columns; empty for a function in Python.
+    in_columns: whether windows are kept in columns; their results come many at once.
 
     Results of a stateful step come before the watermark that made them due, as in Flink.  So such rows are late only
     behind the watermark of the batch before, and buckets keep that watermark.
@@ -89,6 +100,7 @@ class Wish:
     ahead_ms: int | None
     time_mode: TimeMode
     texts: Mapping[str, str] = field(default_factory=dict)
+    in_columns: bool = False
 
 
 class _Result(dict[str, Any]):
@@ -126,7 +138,7 @@ class WindowProcessor(StatefulProcessor):
         keys = [*wish.keys.values()]
         self._columns = None
         layout = _of_single_keys(rows, keys)
-        if wish.time_mode == "EventTime" and ColumnWindows.takes(wish.operator, rows):
+        if wish.in_columns:
             self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
             before = None
             if type(wish.operator.trigger) is not EventTimeTrigger:
@@ -187,24 +199,21 @@ class WindowProcessor(StatefulProcessor):
         bucket.pages.replace(outcome.state)
         if bucket.windows is not None:
             bucket.windows += outcome.state.num_rows - state.num_rows
-        wish = self._wish
-        named = {OUTPUT: RESULTS} if wish.late is not None or wish.outputs else {}
         for fired in outcome.fired:
-            yield from self._rows_of_columns(windows, fired, named)
+            yield from self._many(windows, fired)
         yield from self._rows_of(None, [Given(key, fired.window, fired.value) for key, fired in outcome.one_by_one])
         for key, row in outcome.late:
             yield from self._late_rows(key, [row])
         return len(outcome.late)
 
-    def _rows_of_columns(self, windows: ColumnWindows, fired: pa.Table, named: dict[str, str]) -> Iterator[_Result]:
+    def _many(self, windows: ColumnWindows, fired: pa.Table) -> Iterator[_Result]:
         wish = self._wish
-        columns = {name: values_of(fired.column(column)) for name, column in wish.keys.items()}
-        for name, column in ((WINDOW_START, START), (WINDOW_END, END)):
-            columns[name] = (fired.column(column).to_numpy() * 1000).tolist()
-        for name, column in windows.results(fired, dict(wish.results)).items():
-            columns[name] = listed(column)
-        columns |= {name: [value] * fired.num_rows for name, value in named.items()}
-        return map(_Result, map(zip, repeat([*columns]), zip(*columns.values(), strict=True)))
+        bounds = ((fired.column(name).to_numpy() * 1000).view("datetime64[us]") for name in (START, END))
+        results = windows.results(fired, dict(wish.results)).values()
+        columns = [*(values_of(fired.column(key)) for key in wish.keys.values()), *bounds, *map(listed, results)]
+        for begin in range(0, fired.num_rows, _MOST):
+            parts = (column[begin : begin + _MOST] for column in columns)
+            yield _Result({MANY: dict(zip(many_names(len(columns)), parts, strict=True))})
 
     def _of_keys(
         self, bucket: KeyBucket, state: pa.Table, rows: pa.Table | None, before: int, after: int, now_ms: int

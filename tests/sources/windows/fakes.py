@@ -12,14 +12,31 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tidegate.sources.tasks import END_OF_TIME_MS
+from tidegate.sources.windows.columns.windows import ColumnWindows
 from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, WITNESS, by_bucket
-from tidegate.sources.windows.processor import CALL, TIME, WindowProcessor, Wish
+from tidegate.sources.windows.processor import (
+    CALL,
+    MANY,
+    OUTPUT,
+    RESULTS,
+    TIME,
+    WINDOW_END,
+    WINDOW_START,
+    WindowProcessor,
+    Wish,
+)
+from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
 TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # the types of results; all others are whole numbers
 LARGEST_CALL = 1_001_000  # bytes, as state is kept in parts
 MOST_WAITING = 32  # calls that fit into the buffers of a socket
+
+
+def plain(value):
+    """Return a value of an array of NumPy as Spark has it: times in microseconds."""
+    return int(value.astype(np.int64)) if isinstance(value, np.datetime64) else value
 
 
 class FakeClient:
@@ -115,7 +132,10 @@ class FakeSpark:
             ahead_ms,
             time_mode,
             texts,
+            in_columns=time_mode == "EventTime" and ColumnWindows.takes(operator, to_arrow_schema(packed)),
         )
+        self._names = [*keys, WINDOW_START, WINDOW_END, *results]
+        self._outputs = {OUTPUT: RESULTS} if late is not None or outputs else {}
         self.time_mode = time_mode
         self.key_type, self.number_type = to_arrow_type(packed[0].dataType), to_arrow_type(packed[2].dataType)
         self.processor = WindowProcessor(wish)
@@ -160,7 +180,13 @@ class FakeSpark:
         assert not [timer for timer in self.timers if timer[1] <= time]
         assert not self.client.answers
         self.told = [r[CALL] for r in results if CALL in r]
-        return [r for r in results if CALL not in r]
+        return [one for r in results if CALL not in r for one in (self._each(r[MANY]) if MANY in r else [r])]
+
+    def _each(self, arrays):
+        """Return the results of a row that holds many."""
+        columns = ([*map(plain, column)] for column in arrays.values())
+        rows = zip(*columns, strict=True)
+        return [{**dict(zip(self._names, row, strict=True)), **self._outputs} for row in rows]
 
     def stored(self):
         """Return the number of values, without those of the witness."""
