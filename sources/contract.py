@@ -40,15 +40,8 @@ _WATERMARK_OPTIONS = {
     "alignmentLease": "group_lease",
 }
 # The same names as fields.
-_STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 _EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
-# Spark's most usual options that no source has, and whose nearest name here is something else.
-_ISO_8601 = "; times are read in ISO 8601, and others as strings"
-_INSTEAD = {
-    "checkpointlocation": "; set it on writeStream",
-    "dateformat": _ISO_8601,
-    "timestampformat": _ISO_8601,
-}
+_STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
 class SourceContract(BaseModel, ABC):
@@ -91,6 +84,10 @@ class SourceContract(BaseModel, ABC):
 
     connector: ClassVar[str]
     """The connector's name, such as ``outbox``; checkpoints hold it."""
+
+    foreign_options: ClassVar[Mapping[str, str]] = {}
+    """Options that users know from elsewhere, in lower case, with the advice that replaces each, such as "set
+    subscribe"."""
 
     watermarks: WatermarkStrategy = WatermarkStrategy()
     alignment: Literal["event-time", "watermark", "none"] = "event-time"
@@ -148,6 +145,7 @@ class SourceContract(BaseModel, ABC):
             for name in fields:
                 if to_snake(name) in _STRATEGY_FIELDS:
                     raise OptionError(f"{name!r} is a part of watermarks: see WatermarkStrategy")
+                self._refuse_foreign(name)
             try:
                 super().__init__(**fields)
             except ValidationError as error:
@@ -184,11 +182,18 @@ class SourceContract(BaseModel, ABC):
             fields["watermarks"] = strategy
         names = {option.lower(): field for field, option in option_names(cls).items() if field != "watermarks"}
         for option, value in options.items():
+            cls._refuse_foreign(option)
             if option not in names:
-                hint = _INSTEAD.get(option) or did_you_mean(option, cls.valid_options())
-                raise OptionError(f"there is no option {option!r}{hint}")
+                raise OptionError(f"there is no option {option!r}{did_you_mean(option, cls.valid_options())}")
             fields[names[option]] = value
         return fields
+
+    @classmethod
+    def _refuse_foreign(cls, name: str) -> None:
+        """Raise OptionError for an option that users know from elsewhere, whatever its case."""
+        known = name.replace("_", "").lower()
+        if name not in cls.model_fields and known in cls.foreign_options:
+            raise OptionError(f"there is no option {name!r} here: {cls.foreign_options[known]}")
 
     @classmethod
     def valid_options(cls) -> list[str]:

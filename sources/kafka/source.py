@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -67,6 +67,7 @@ _OF_SPARK = {  # options that jobs of Spark's own source may bring, and why they
     "fetch_offset_retry_interval_ms": "kafka.retry.backoff.ms is the pause before any attempt",
     "group_id_prefix": NO_GROUP,
 }
+_SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
 class KafkaSource(ArchiveOptions, Source):
@@ -132,6 +133,14 @@ class KafkaSource(ArchiveOptions, Source):
     """
 
     connector: ClassVar[str] = "kafka"
+    foreign_options: ClassVar[Mapping[str, str]] = {
+        "topic": _SUBSCRIBE,
+        "topics": _SUBSCRIBE,
+        "path": f"{_SUBSCRIBE}, and load without a path",
+        "errors.deadletterqueue.topic.name": "set badRecordsPath",
+        "errors.tolerance": "set badRecordsPath",
+        "checkpointlocation": "set it on writeStream",
+    }
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -45,6 +45,8 @@ from tidegate.sources.s3.rows import S3RowOptions
 from tidegate.sources.source import Source
 from tidegate.spark_private import to_arrow_schema
 
+_NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
+_ISO_8601 = "times are read in ISO 8601; read others as strings"
 _SAMPLES = 16
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
@@ -59,6 +61,27 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     """
 
     connector: ClassVar[str] = "s3"
+    foreign_options: ClassVar[Mapping[str, str]] = {
+        "subscribe": _NO_TOPICS,
+        "topic": _NO_TOPICS,
+        "cloudfiles.usenotifications": "set queueUrl",
+        "cloudfiles.schemalocation": "the columns are kept in stateLocation",
+        "cloudfiles.infercolumntypes": "set inferSchema",
+        "cloudfiles.schemaevolutionmode": "the columns of the first run stay; to read others, give a schema",
+        "cloudfiles.schemahints": "give a schema",
+        "mergeschema": "columns are inferred from the first objects together; to read others, give a schema",
+        "linesep": "lines end at any usual line end; read binaryFile, and split the decoded content",
+        "wholetext": "read binaryFile, and decode the content",
+        "encoding": "text is UTF-8; read binaryFile, and decode the content",
+        "columnnameofcorruptrecord": "the column is _corrupt_record; rename it with withColumnRenamed",
+        "comment": "read text, leave out such lines, and parse the others by from_csv",
+        "dateformat": _ISO_8601,
+        "timestampformat": _ISO_8601,
+        "timestampntzformat": _ISO_8601,
+        "checkpointlocation": "set it on writeStream",
+        "latestfirst": "objects are read in the order of their event times",
+        "maxcachedfiles": "a round keeps all objects that it finds in stateLocation",
+    }
 
     max_files_per_trigger: PositiveInt | None = None
     max_bytes_per_trigger: PositiveInt | None = None

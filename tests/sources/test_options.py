@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
 
 from tests.sources.kafka_options import NEEDED, SECRET, of
 from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
@@ -265,19 +266,31 @@ def test_a_topic_that_cannot_exist_is_refused_wherever_it_is_named(options_with,
 
 
 @pytest.mark.parametrize(
-    ("source", "option", "hint"),
+    ("source", "option", "instead"),
     [
-        (S3Source, "timestampFormat", "; times are read in ISO 8601, and others as strings"),
-        (KafkaSource, "checkpointLocation", "; set it on writeStream"),
-        (S3Source, "cloudFiles.maxFilesPerTrigger", "; did you mean 'maxFilesPerTrigger'?"),
-        (S3Source, "cloudFiles.schemaLocation", ""),
-        (KafkaSource, "topic", ""),
+        (KafkaSource, "topic", "set subscribe, subscribePattern or assign"),
+        (KafkaSource, "path", "set subscribe, subscribePattern or assign, and load without a path"),
+        (S3Source, "subscribe", "S3 has no topics; set path to s3://bucket/prefix"),
+        (S3Source, "cloudFiles.useNotifications", "set queueUrl"),
+        (S3Source, "timestampFormat", "times are read in ISO 8601; read others as strings"),
+        (S3Source, "checkpointLocation", "set it on writeStream"),
+        (KafkaSource, "checkpointLocation", "set it on writeStream"),
     ],
 )
-def test_an_option_that_is_known_from_elsewhere_gets_the_nearest_name_or_what_stands_for_it(source, option, hint):
+def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(source, option, instead):
     with pytest.raises(OptionError) as raised:
         source.from_options({option: "x"})
-    assert str(raised.value) == f"there is no option '{option.lower()}'{hint}"
+    assert str(raised.value) == f"there is no option '{option.lower()}' here: {instead}"
+    if option.isidentifier():
+        with pytest.raises(OptionError) as raised:
+            source(**{to_snake(option): "x"})
+        assert str(raised.value) == f"there is no option '{to_snake(option)}' here: {instead}"
+
+
+@pytest.mark.parametrize("source", [KafkaSource, S3Source])
+def test_no_option_is_said_to_be_of_elsewhere(source):
+    assert not source.foreign_options.keys() & {option.lower() for option in source.valid_options()}
+    assert all(option == option.lower() for option in source.foreign_options)
 
 
 def test_in_python_a_negative_duration_is_shown_as_one():

@@ -68,6 +68,7 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
             "badRecordsPath is set, but badEventTime is 'ignore'",
         ),
         ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
+        ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsPath"),
     ],
 )
 def test_options_that_contradict_each_other_end_in_a_sentence(options, sentence):
