@@ -331,7 +331,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if progress is None:
             return None
         about = {"planner": self._note().planner_id, "reads": self._source.reads}
-        return {**progress, **about, **({"watermarkRows": True} if self._has_watermark_rows else {})}
+        is_true = {"watermarkRows": self._has_watermark_rows, "skipsLost": not self._source.fail_on_data_loss}
+        return {**progress, **about, **{name: True for name, is_so in is_true.items() if is_so}}
 
     @property
     def _has_watermark_rows(self) -> bool:

@@ -168,6 +168,7 @@ class SourceProgress(_Record):
     generated: the progress of watermark generators.
     completeness: the progress of folders with markers; None: the watermark does not come from markers.
     by_split: the state, the next event time and the unread rows of each split; empty beyond 100 splits.
+    skips_lost: whether records that are gone are skipped, by ``failOnDataLoss``.
     watermark_rows: whether each batch that moves the watermark has one more row, with only the watermark.
     committed: when Spark committed the batch, which no JSON holds.  None: unknown, as in ``tidegate watch``.
     """
@@ -205,6 +206,7 @@ class SourceProgress(_Record):
     generated: GeneratedProgress | None = None
     completeness: CompletenessProgress | None = None
     by_split: Mapping[SplitId, SplitDetail] = Field(default_factory=dict)
+    skips_lost: bool = False
     watermark_rows: bool = False
     committed: datetime | None = Field(default=None, exclude=True)
 

@@ -15,6 +15,13 @@ from tidegate.jobs.figures import count, printable
 Certainty: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about"]
 _OPPOSITE: Mapping[Certainty, Certainty] = {"at least": "at most", "at most": "at least"}
 _MOST_SPLITS = 20
+_WHY = {  # a figure is a bound
+    "read": "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day at least; "
+    "a step of the query, or its sink, may also read rows twice or not at all",
+    "open": "rows in open windows are told by the count(*) of a single aggregation from its first batch on, if no step "
+    "of the query multiplies rows",
+    "late": "Spark counts groups that it drops, and steps of the query may multiply rows before windows of tidegate",
+}
 _NAMES = {"read": "rows read", "closed": "in closed windows", "open": "in open windows", "late": "dropped as late"}
 
 
@@ -80,13 +87,12 @@ class BatchesAccount(NamedTuple):
 
     sources: the shares of the sources in it, in Spark's order.
     late: their rows that Spark, or windows of tidegate, dropped as late.
-    missing, why: sentences on what is not known, and on why figures are bounds.
+    missing: sentences on what is not known.
     """
 
     sources: Sequence[SourceAccount]
     late: Figure
     missing: Sequence[str]
-    why: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +106,7 @@ class Account:
     open: rows in windows that wait for the watermark, in Spark's state.
     late: rows that Spark, or windows of tidegate, dropped as late.
     set_aside: bad records that were set aside.
-    missing: sentences on what is not known; empty: the account is complete.
-    why: sentences on why figures are bounds.
+    missing: sentences on what is not known.
     sources: the shares of the sources, in Spark's order.
     """
 
@@ -112,20 +117,35 @@ class Account:
     late: Figure
     set_aside: Figure
     missing: tuple[str, ...] = ()
-    why: tuple[str, ...] = ()
     sources: tuple[SourceAccount, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether no row is missing: each was dropped as late, set aside, or is in a window, closed or open."""
-        return not self.missing
+        """Whether it is known that no row is missing, although figures may be bounds.
+
+        Each row was dropped as late, set aside, or is in a window, closed or open.  An account by the plan of some
+        batches is not complete: it trusts that nothing was lost while they were read.
+        """
+        return not self.missing and not self._is_by_plan
+
+    @property
+    def _is_by_plan(self) -> bool:
+        return self.late.bound == "by plan" or self.set_aside.bound != "exact"
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """Sentences on why figures are bounds."""
+        return tuple(
+            sentence for name, sentence in _WHY.items() if getattr(self, name).bound not in {"exact", "by plan"}
+        )
 
     @property
     def headline(self) -> str:
         """``late rows 0, complete``, or what was lost or is missing, in one line."""
         if self.missing:
             return f"late rows {self.late}, not complete: {self.missing[0]}"
-        return f"late rows {self.late}, {'complete' if self.late.rows == 0 else 'the rest complete'}"
+        complete = "complete" if self.late.rows == 0 else "the rest complete"
+        return f"late rows {self.late}, {complete}{' by the plan' if self._is_by_plan else ''}"
 
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values for display."""
@@ -186,7 +206,6 @@ def balanced(
     late: Figure = NO_ROWS,
     open_: Figure = NO_ROWS,
     missing: Iterable[str] = (),
-    why: Iterable[str] = (),
 ) -> Account:
     """Return the account in which the rows that are neither open, late nor set aside are closed.
 
@@ -214,7 +233,6 @@ def balanced(
         late=late,
         set_aside=set_aside,
         missing=tuple(missing),
-        why=tuple(why),
         sources=tuple(sources),
     )
 

@@ -32,7 +32,7 @@ from tidegate.jobs.account.account import (
     balanced,
     total,
 )
-from tidegate.jobs.account.of_progress import RunTally, open_rows, rows_by_split, skips, why_open
+from tidegate.jobs.account.of_progress import UNKNOWN_BAD, RunTally, open_rows, rows_by_split, skips
 from tidegate.jobs.account.query import rows_in_state
 from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
@@ -40,10 +40,9 @@ from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
-from tidegate.sources.progress.told import NOTHING_TOLD, Told, told
+from tidegate.sources.progress.told import told
 from tidegate.sources.windows.native import AHEAD_MS
 
-_NOT_TOLD = "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day at least"
 _DELETED = "the batches up to {}, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)"
 
 
@@ -59,9 +58,12 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     logged, operators = written_batches(folder), folder.within("state").folders()
     identity = query_id(folder)
     # Read after the batches, of which Spark tells once they are written.
-    found = NOTHING_TOLD if identity is None else told(identity)
+    found = {} if identity is None else told(identity)
     account = account_of_checkpoint(logged, found, has_state=bool(operators))
-    is_countable = len(operators) == 1 and (found.plan is None or found.plan.tells_rows)
+    first, last = account.batches or (0, -1)
+    plans = {found[number].plan if number in found else None for number in range(first, last + 1)}
+    plan = plans.pop() if len(plans) == 1 else None
+    is_countable = len(operators) == 1 and (plan is None or plan.keeps_rows)
     # Spark alone would need Hadoop's jars for a bucket.
     if account.open.bound != "exact" and is_countable and s3_address(checkpoint) is None:
         typer.echo("Starting Spark, which counts the rows in open windows", err=True)
@@ -69,8 +71,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
             TemporaryDirectory(prefix="tidegate-account-") as work,
             spark_session("local[2]", "tidegate account", Path(work) / "spark.log") as spark,
         ):
-            last = None if account.batches is None else account.batches[1]
-            state = rows_in_state(spark, str(local_path(checkpoint)), found.plan, last)
+            state = rows_in_state(spark, str(local_path(checkpoint)), plan, None if last < 0 else last)
         account = account_of_checkpoint(logged, found, state, has_state=True)
     typer.echo(json.dumps(account.to_json()) if as_json else str(account))
 
@@ -85,21 +86,26 @@ def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
 
 
 def account_of_checkpoint(
-    logged: Mapping[int, LoggedOffsets], found: Told = NOTHING_TOLD, state: Figure | None = None, *, has_state: bool
+    logged: Mapping[int, LoggedOffsets],
+    found: Mapping[int, QueryProgress] | None = None,
+    state: Figure | None = None,
+    *,
+    has_state: bool,
 ) -> Account:
     """Return the account of written batches.
 
-    found: what Spark told of the query on this machine.
+    found: what Spark told of the query's batches on this machine.
     state: the rows in Spark's state of windows after the last batch, if they are counted.
     has_state: whether Spark has state.
 
     Raises CheckpointError for an offset of another version of tidegate.
     """
+    found = found or {}
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
     missing = [_DELETED.format(min(logged))] if min(logged) else []
     parts = _told_parts(logged, numbers, found)
     heard = {entry.number for part in parts for entry in part}
-    if len(numbers) > 1 and numbers[-2] in heard and numbers[-1] not in found.batches:
+    if len(numbers) > 1 and numbers[-2] in heard and numbers[-1] not in found:
         missing.append(f"what became of batch {numbers.pop()}, of which Spark has not told")
     untold = [number for number in numbers if number not in heard]
     places = sorted(logged[max(logged)].by_place)
@@ -109,20 +115,22 @@ def account_of_checkpoint(
     shares = [_by_plan(logged, untold, places, has_state=has_state)] if untold else []
     shares += [tally.share()] if parts else []
     has_state = has_state if untold[-1:] == numbers[-1:] else tally.has_state
-    open_ = open_rows(min(logged), state, has_state=has_state)
+    if untold and any(said.bad_records_total is not None for entry in found.values() for said in entry.source_progress):
+        missing.append(UNKNOWN_BAD)
     return balanced(
         batches=(numbers[0], numbers[-1]) if numbers else None,
         sources=[added(of_source) for of_source in zip(*(share.sources for share in shares), strict=True)],
         late=total(share.late for share in shares),
-        open_=open_,
-        missing=[*missing, *(sentence for share in shares for sentence in share.missing)],
-        why=[*(sentence for share in shares for sentence in share.why), *why_open(open_)],
+        open_=open_rows(min(logged), state, has_state=has_state),
+        missing=[*dict.fromkeys([*missing, *(sentence for share in shares for sentence in share.missing)])],
     )
 
 
-def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Told) -> list[list[QueryProgress]]:
+def _told_parts(
+    logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Mapping[int, QueryProgress]
+) -> list[list[QueryProgress]]:
     """Return the batches of which Spark told, in parts of runs without a gap, but no part that leaves out a source."""
-    told = [(found.batches[number], number) for number in numbers if number in found.batches]
+    told = [(found[number], number) for number in numbers if number in found]
     entries = [entry for entry, number in told if _is_of(entry, logged.get(number - 1), logged[number])]
     groups = groupby(enumerate(entries), lambda at: (at[1].run_id, at[1].number - at[0]))
     return [part for _, group in groups if _has_told(part := [entry for _, entry in group])]
@@ -175,7 +183,7 @@ def _by_plan(
         missing.append("how many rows were late in batches for which Spark's watermark was ahead of the plan")
     else:
         late = Figure(0, "by plan")
-    return BatchesAccount(sources, late, missing, [_NOT_TOLD])
+    return BatchesAccount(sources, late, missing)
 
 
 @dataclass(frozen=True, slots=True)

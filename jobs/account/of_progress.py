@@ -18,41 +18,37 @@ from tidegate.jobs.account.account import (
     SourceAccount,
     added,
     balanced,
+    total,
 )
 from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 from tidegate.sources.tasks import shown_watermark_ms
 
-KEPT = "spark.sql.streaming.numRecentProgressUpdates"
-_READS_TWICE = "ForeachBatchSink"  # an action of the function may read a batch again, or not at all
-_NOT_COUNTED = (
-    "rows in open windows are told by the count(*) of a single aggregation from its first batch on, if no step of the "
-    "query multiplies rows"
-)
+UNKNOWN_BAD = "how many bad records a run set aside in its last batch, and in a first one that a restart repeated"
+_LOST = "whether records were lost: failOnDataLoss is false, and not every offset is known to have given a row"
 _LEFT_OUT = {  # metrics of connectors
     "numFilesLeftOut": "the rows of objects that were left out, of which there are",
     "archiveMissingOffsets": "offsets that neither Kafka nor the archive holds, of which there are",
 }
 
 
-def account_of_run(progresses: Sequence[QueryProgress], kept: int, state: Figure | None = None) -> Account:
+def account_of_run(progresses: Sequence[QueryProgress], state: Figure | None = None) -> Account:
     """Return the account of a run.
 
     progresses: the progresses of the run, the oldest first.
-    kept: how many entries Spark keeps, by its setting.
     state: the rows in Spark's state of windows, if they are counted.
     """
     tally = RunTally()
     for entry in progresses:
         tally.add(entry)
     cut = f"the batches of this run before batch {progresses[0].number}, which Spark no longer has"
-    return tally.account([cut] if is_cut(progresses, kept) else [], state)
+    return tally.account([cut] if is_cut(progresses) else [], state)
 
 
-def is_cut(progresses: Sequence[QueryProgress], kept: int) -> bool:
-    """Return whether Spark has forgotten the first batches of a run, of which it keeps ``kept`` entries less one."""
-    return progresses[0].number > 0 and len(progresses) >= kept - 1
+def is_cut(progresses: Sequence[QueryProgress]) -> bool:
+    """Return whether Spark may have forgotten the first batches of a run."""
+    return progresses[0].number not in {0, progresses[0].first}
 
 
 def open_rows(first: int, state: Figure | None, *, has_state: bool) -> Figure:
@@ -60,13 +56,10 @@ def open_rows(first: int, state: Figure | None, *, has_state: bool) -> Figure:
 
     state: the rows in Spark's state, if they are counted.
     """
+    if not has_state:
+        return NO_ROWS
     found = Figure(None, "at most") if state is None else state
-    return NO_ROWS if not has_state else Figure(found.rows, "at most") if first else found
-
-
-def why_open(open_: Figure) -> list[str]:
-    """Return the reason why the rows in open windows are a bound, if they are."""
-    return [] if open_.bound == "exact" else [_NOT_COUNTED]
+    return Figure(found.rows, "at most" if found.bound == "exact" else "about") if first else found
 
 
 def rows_by_split(begin: Offset, end: Offset) -> Mapping[SplitId, int]:
@@ -89,14 +82,16 @@ class RunTally:
 
     Its size does not grow with the batches.  A source tells some figures of its run, so each run is tallied by itself.
 
+    reads_once: whether the sink is known to read each row once; else the plans of the runs may prove it.
     forgotten: how many batches between others were not taken.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads_once: bool = False) -> None:
         self.forgotten = 0
+        self._reads_once = reads_once
         self._parts: dict[tuple[str, int], list[_SourceTally]] = {}
         self._batches: tuple[int, int] | None = None
-        self._dropped = Counter[str]()
+        self._late, self._groups = NO_ROWS, 0
         self._last: QueryProgress | None = None
 
     def add(self, entry: QueryProgress, part: int = 0) -> None:
@@ -107,11 +102,14 @@ class RunTally:
         first, last = self._batches or (entry.number, entry.number)
         self.forgotten += max(0, entry.number - last - 1)
         tallies = self._parts.setdefault((entry.run_id, part), [_SourceTally() for _ in entry.sources])
-        rows = sum(tally.add(entry, batch) for tally, batch in zip(tallies, entry.sources, strict=True))
+        reads_once = self._reads_once or (entry.plan is not None and entry.plan.reads_once)
+        rows = sum(tally.add(batch, reads_once=reads_once) for tally, batch in zip(tallies, entry.sources, strict=True))
         self._batches = (first, entry.number)
-        self._dropped["late"] += entry.late_dropped
-        self._dropped["groups"] += entry.dropped_rows
-        self._dropped["rows with groups"] += rows if entry.dropped_rows else 0
+        is_known = entry.operators == 1 and entry.plan is not None and entry.plan.keeps_rows
+        late = Figure(entry.late_dropped, "exact" if is_known or not entry.late_dropped else "about")
+        # Spark counts what is left of a task's rows after they were grouped.
+        self._late = total([self._late, late, Figure(rows, "at most") if entry.dropped_rows else NO_ROWS])
+        self._groups += entry.dropped_rows
         self._last = entry
 
     def account(self, missing: Iterable[str] = (), state: Figure | None = None) -> Account:
@@ -120,47 +118,35 @@ class RunTally:
         missing: what else is not known.
         state: the rows in Spark's state of windows, if they are counted.
         """
-        sources, late, not_known, why = self.share()
+        sources, late, not_known = self.share()
         forgotten = (
             [f"{counted(self.forgotten, 'batch')} that Spark forgot before anyone looked"] if self.forgotten else []
         )
-        open_ = open_rows((self._batches or (0, 0))[0], state, has_state=self.has_state)
         return balanced(
             batches=self._batches,
             sources=sources,
             late=late,
-            open_=open_,
+            open_=open_rows((self._batches or (0, 0))[0], state, has_state=self.has_state),
             missing=[*missing, *forgotten, *not_known],
-            why=[*why, *why_open(open_)],
         )
 
     def share(self) -> BatchesAccount:
         """Return the share of these batches, without that of others between them."""
-        groups = self._dropped["groups"]
+        groups, operators = self._groups, 0 if self._last is None else self._last.operators
         dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
+        # Groups that another operator drops may be results from rows of any batch.
+        late = Figure(None) if groups and operators > 1 else self._late
         by_source = [*zip(*self._parts.values(), strict=True)]
         sources = [added([part.account() for part in parts]) for parts in by_source]
-        why = []
-        if any(source.read.bound in {"at most", "about"} for source in sources):
-            why.append("the sink may take the rows of a batch twice or not at all, so its rows are those of the plan")
         runs = {run: tallies for (run, _), tallies in self._parts.items()}  # with the last part of each
-        missing = [said for parts in by_source for said in _skipped_or_bad(parts)]
+        missing = [said for parts in by_source for said in _skipped_or_lost(parts)]
         missing += [said for last_parts in zip(*runs.values(), strict=True) for said in _left_out(last_parts)]
-        return BatchesAccount(sources, self._late(), [*dropped, *missing], why)
+        return BatchesAccount(sources, late, [*dropped, *missing])
 
     @property
     def has_state(self) -> bool:
         """Whether Spark's state holds anything after the last batch."""
         return self._last is not None and self._last.state_rows > 0
-
-    def _late(self) -> Figure:
-        operators = 0 if self._last is None else self._last.operators
-        if self._dropped["groups"] and operators > 1:
-            return Figure(None)  # they may be results of another operator, from rows of any batch
-        late = self._dropped["late"]
-        bound: Certainty = "about" if late and operators > 1 else "exact"
-        # Spark counts what is left of a task's rows after they were grouped.
-        return Figure(late + self._dropped["rows with groups"], "at most" if self._dropped["groups"] else bound)
 
 
 class _SourceTally:
@@ -172,14 +158,14 @@ class _SourceTally:
     def __init__(self) -> None:
         self._by_split = Counter[SplitId]()
         self._planned = self._given = self._watermark_moves = 0
-        self._takes_once, self._begins_untold = True, False
+        self._reads_once, self._begins_untold = True, False
         self._connector = "another source"
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
         self._bad_bound: Certainty = "exact"
         self.skips: list[str] = []
 
-    def add(self, entry: QueryProgress, batch: SourceBatch) -> int:
+    def add(self, batch: SourceBatch, *, reads_once: bool) -> int:
         """Take the share of a batch; return how many rows it has at most."""
         said, by_split = batch.progress, Counter[SplitId]()
         if batch.begin is not None and batch.end is not None:
@@ -191,7 +177,7 @@ class _SourceTally:
         self._by_split += by_split
         self._planned += planned
         self._given += batch.input_rows
-        self._takes_once = self._takes_once and not entry.sink.startswith(_READS_TWICE)
+        self._reads_once = self._reads_once and reads_once
         if said is not None:
             self._last = said
             if self._bad_before is None:  # each progress tells of all batches before its own
@@ -209,25 +195,33 @@ class _SourceTally:
         bad = (last.bad_records_total or 0) - (self._bad_before or 0) if last is not None else 0
         of_watermarks = self._watermark_moves if last is not None and last.watermark_rows else 0
         given, set_aside = self._given - of_watermarks + bad, Figure(bad, self._bad_bound)
-        if given == self._planned and (last is not None or self._by_split):
-            read, set_aside = Figure(given), Figure(bad)
-        elif self._takes_once and (not self._by_split or given < self._planned):  # holes in the log, or estimates
-            read = Figure(given, self._bad_bound)
-        else:
+        if not self._reads_once or (self._by_split and given > self._planned):
             read = Figure(self._planned, "at most") if self._by_split else Figure(self._planned or given, "about")
+        elif self._by_split and given == self._planned:
+            read, set_aside = Figure(given), Figure(bad)
+        else:  # holes in the log, or estimates
+            read = Figure(given, self._bad_bound)
         return SourceAccount(self._connector if last is None else last.reads, read, set_aside, dict(self._by_split))
+
+    @property
+    def may_have_lost(self) -> bool:
+        """Whether records may have been lost while they were read."""
+        skips_lost = self._last is not None and self._last.skips_lost and bool(self._by_split)
+        return skips_lost and self.account().read != Figure(self._planned)
 
     def left_out(self, metric: str) -> int:
         """Return a metric of what the run has left out."""
         return 0 if self._last is None else int(self._last.metrics.get(metric, 0))
 
 
-def _skipped_or_bad(parts: Sequence[_SourceTally]) -> Iterator[str]:
-    """Yield sentences on what was skipped, and on bad records that are not known."""
+def _skipped_or_lost(parts: Sequence[_SourceTally]) -> Iterator[str]:
+    """Yield sentences on what was skipped, on bad records that are not known, and on what may have been lost."""
     for part in parts:
         yield from part.skips
     if any(part.account().set_aside.bound != "exact" for part in parts):
-        yield "how many bad records a run set aside in its last batch, and in a first one that a restart repeated"
+        yield UNKNOWN_BAD
+    if any(part.may_have_lost for part in parts):
+        yield _LOST
 
 
 def _left_out(runs: Sequence[_SourceTally]) -> Iterator[str]:

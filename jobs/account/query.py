@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tidegate.errors import OptionError
-from tidegate.jobs.account.account import Account, Figure
-from tidegate.jobs.account.of_progress import KEPT, account_of_run
+from tidegate.jobs.account.account import Account, Certainty, Figure
+from tidegate.jobs.account.of_progress import account_of_run
+from tidegate.sources.progress.plan import PlanFacts
 from tidegate.sources.progress.query import QueryProgress, check_query
-from tidegate.sources.progress.told import PlanFacts
-from tidegate.spark_private import checkpoint_of, physical_plan
+from tidegate.spark_private import checkpoint_of, plan_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,18 +36,31 @@ def account(query: StreamingQuery) -> Account:
     from pyspark.sql import SparkSession
 
     check_query("account", query)
-    progresses = [QueryProgress.parse(progress.json) for progress in query.recentProgress]
+    progresses = progress_of_run(query)
     if not progresses:
         raise OptionError(f"the query {query.name or query.id} has no account yet: wait for its first batch")
-    spark = SparkSession.active()
-    kept = int(spark.conf.get(KEPT) or 0)
-    told = account_of_run(progresses, kept)
+    told = account_of_run(progresses)
     checkpoint = checkpoint_of(query)
     if told.open.bound == "exact" or progresses[-1].operators > 1 or checkpoint is None:
         return told
     last = max((entry.number for entry in progresses if entry.ran), default=None)  # another may end meanwhile
-    state = rows_in_state(spark, checkpoint, PlanFacts.of(physical_plan(query)), last)
-    return told if state is None else account_of_run(progresses, kept, state)
+    state = rows_in_state(SparkSession.active(), checkpoint, progresses[-1].plan, last)
+    return told if state is None else account_of_run(progresses, state)
+
+
+def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
+    """Return the entries of a run that Spark keeps, with its first batch, and with what its plan proves."""
+    from pyspark.sql import SparkSession
+
+    from tidegate.sources.progress.batches import first_batch
+
+    entries = [QueryProgress.parse(progress.json) for progress in query.recentProgress]
+    if not entries:
+        return []
+    last = entries[-1]
+    plan = None if checkpoint_of(query) is None else PlanFacts.of(plan_steps(query), len(last.sources))
+    first = first_batch(SparkSession.active(), last.run_id) if entries[0].number else 0
+    return [replace(entry, plan=plan, first=first) for entry in entries]
 
 
 def rows_in_state(
@@ -63,7 +77,7 @@ def rows_in_state(
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    if plan is not None and not plan.tells_rows:
+    if plan is not None and not plan.keeps_rows:
         return None
     with suppress(PySparkException, Py4JError):  # the state of another operator, or one that has just been cleaned up
         state = spark.read.options(**{} if batch is None else {"batchId": batch}).format("statestore").load(checkpoint)
@@ -74,8 +88,8 @@ def rows_in_state(
         numbered = state.select("value.*").toDF(*(f"_{place}" for place in range(len(values))))
         sums = numbered.agg(*map(f.sum, counts)).first() if counts else None
         if sums is not None:
-            is_exact = plan is not None and plan.counts_all
-            return Figure(max(rows or 0 for rows in sums), "exact" if is_exact else "at least")
+            bound: Certainty = "about" if plan is None else "exact" if plan.counts_all else "at least"
+            return Figure(max(rows or 0 for rows in sums), bound)
     return None
 
 

@@ -67,7 +67,7 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
         output.claim(bound)
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
-            line, tally = RunLine(), RunTally()
+            line, tally = RunLine(), RunTally(reads_once=True)
             for batch in write_batches(spark, source, output):
                 say(line.after(batch))
                 tally.add(batch)

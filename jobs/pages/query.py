@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress, SourceProgress
 from tidegate.errors import counted
-from tidegate.jobs.account.of_progress import KEPT, account_of_run, is_cut
+from tidegate.jobs.account.of_progress import account_of_run, is_cut
 from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
@@ -16,15 +16,15 @@ from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 
+KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 STANDING = ("unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind the watermark")
 COLUMNS = ("source", "batches", "rows", "rows/s", *STANDING)
 
 
-def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -> str | None:
+def query_page(progresses: Sequence[QueryProgress], *, ended: bool) -> str | None:
     """Return the page, which needs no other file and no network, once a tidegate source has planned a batch.
 
     progresses: the progresses of one run of the query that Spark has kept, the oldest first.
-    kept: the value of Spark's setting KEPT.
     """
     runs = source_runs(progresses)
     if not runs:
@@ -36,13 +36,12 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
     return layout(
         title=f"tidegate: {name}",
         headline=(
-            f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}, "
-            f"{account_of_run(progresses, kept).headline}"
+            f"{name}: {counted(rows, 'row')} in {counted(batches, 'batch')}, {account_of_run(progresses).headline}"
         ),
         introduction=(
             f"From {clock_time(first.began)} to {clock_time(last.began)} UTC{'; it has ended' if ended else ''}."
             + _windows(progresses)
-            + _missing(progresses, kept)
+            + _missing(progresses)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         below=table(COLUMNS, (_row(run) for run in runs)),
@@ -73,15 +72,15 @@ def _windows(progresses: Sequence[QueryProgress]) -> str:
     return told + (f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else "")
 
 
-def _missing(progresses: Sequence[QueryProgress], kept: int) -> str:
+def _missing(progresses: Sequence[QueryProgress]) -> str:
     """Return a sentence on the batches before the first entry, if there are any."""
     number, entries = progresses[0].number, len(progresses)
     if not number:
         return ""
-    if not is_cut(progresses, kept):
+    if not is_cut(progresses):
         return f" The query went on from a checkpoint: earlier runs, up to batch {number - 1}, are not shown."
     return (
-        f" The beginning is missing: Spark keeps the last {count(entries)} entries of a query's progress; "
+        f" Earlier batches are missing: Spark keeps the last {count(entries)} entries of a query's progress; "
         f"set {KEPT} higher before the query starts to see more."
     )
 

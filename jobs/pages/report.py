@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import OptionError
-from tidegate.jobs.account.of_progress import KEPT
+from tidegate.jobs.account.query import progress_of_run
 from tidegate.jobs.files import writable
 from tidegate.jobs.pages.query import query_page
-from tidegate.sources.progress.query import QueryProgress, check_query
+from tidegate.sources.progress.query import check_query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -28,12 +28,9 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
     Raises OptionError if no tidegate source of the query has planned a batch yet, if the file cannot be written, or if
     ``query`` is no query.
     """
-    from pyspark.sql import SparkSession
-
     check_query("report", query)
-    kept = int(SparkSession.active().conf.get(KEPT) or 0)
     ended = not query.isActive
-    page = query_page([QueryProgress.parse(progress.json) for progress in query.recentProgress], kept, ended=ended)
+    page = query_page(progress_of_run(query), ended=ended)
     if page is None:
         raise OptionError(
             f"the query {query.name or query.id} has no progress of a tidegate source: wait for its first batch"

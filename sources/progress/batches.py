@@ -18,17 +18,19 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
-from tidegate.sources.progress.lifetime import add_listener
+from tidegate.sources.progress.lifetime import add_listener, await_events
 from tidegate.sources.progress.listener import ProgressListener
+from tidegate.sources.progress.plan import PlanFacts
 from tidegate.sources.progress.query import dropped_rows, json_object, late_dropped
-from tidegate.sources.progress.told import PlanFacts, keep_batch, keep_plan
-from tidegate.spark_private import physical_plan
+from tidegate.sources.progress.told import keep_batch
+from tidegate.spark_private import plan_steps
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQueryManager
 
 _LOG = logging.getLogger("tidegate.listener")
 _listening: WeakSet[SparkSession] = WeakSet()
+_first_batches: dict[str, int] = {}  # by run
 
 
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
@@ -40,6 +42,13 @@ def listen_to_batches(spark: SparkSession, application_id: str) -> None:
         _listening.add(spark)
 
 
+def first_batch(spark: SparkSession, run_id: str) -> int | None:
+    """Return the first batch of a run; None: this process has not heard of it."""
+    if run_id not in _first_batches:
+        await_events(spark)
+    return _first_batches.get(run_id)
+
+
 class _BatchListener(ProgressListener):
     """Leaves notes after each batch of a query with a tidegate source."""
 
@@ -47,11 +56,12 @@ class _BatchListener(ProgressListener):
         self._notes, self._streams = notes, streams
         self._planners: dict[str, set[str]] = {}
         self._dropped = Counter[str]()
-        self._planned: set[str] = set()  # the runs whose plan is kept
+        self._plans: dict[str, PlanFacts] = {}  # by run
 
     def on_progress(self, progress: str) -> None:
         """Note the duration of the batch, what the run has dropped as late, and what became of the batch's rows."""
         batch = json.loads(progress)
+        _first_batches.setdefault(batch["runId"], batch["batchId"])
         self._dropped[batch["runId"]] += dropped_rows(batch) + late_dropped(batch)
         notes = [partial(self._tell_planner, batch, source) for source in batch["sources"]]
         for leave in [*notes, partial(self._keep, batch)]:
@@ -63,7 +73,7 @@ class _BatchListener(ProgressListener):
     def on_end(self, run_id: str) -> None:
         """Delete the notes for planners."""
         self._dropped.pop(run_id, None)
-        self._planned.discard(run_id)
+        self._plans.pop(run_id, None)
         for planner in self._planners.pop(run_id, ()):
             self._notes.remove(planner)
 
@@ -78,17 +88,16 @@ class _BatchListener(ProgressListener):
             self._notes.write(planner, batch_note(end, seconds, batch["name"], self._dropped[run]))
 
     def _keep(self, batch: Json) -> None:
-        query_id, run = batch["id"], batch["runId"]
-        if not any(Offset.recognizes(json_object(source["endOffset"])) for source in batch["sources"]):
-            return
-        if batch["stateOperators"] and run not in self._planned:
-            for plan in self._plans(run):
-                keep_plan(query_id, run, PlanFacts.of(plan))
-                self._planned.add(run)
-        keep_batch(batch)
+        if any(Offset.recognizes(json_object(source["endOffset"])) for source in batch["sources"]):
+            keep_batch(batch, self._plan(batch))
 
-    def _plans(self, run: str) -> list[str]:
-        """Return the plan of a run; none if Spark no longer has it."""
-        with suppress(Exception):  # Spark may be about to end
-            return [physical_plan(query) for query in self._streams.active if query.runId == run]
-        return []
+    def _plan(self, batch: Json) -> PlanFacts | None:
+        """Return what the plan of the batch's run proves; None: Spark no longer has the plan."""
+        run, sources = batch["runId"], len(batch["sources"])
+        if run not in self._plans:
+            with suppress(Exception):  # Spark may be about to end
+                found = [
+                    PlanFacts.of(plan_steps(query), sources) for query in self._streams.active if query.runId == run
+                ]
+                self._plans.update((run, facts) for facts in found)
+        return self._plans.get(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
 from tidegate.spark_private import java_context
@@ -40,6 +40,12 @@ def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
     _added.setdefault(spark, WeakSet()).add(listener)
 
 
+def await_events(spark: SparkSession) -> None:
+    """Wait, 2 s at most, until listeners know the events so far.  A client of Spark Connect cannot wait."""
+    with suppress(Exception):  # Java may have ended
+        java_context(spark).sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
+
+
 def _is_classic(spark: SparkSession) -> bool:
     return getattr(spark, "sparkContext", None) is not None
 
@@ -53,18 +59,9 @@ def _remove_each(spark: SparkSession) -> None:
 @atexit.register
 def _remove_all() -> None:
     for spark in filter(_is_classic, [*_added]):
-        java = java_context(spark)
-        if java is not None:  # else it was stopped
-            _remove(spark, java)
-
-
-def _remove(spark: SparkSession, java: Any) -> None:
-    # Java may have ended, or be about to end: then it calls no listener, and an error would not help.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
-    with suppress(Exception):
-        # Deliver the events so far.
-        java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
-    _remove_each(spark)
-    with suppress(Exception):
-        # Let a running call end before the objects that it uses.
-        java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
+        if java_context(spark) is not None:  # else it was stopped
+            # Java may be about to end: then it calls no listener, and an error would not help.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+            await_events(spark)
+            _remove_each(spark)
+            await_events(spark)  # a running call ends before the objects that it uses

@@ -15,6 +15,7 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError
 from tidegate.sources.progress.lifetime import add_listener
+from tidegate.sources.progress.plan import PlanFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,6 +103,8 @@ class QueryProgress:
     operators: how many stateful operators the query has.
     sink: Spark's description of the sink.
     sources: the query's sources, in Spark's order.
+    plan: what the plan of its run proves; None: it is not known.
+    first: the first batch of its run; None: it is not known.
     """
 
     id: str
@@ -121,6 +124,8 @@ class QueryProgress:
     operators: int
     sink: str
     sources: tuple[SourceBatch, ...]
+    plan: PlanFacts | None = None
+    first: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> QueryProgress:

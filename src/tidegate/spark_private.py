@@ -37,7 +37,7 @@ __all__ = [
     "java_of_process",
     "java_session",
     "launch_java",
-    "physical_plan",
+    "plan_steps",
     "state_answers",
     "to_arrow_schema",
     "worker_daemon",
@@ -47,6 +47,7 @@ DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 """The module that Spark runs on the driver for a stateful processor."""
 STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 """The setting with the number of shuffle partitions that the checkpoint of a query fixes.  Tasks see it."""
+_MOST_FIELDS = 1_000_000
 _WAITING = 32  # state calls: they and their answers have room in the buffers of a socket, or both sides would wait
 
 
@@ -83,9 +84,18 @@ def checkpoint_of(query: StreamingQuery) -> str | None:
     return None if java is None else str(java.streamingQuery().resolvedCheckpointRoot())
 
 
-def physical_plan(query: StreamingQuery) -> str:
-    """Return the plan of the last batch of a classic query, as text."""
-    return str(query._jsq.explainInternal(False))  # noqa: FBT003, SLF001
+def plan_steps(query: StreamingQuery) -> list[str]:
+    """Return Catalyst's analyzed steps of a classic query with its sink, each before those that it reads from.
+
+    A plan of one batch may lack those that had nothing to do in it.
+    """
+
+    def steps(plan: Any) -> list[str]:
+        inputs = plan.children()
+        each = [step for at in range(inputs.size()) for step in steps(inputs.apply(at))]
+        return [str(plan.simpleString(_MOST_FIELDS)), *each]
+
+    return steps(query._jsq.streamingQuery().logicalPlan())  # noqa: SLF001
 
 
 def is_classic(rows: DataFrame) -> bool:

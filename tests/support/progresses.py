@@ -1,10 +1,13 @@
 """Made-up progress of queries, as Spark has it: an aligned run over splits that begin at different times."""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 
+from tidegate.sources.progress.plan import PlanFacts
 from tidegate.sources.progress.query import QueryProgress
 
+PROVEN = PlanFacts(reads_once=True, keeps_rows=True, counts_all=True)
 NOON = 1_700_049_600_000
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -72,9 +75,9 @@ def one(number, rows=10, **fields):
     return progress(number, source(report(plannedRows=rows, **fields), moves=rows > 0))
 
 
-def typed(said):
-    """Return what tidegate makes of a progress."""
-    return QueryProgress.parse(json.dumps(said))
+def typed(said, plan=None, first=None):
+    """Return what tidegate makes of a progress, with what is known of its run."""
+    return replace(QueryProgress.parse(json.dumps(said)), plan=plan, first=first)
 
 
 def run(splits, batches=24, first=0, **fields):

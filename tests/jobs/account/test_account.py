@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.progresses import one, progress, report, run, typed
+from tests.support.progresses import PROVEN, one, progress, report, run, typed
 from tidegate.jobs.account.account import Figure, SourceAccount, balanced
 from tidegate.jobs.account.of_progress import account_of_run
 from tidegate.jobs.account.query import rows_in_state
-from tidegate.sources.progress.told import PlanFacts
 
 BOUNDS = st.sampled_from(["exact", "by plan", "at least", "at most", "about"])
 FIGURES = st.builds(Figure, st.none() | st.integers(0, 50), BOUNDS)
 KNOWN = st.builds(Figure, st.integers(0, 50), BOUNDS)
 
 
-def of(*entries, kept=100, **fields):
-    return account_of_run([typed(entry) for entry in entries], kept, **fields)
+def of(*entries, plan=PROVEN, first=None, **fields):
+    first = entries[0]["batchId"] if first is None else first
+    return account_of_run([typed(entry, plan, first) for entry in entries], **fields)
 
 
 def stateful(number, *, groups=0, dropped=0, operators=1, first=0, **fields):
@@ -68,20 +68,6 @@ def test_what_is_known_is_not_cut_by_a_bound_of_another_figure():
     assert (account.late, account.open, account.closed) == (Figure(70, "at most"), Figure(30), Figure(0, "at least"))
 
 
-@pytest.mark.parametrize(
-    ("plan", "facts"),
-    [
-        ("*(1) HashAggregate(keys=[window#1], functions=[count(1)])\n+- Scan", (True, True)),
-        ("HashAggregate(functions=[count(x#2)])\n+- SortAggregate(functions=[count(1)])", (True, False)),
-        ("HashAggregate(functions=[count(1) FILTER (WHERE a#1)])", (True, False)),
-        ("Project [AggregateId#1, count(1)#2]\n+- TransformWithState", (False, True)),
-        ("HashAggregate(functions=[count(1)])\n+- *(2) Sample 0.0, 2.0, true", (False, True)),
-    ],
-)
-def test_only_the_steps_of_a_plan_say_what_the_state_tells(plan, facts):
-    assert PlanFacts.of(plan) == facts
-
-
 def test_nothing_is_known_of_rows_that_are_not_counted():
     account = balanced(batches=(0, 1), sources=[SourceAccount("s3://bucket", Figure(None))], missing=["the rows"])
     assert [figure.rows for figure in figures(account)] == [None, None, 0, 0, 0]
@@ -107,13 +93,8 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
     assert unknown.why[0].startswith("rows in open windows are told by the count(*) of a single aggregation")
 
 
-@pytest.mark.parametrize("step", ["Expand", "Generate", "BroadcastHashJoin", "CartesianProduct", "MapInArrow"])
-def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows(step):
-    for plan in (
-        f"HashAggregate(functions=[count(1)])\n+- *(2) {step} [t#1]",
-        "TransformWithStateInPySpark process(key#1)",
-    ):
-        assert rows_in_state(None, "unread", PlanFacts.of(plan)) is None
+def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows():
+    assert rows_in_state(None, "unread", PROVEN._replace(keeps_rows=False)) is None
 
 
 def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():
@@ -135,34 +116,55 @@ def test_windows_of_tidegate_count_their_late_rows():
     account = of(stateful(0, observedMetrics=observed))
     assert figures(account) == [Figure(100), Figure(93), Figure(0), Figure(7), Figure(0)]
     assert account.headline == "late rows 7, the rest complete"
+    multiplied = of(stateful(0, observedMetrics=observed), plan=PROVEN._replace(keeps_rows=False))
+    assert (multiplied.late, multiplied.closed) == (Figure(7, "about"), Figure(93, "about"))
+    assert multiplied.why[0].startswith("Spark counts groups that it drops, and steps of the query may multiply rows")
 
 
 @pytest.mark.parametrize(
-    ("given_rows", "sink", "read"),
+    ("given_rows", "reads_once", "read"),
     [
-        (100, "ForeachBatchSink", Figure(100)),
-        (0, "ForeachBatchSink", Figure(100, "at most")),
-        (200, "ForeachBatchSink", Figure(100, "at most")),
-        (90, "MemorySink", Figure(90)),  # the log has holes
-        (101, "MemorySink", Figure(100, "at most")),  # a row carries only the watermark
+        (100, False, Figure(100, "at most")),  # one half came twice, and the other not at all
+        (0, False, Figure(100, "at most")),
+        (200, False, Figure(100, "at most")),
+        (90, True, Figure(90)),  # the log has holes
+        (90, False, Figure(100, "at most")),  # half of as many rows, twice
+        (101, True, Figure(100, "at most")),  # a row carries only the watermark
     ],
 )
-def test_rows_are_those_that_spark_counts_if_the_sink_takes_each_once(given_rows, sink, read):
+def test_rows_are_those_that_spark_counts_if_each_is_read_once(given_rows, reads_once, read):
     said = {"numInputRows": given_rows}
-    assert of(stateful(0, source=said, sink={"description": f"{sink}[x]"})).read == read
+    account = of(stateful(0, source=said), plan=PROVEN._replace(reads_once=reads_once))
+    assert (account.read, account.complete, bool(account.why)) == (read, True, read.bound != "exact")
+    assert of(stateful(0, source=said), plan=None).read == Figure(100, "at most")
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "missing"),
+    [
+        ({}, PROVEN, False),
+        ({"numInputRows": 90}, PROVEN, True),  # the others may be holes in the log
+        ({}, None, True),
+    ],
+)
+def test_records_may_be_lost_unseen_if_the_source_skips_them(said, plan, missing):
+    batch = stateful(0, source={"latestOffset": report(skipsLost=True), **said})
+    account = of(batch, plan=plan)
+    assert account.complete != missing
+    assert [sentence for sentence in account.missing if "failOnDataLoss is false" in sentence] == [*account.missing]
 
 
 @pytest.mark.parametrize("given_rows", [100, 91])
 def test_the_rows_that_carry_only_the_watermark_are_not_read(given_rows):
     end = {"v": 1, "source": "kafka", "positions": {"orders-0": 100}, "watermark": 1_000}
     said = {"endOffset": end, "numInputRows": given_rows + 1, "latestOffset": report(watermarkRows=True)}
-    assert of(stateful(0, source=said, sink={"description": "MemorySink"})).read == Figure(given_rows)
+    assert of(stateful(0, source=said)).read == Figure(given_rows)
 
 
 def test_bad_records_are_read_and_set_aside():
     def batch(number, rows, bad):
         said = report(badRecordsTotal=bad, plannedRows=rows)
-        return stateful(number, source={"latestOffset": said, "numInputRows": 80}, sink={"description": "MemorySink"})
+        return stateful(number, source={"latestOffset": said, "numInputRows": 80})
 
     account = of(batch(0, 100, 5), batch(1, 100, 25))
     assert (account.read, account.closed, account.set_aside) == (
@@ -176,9 +178,9 @@ def test_bad_records_are_read_and_set_aside():
 
 
 def test_bad_records_of_a_batch_that_a_restart_repeated_are_not_known():
-    again = stateful(4, source={"latestOffset": None, "numInputRows": 90}, sink={"description": "MemorySink"})
+    again = stateful(4, source={"latestOffset": None, "numInputRows": 90})
     said = report(badRecordsTotal=10, plannedRows=0)
-    idle = stateful(5, source={"latestOffset": said, "numInputRows": 0}, sink={"description": "MemorySink"})
+    idle = stateful(5, source={"latestOffset": said, "numInputRows": 0})
     idle["sources"][0]["endOffset"] = idle["sources"][0]["startOffset"]
     assert of(again, idle).set_aside == Figure(0, "at least")
     assert (of(again).set_aside, of(again).complete) == (Figure(0, "at least"), False)
@@ -195,11 +197,12 @@ def test_what_was_left_out_or_skipped_is_missing():
 
 
 def test_a_run_that_goes_on_may_close_windows_of_earlier_ones():
-    account = of(stateful(5, groups=3), kept=100, state=Figure(40))
+    account = of(stateful(5, groups=3), state=Figure(40))
     assert (account.open, account.closed) == (Figure(40, "at most"), Figure(60, "at least"))
     assert account.complete
-    cut = of(*run(1, batches=5, first=7), kept=6)
-    assert cut.missing == ("the batches of this run before batch 7, which Spark no longer has",)
+    for first in (3, None):
+        cut = account_of_run([typed(entry, PROVEN, first) for entry in run(1, batches=5, first=7)])
+        assert cut.missing == ("the batches of this run before batch 7, which Spark no longer has",)
 
 
 def test_batches_that_are_skipped_are_missing():
@@ -210,7 +213,7 @@ def test_batches_that_are_skipped_are_missing():
 def test_other_sources_are_counted_by_spark():
     rate = {"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}
     ours = stateful(0)["sources"][0]
-    account = of(progress(0, ours, rate, sink={"description": "MemorySink"}))
+    account = of(progress(0, ours, rate))
     assert (account.read, account.sources[1].read) == (Figure(105), Figure(5))
 
 

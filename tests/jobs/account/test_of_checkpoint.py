@@ -5,21 +5,20 @@ import json
 import pytest
 
 from tests.jobs.checkpoints import log_batch
-from tests.support.progresses import progress, report, typed
+from tests.support.progresses import PROVEN, progress, report, typed
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.errors import OptionError
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import account_of_checkpoint, run_account, written_batches
 from tidegate.jobs.spark_checkpoint import query_id
-from tidegate.sources.progress.told import NOTHING_TOLD, PlanFacts, Told
 
 
 @pytest.fixture
 def logged(tmp_path):
     """Log batches of 100 rows after position 0, with Spark's watermark and the source's; return their account."""
 
-    def log(*watermarks, first=0, last=None, has_state=True, state=None, found=NOTHING_TOLD, **fields):
+    def log(*watermarks, first=0, last=None, has_state=True, state=None, found=None, **fields):
         for number, (of_spark, of_source) in enumerate(watermarks, first):
             position = 100 * (number + 1) if last is None else min(last, 100 * (number + 1))
             starts = {} if number else {"orders-0": 0}
@@ -35,7 +34,7 @@ def test_no_row_is_late_while_spark_s_watermark_is_not_ahead_of_the_source_s(log
     assert account.read == Figure(300, "at most")
     assert (account.late, account.open) == (Figure(0, "by plan"), Figure(40, "at least"))
     assert (account.closed, account.set_aside) == (Figure(260, "at most"), Figure(0, "at least"))
-    assert account.headline == "late rows 0 by the plan, complete"
+    assert account.headline == "late rows 0 by the plan, complete by the plan"
     assert account.sources[0].by_split == {"orders-0": 300}
 
 
@@ -80,7 +79,7 @@ def offset(number, watermark=1_000, **fields):
     return {"v": 1, "source": "kafka", "positions": positions, "watermark": watermark, **starts, **fields}
 
 
-def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, is_last=False, **fields):
+def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, is_last=False, plan=PROVEN, **fields):
     """Return what Spark tells of a batch that ``logged`` logs.
 
     said: fields of the source's progress.
@@ -95,18 +94,16 @@ def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, 
         progress(
             number,
             *sources[:: -1 if is_last else 1],
-            sink={"description": "MemorySink"},
             stateOperators=[state],
             **fields,
-        )
+        ),
+        plan,
     )
 
 
 def test_what_spark_told_makes_the_account_exact(logged):
     batches = {0: told(0), 1: told(1, rows=90)}  # the log has holes
-    account = logged(
-        (0, 1_000), (2_001, 1_000), found=Told(batches, PlanFacts(tells_rows=True, counts_all=True)), state=Figure(40)
-    )
+    account = logged((0, 1_000), (2_001, 1_000), found=batches, state=Figure(40))
     assert [account.read, account.closed, account.open, account.late] == [
         Figure(190),
         Figure(150),
@@ -124,19 +121,19 @@ def in_runs(*said, rows=100):
 
 def test_what_each_run_left_out_is_missing(logged):
     batches = in_runs({"metrics": {"numFilesLeftOut": 3}}, {"metrics": {"numFilesLeftOut": 2}}, {})
-    account = logged(*[(0, 1_000)] * 3, found=Told(batches, None))
+    account = logged(*[(0, 1_000)] * 3, found=batches)
     assert account.missing == ("the rows of objects that were left out, of which there are 5",)
 
 
 def test_rows_that_carry_only_the_watermark_are_those_of_the_runs_that_have_them(logged):
     moves = told(1, 101, {"watermarkRows": True}, watermark=2_000, runId="other")  # the watermark, as in batch 0
-    account = logged((0, 1_000), (0, 2_000), found=Told({0: told(0), 1: moves}, None))
+    account = logged((0, 1_000), (0, 2_000), found={0: told(0), 1: moves})
     assert account.read == Figure(200)
 
 
 def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
     batches = in_runs({"badRecordsTotal": 7}, {}, rows=90)
-    account = logged((0, 1_000), (0, 1_000), found=Told(batches, None))
+    account = logged((0, 1_000), (0, 1_000), found=batches)
     assert (account.read, account.set_aside) == (Figure(180, "at least"), Figure(0, "at least"))
     assert account.missing == (
         "how many bad records a run set aside in its last batch, and in a first one that a restart repeated",
@@ -145,20 +142,20 @@ def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
 
 @pytest.mark.parametrize("batch", [told(1, others=1, runId="of two"), told(1, said={"planner": None}, runId="repeats")])
 def test_runs_that_cannot_be_added_up_leave_bounds(logged, batch):
-    account = logged((0, 1_000), (1_000, 1_000), found=Told({0: told(0), 1: batch}, None))
+    account = logged((0, 1_000), (1_000, 1_000), found={0: told(0), 1: batch})
     assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
 
 
 def test_the_last_batch_is_left_out_until_spark_tells_of_it(logged, tmp_path, monkeypatch, capsys):
     (tmp_path / "metadata").write_text(json.dumps({"id": "63e3dd0a-57c0-4b0c-9d3b-3c5b5e0f2c11"}))
     batches = {0: told(0), 1: told(1)}
-    account = logged(*[(0, 1_000)] * 3, found=Told(batches, None), state=Figure(40))
+    account = logged(*[(0, 1_000)] * 3, found=batches, state=Figure(40))
     assert (account.batches, account.read, account.open) == ((0, 1), Figure(200), Figure(40))
     assert account.missing == ("what became of batch 2, of which Spark has not told",)
 
     def meanwhile(query):
         logged(*[(0, 1_000)] * 5)  # Spark goes on
-        return Told({**batches, 2: told(2)}, None)
+        return {**batches, 2: told(2)}
 
     monkeypatch.setattr(of_checkpoint, "told", meanwhile)
     run_account(str(tmp_path), as_json=True)
@@ -176,7 +173,7 @@ def test_only_batches_of_which_spark_told_nothing_are_bounds(logged):
     said = {"metrics": {"numFilesLeftOut": 3}}
     late = {"windows": {"numLateRecordsDropped": 5}}
     batches = {at: told(at, 90, said, observedMetrics=late) for at in (0, 1, 4, 5)}  # the log has holes
-    account = logged(*[(500, 1_000)] * 6, found=Told(batches, None), state=Figure(40))
+    account = logged(*[(500, 1_000)] * 6, found=batches, state=Figure(40))
     assert (account.read, account.late) == (Figure(4 * 90 + 2 * 100, "at most"), Figure(20, "by plan"))
     assert (account.open, account.closed) == (Figure(40), Figure(500, "at most"))
     assert (account.sources[0].reads, account.sources[0].by_split) == ("orders at kafka:9092", {"orders-0": 600})
@@ -187,7 +184,7 @@ def test_only_batches_of_which_spark_told_nothing_are_bounds(logged):
 
 def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_others(logged):
     batches = {at: told(at, 90, {"badRecordsTotal": bad}) for at, bad in ((0, 0), (1, 2), (3, 9))}
-    assert logged(*[(0, 1_000)] * 4, found=Told(batches, None)).set_aside == Figure(2, "at least")
+    assert logged(*[(0, 1_000)] * 4, found=batches).set_aside == Figure(2, "at least")
 
 
 @pytest.mark.parametrize(
@@ -199,14 +196,14 @@ def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_oth
     ],
 )
 def test_a_batch_of_a_copy_of_the_checkpoint_is_none_of_this_one(logged, batch):
-    account = logged((0, 1_000), (1_000, 1_000), found=Told({0: told(0), 1: batch}, None), state=Figure(4))
+    account = logged((0, 1_000), (1_000, 1_000), found={0: told(0), 1: batch}, state=Figure(4))
     assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
 
 
 @pytest.mark.parametrize(("is_last", "bound"), [(True, "exact"), (False, "at most")])
 def test_a_source_is_known_by_its_place(logged, is_last, bound):
     batch = told(0, others=1, is_last=is_last)
-    account = logged((0, 1_000), others=["2"], found=Told({0: batch}, None))
+    account = logged((0, 1_000), others=["2"], found={0: batch})
     assert account.sources[1].read == Figure(100, bound)
 
 

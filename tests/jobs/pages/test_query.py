@@ -12,11 +12,9 @@ from tidegate.jobs.pages.query import COLUMNS, KEPT
 from tidegate.jobs.pages.query import query_page as page_of
 from tidegate.jobs.pages.runs import source_runs
 
-ALL = 10_000
 
-
-def query_page(progresses, kept, *, ended=False):
-    return page_of([typed(entry) for entry in progresses], kept, ended=ended)
+def query_page(progresses, *, first=None, ended=False):
+    return page_of([typed(entry, first=first) for entry in progresses], ended=ended)
 
 
 def pictures(page):
@@ -27,7 +25,7 @@ def pictures(page):
 
 @pytest.mark.parametrize(("splits", "lines"), [(1, 1), (3, 3), (12, 12), (13, 0), (100, 0), (1_000, 0)])
 def test_a_picture_stays_readable_with_any_number_of_splits(splits, lines):
-    page = query_page(run(splits), ALL)
+    page = query_page(run(splits))
     event_times, *others = pictures(page)
     assert len([name for name in event_times if re.fullmatch(r"split-\d+", name)]) >= lines
     assert ("band" in event_times) == (splits > 12)
@@ -40,7 +38,7 @@ def test_a_picture_stays_readable_with_any_number_of_splits(splits, lines):
 def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_manifests():
     manifest = "00000001-0123456789abcdef"
     said = report(plannedRows=40_000, reads="s3://bucket/events", bySplit={manifest: ["reading", NOON, 5]})
-    page = query_page([progress(0, source(said))], ALL)
+    page = query_page([progress(0, source(said))])
     assert "40,000 rows in 1 batch, late rows 0, complete<" in page
     assert "<h2>s3://bucket/events</h2>" in page
     assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
@@ -65,12 +63,12 @@ def test_windows_show_what_is_open_when_it_is_due_and_the_late_rows_that_they_dr
         )
         for number, called in enumerate(calls)
     ]
-    shown = query_page(batches, ALL)
+    shown = query_page(batches)
     assert (
         " 705 windows open in the 2 buckets that this run called, the first due at 2023-11-15 12:01:00 UTC; the state "
         "has 1.5 MiB. Windows dropped 1,200 rows as late (Flink: numLateRecordsDropped)." in shown
     )
-    assert "indows" not in query_page([one(0)], ALL)
+    assert "indows" not in query_page([one(0)])
 
 
 @pytest.mark.parametrize(
@@ -82,22 +80,22 @@ def test_windows_show_what_is_open_when_it_is_due_and_the_late_rows_that_they_dr
     ],
 )
 def test_a_split_holds_back_others_while_one_is_paused_and_the_query_runs(ended, paused, sentence):
-    page = query_page([one(0, splits={"paused": paused, "reading": 2})], ALL, ended=ended)
+    page = query_page([one(0, splits={"paused": paused, "reading": 2})], ended=ended)
     assert sentence in page
     assert ("UTC; it has ended." in page) == ended
 
 
 def test_latency_and_bad_records_are_told():
-    page = query_page([one(n, badRecordsTotal=1_300 + n, oldestEventTime=1795240800000) for n in range(3)], ALL)
+    page = query_page([one(n, badRecordsTotal=1_300 + n, oldestEventTime=1795240800000) for n in range(3)])
     assert "Bad records set aside: 1,302." in page  # of the last progress
     assert "Latency of the last one: 2 h" in page
     assert "minutes of latency" in page or "hours of latency" in page
-    assert "Bad records" not in query_page(run(3), ALL)
+    assert "Bad records" not in query_page(run(3))
 
 
 def test_without_any_event_time_there_are_only_batches():
     unknown = dict.fromkeys(("watermark", "bound", "low", "heldBy", "oldestEventTime"))
-    page = query_page([one(0, **unknown, bySplit={"orders-0": ["reading", None, 5]})], ALL)
+    page = query_page([one(0, **unknown, bySplit={"orders-0": ["reading", None, 5]})])
     assert "No event time is known" in page
     assert len(pictures(page)) == 2
 
@@ -116,15 +114,15 @@ def test_every_tidegate_source_has_its_own_pictures_and_row():
         ("orders at kafka:9092", 10),
         ("payments at kafka:9092", 20),
     ]
-    page = query_page(both, ALL)
+    page = query_page(both)
     assert len(pictures(page)) == 8
     assert page.count("<tr><td>") == 2
 
 
 def test_a_query_without_a_name_is_titled_by_what_it_reads():
     said = report(plannedRows=10, reads="orders at kafka:9092")
-    assert "<title>tidegate: orders at kafka:9092</title>" in query_page([progress(0, source(said))], ALL)
-    assert "<title>tidegate: counts</title>" in query_page([progress(0, source(said), name="counts")], ALL)
+    assert "<title>tidegate: orders at kafka:9092</title>" in query_page([progress(0, source(said))])
+    assert "<title>tidegate: counts</title>" in query_page([progress(0, source(said), name="counts")])
 
 
 def marks(page, name):
@@ -143,37 +141,37 @@ def with_paused(*hours, batches=8):
 
 
 def test_a_pause_is_a_bar_with_its_split_and_its_batches():
-    page = query_page(with_paused(9, 9.1), ALL)
+    page = query_page(with_paused(9, 9.1))
     assert len(marks(page, "pause")) == 3  # one is in the legend
     assert "<title>orders-1 paused, batches 1 to 8</title>" in page
 
 
 def test_lines_that_lie_on_each_other_take_turns():
-    gradients = re.findall(r"<linearGradient [^>]*>(.*?)</linearGradient>", query_page(run(3), ALL))
+    gradients = re.findall(r"<linearGradient [^>]*>(.*?)</linearGradient>", query_page(run(3)))
     turns = [re.findall(r'offset="([\d.]+)" stop-opacity="(\d)"', stops) for stops in gradients]
     visible = [[float(at) for at, opacity in stops if opacity == "1"] for stops in turns]
     assert visible == [[0, 0.3333], [0.3333, 0.6667], [0.6667, 1]]
-    assert "linearGradient" not in query_page(run(1), ALL)
+    assert "linearGradient" not in query_page(run(1))
 
 
 def test_the_page_says_when_the_beginning_is_missing():
-    assert "missing" not in query_page(run(3), ALL)
-    kept_all_of_this_run = query_page(run(3, batches=5, first=7), ALL)
+    assert "missing" not in query_page(run(3))
+    kept_all_of_this_run = query_page(run(3, batches=5, first=7), first=7)
     assert "earlier runs, up to batch 6, are not shown" in kept_all_of_this_run
-    cut = query_page(run(3, batches=5, first=7), 6)  # Spark keeps one fewer than the setting says
+    cut = query_page(run(3, batches=5, first=7), first=3)
     assert "Spark keeps the last 5 entries" in cut
     assert KEPT in cut
 
 
 def test_late_rows_are_marked_in_their_batch_and_counted():
-    page = query_page(run(3), ALL)
+    page = query_page(run(3))
     assert [names.count("marked") for names in pictures(page)] == [0, 1, 0, 0]
     assert '<td class="lost">17</td>' in page
-    assert "lost" not in query_page(run(3, batches=3), ALL).partition("<main>")[2]
+    assert "lost" not in query_page(run(3, batches=3)).partition("<main>")[2]
 
 
 def test_the_page_needs_no_other_file_and_escapes_names():
-    page = query_page(run(3, name="<b>a & b</b>"), ALL)
+    page = query_page(run(3, name="<b>a & b</b>"))
     assert not re.search(r"https?:|src=|@import|url\((?!#)|<script|<link", page)
     assert "<b>" not in page
     assert "&lt;b&gt;a &amp; b" in page
@@ -182,9 +180,9 @@ def test_the_page_needs_no_other_file_and_escapes_names():
 
 
 def test_without_a_plan_there_is_no_page_and_without_rows_no_picture():
-    assert query_page([], ALL) is None
-    assert query_page([progress(0, source(None), source({"orders": {"0": 1}}))], ALL) is None
-    assert pictures(query_page([one(0, rows=0)], ALL)) == []
+    assert query_page([]) is None
+    assert query_page([progress(0, source(None), source({"orders": {"0": 1}}))]) is None
+    assert pictures(query_page([one(0, rows=0)])) == []
 
 
 @pytest.mark.parametrize(
@@ -230,7 +228,7 @@ def test_columns_stay_within_the_picture_and_whole_numbers_have_whole_ticks(heig
 def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sentence):
     by_split = {"orders-0": [NOON + HOUR, "active"], "orders-1": [NOON, "active"], "orders-2": [None, "active"]}
     said = {"heldBy": held_by, "readHere": 1_200, "rows": 9_000, "lateRows": 30, "bySplit": by_split}
-    page = query_page([progress(0, source(report(generated=said)))], ALL)
+    page = query_page([progress(0, source(report(generated=said)))])
     assert f"{sentence} 30 of 9,000 rows came behind the watermark in this run." in page
 
 
@@ -245,4 +243,4 @@ def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sen
     ],
 )
 def test_a_page_tells_which_folder_holds_the_watermark(said, sentence):
-    assert sentence in query_page([progress(0, source(report(completeness=said)))], ALL)
+    assert sentence in query_page([progress(0, source(report(completeness=said)))])

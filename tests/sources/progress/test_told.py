@@ -8,14 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.progresses import one, report, source
+from tests.support.progresses import PROVEN, one, report, source
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.errors import ConnectorError
 from tidegate.sources.progress import batches as listening
-from tidegate.sources.progress.told import NOTHING_TOLD, PlanFacts, keep_batch, keep_plan, told
+from tidegate.sources.progress.told import keep_batch, told
 
-PLAN = "HashAggregate(keys=[aes_decrypt(a#1, hush)], functions=[count(1)])"
 QUERY, RUN = "7254cabc", "a145ff5a"
+PLAN = [
+    "WriteToMicroBatchDataSource MemorySink",
+    "~Aggregate [aes_decrypt(a#1, hush)], [count(1) AS n#2L]",
+    "~StreamingDataSourceV2ScanRelation[a#1] tidegate_kafka",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -24,66 +28,65 @@ def notes(monkeypatch, tmp_path):
     return application_notes("app").within("batches")
 
 
-def stateful(**fields):
-    state = {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0}
-    return {**one(0), "stateOperators": [state], **fields}
+@pytest.fixture(autouse=True)
+def plans(monkeypatch):
+    """The plans of queries, of which Spark may no longer have one."""
+    found = {RUN: PLAN}
+    monkeypatch.setattr(listening, "plan_steps", lambda query: found[query.runId])
+    return found
 
 
-def explained(plan):
-    def explain(extended):
-        if plan is None:
-            raise RuntimeError("the query has ended")
-        return plan
-
-    return SimpleNamespace(runId=RUN, _jsq=SimpleNamespace(explainInternal=explain))
+RUNNING = SimpleNamespace(runId=RUN)
 
 
 def listener(notes, *active):
     return listening._BatchListener(notes, SimpleNamespace(active=[*active]))
 
 
-def test_the_last_batches_of_a_query_and_facts_of_its_plan_are_kept():
-    assert told("7254cabc") == NOTHING_TOLD
+def test_the_last_batches_of_a_query_are_kept_with_facts_of_their_plans():
+    assert told(QUERY) == {}
     for number in range(130):
-        keep_batch(one(number))
-    facts = PlanFacts(tells_rows=True, counts_all=False)
-    keep_plan("7254cabc", RUN, facts)
-    application_notes("7254cabc").within("told").write("129", {"batchId": 129})  # of another version
-    batches, plan = told("7254cabc")
-    assert (sorted(batches), plan) == ([*range(10, 129)], facts)
+        keep_batch(one(number), PROVEN if number % 2 else None)
+    application_notes(QUERY).within("told").write("129", {"batchId": 129})  # of another version
+    batches = told(QUERY)
+    assert sorted(batches) == [*range(10, 129)]
+    assert (batches[127].plan, batches[128].plan) == (PROVEN, None)
     (kept,) = batches[128].sources
     assert (kept.end.progress.positions, kept.input_rows, kept.progress.by_split) == ({"orders-0": 1}, 100, {})
 
 
-@pytest.mark.parametrize(
-    ("plan", "facts"),
-    [
-        (PLAN, (True, True)),
-        ("HashAggregate(functions=[count(a#1)])", (True, False)),
-        ("HashAggregate(functions=[count(1) FILTER (WHERE a#1)])", (True, False)),
-        ("HashAggregate(functions=[count(1)])\n+- Expand [a#1]", (False, True)),
-    ],
-)
-def test_only_facts_of_a_plan_are_kept_which_may_hold_secrets(notes, tmp_path, plan, facts):
-    listener(notes, explained(plan)).on_progress(json.dumps(stateful()))
-    assert told(QUERY).plan == facts
+def test_only_facts_of_a_plan_are_kept_which_may_hold_secrets(notes, tmp_path):
+    listener(notes, RUNNING).on_progress(json.dumps(one(0)))
+    assert told(QUERY)[0].plan == (True, True, True)
     assert not any("hush" in path.read_text() for path in tmp_path.rglob("*.json"))
 
 
 def test_the_plan_of_another_run_is_not_that_of_the_last(notes):
-    listener(notes, explained(PLAN)).on_progress(json.dumps(stateful()))
-    listener(notes, explained(PLAN)).on_progress(json.dumps(stateful(batchId=1, runId="later")))
-    assert told(QUERY).plan is None
+    listens = listener(notes, RUNNING)
+    listens.on_progress(json.dumps(one(0)))
+    listens.on_progress(json.dumps({**one(1), "runId": "later"}))
+    assert [entry.plan for entry in told(QUERY).values()] == [PROVEN, None]
 
 
-def test_the_plan_is_asked_for_until_it_is_kept(notes):
-    active = [explained(None)]
-    listens = listening._BatchListener(notes, SimpleNamespace(active=active))
-    listens.on_progress(json.dumps(stateful()))
-    assert told(QUERY).plan is None
-    active[:] = [explained(PLAN)]
-    listens.on_progress(json.dumps(stateful(batchId=1)))
-    assert told(QUERY).plan == (True, True)
+def test_the_plan_is_asked_for_until_it_is_known_and_once(notes, plans):
+    plans.clear()
+    listens = listener(notes, RUNNING)
+    listens.on_progress(json.dumps(one(0)))
+    plans[RUN] = PLAN
+    listens.on_progress(json.dumps(one(1)))
+    plans.clear()
+    listens.on_progress(json.dumps(one(2)))
+    assert [told(QUERY)[number].plan for number in range(3)] == [None, PROVEN, PROVEN]
+
+
+def test_the_first_batch_of_a_run_is_noted(notes, monkeypatch):
+    heard = []
+    monkeypatch.setattr(listening, "await_events", heard.append)
+    listens = listener(notes)
+    for number in (7, 8):
+        listens.on_progress(json.dumps({**one(number), "runId": "seven"}))
+    assert (listening.first_batch(None, "seven"), heard) == (7, [])
+    assert (listening.first_batch("spark", "of another process"), heard) == (None, ["spark"])
 
 
 def test_a_note_that_cannot_be_left_keeps_no_other_back(notes, monkeypatch):
@@ -97,7 +100,7 @@ def test_a_note_that_cannot_be_left_keeps_no_other_back(notes, monkeypatch):
     monkeypatch.setattr(type(notes), "write", refuse)
     sources = [source(report(planner=planner)) for planner in ("full", "9f1c")]
     listener(notes).on_progress(json.dumps({**one(0), "sources": sources}))
-    assert (notes.names(), [*told(QUERY).batches]) == (["9f1c"], [0])
+    assert (notes.names(), [*told(QUERY)]) == (["9f1c"], [0])
 
 
 def test_a_session_removes_what_was_unused_for_a_day(monkeypatch, tmp_path):
@@ -105,11 +108,11 @@ def test_a_session_removes_what_was_unused_for_a_day(monkeypatch, tmp_path):
         streams = None
 
     monkeypatch.setattr(listening, "add_listener", lambda *_: None)
-    keep_batch(one(0))
+    keep_batch(one(0), None)
     listening.listen_to_batches(Session(), "app")
-    assert [*told(QUERY).batches] == [0]
+    assert [*told(QUERY)] == [0]
     yesterday = time.time() - 25 * 3600
     for path in tmp_path.rglob("*"):
         os.utime(path, (yesterday, yesterday))
     listening.listen_to_batches(Session(), "app")
-    assert told(QUERY) == NOTHING_TOLD
+    assert told(QUERY) == {}
