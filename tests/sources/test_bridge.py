@@ -45,11 +45,11 @@ def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(
     watermarks = WatermarkStrategy().with_idleness(timedelta(seconds=1))
     source = MemorySource(path=path, include_source_watermark=True, watermark_rows=True, watermarks=watermarks)
     rows = source.read_stream(spark)
-    kept = []
     query = (
         tidegate.with_source_watermark(rows)
         .dropDuplicatesWithinWatermark(["split", "position"])
-        .writeStream.foreachBatch(lambda batch, _: kept.extend(batch.collect()))
+        .writeStream.format("memory")
+        .queryName("kept")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()
     )
@@ -59,6 +59,7 @@ def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(
         while not any(progress.eventTime.get("watermark") == until for progress in query.recentProgress):
             assert query.isActive, query.exception()
         account = tidegate.account(query)
+    kept = spark.table("kept").collect()
     assert sorted((row["split"], row["position"]) for row in kept) == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
     assert (account.read.rows, account.read.bound) == (5, "exact")  # the rows with only the watermark are none
 

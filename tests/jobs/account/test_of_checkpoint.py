@@ -1,6 +1,7 @@
 """The account of a query from outside, by a checkpoint as Spark writes it."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -35,6 +36,8 @@ def test_no_row_is_late_while_spark_s_watermark_is_not_ahead_of_the_source_s(log
     assert (account.late, account.open) == (Figure(0, "by plan"), Figure(40, "at least"))
     assert (account.closed, account.set_aside) == (Figure(260, "at most"), Figure(0, "at least"))
     assert account.headline == "late rows 0 by the plan, complete by the plan"
+    assert (account.complete, account.missing) == (False, ())
+    assert account.why[0].startswith("offsets may have no record")
     assert account.sources[0].by_split == {"orders-0": 300}
 
 
@@ -185,6 +188,34 @@ def test_only_batches_of_which_spark_told_nothing_are_bounds(logged):
 def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_others(logged):
     batches = {at: told(at, 90, {"badRecordsTotal": bad}) for at, bad in ((0, 0), (1, 2), (3, 9))}
     assert logged(*[(0, 1_000)] * 4, found=batches).set_aside == Figure(2, "at least")
+
+
+@pytest.mark.parametrize(("said", "missing"), [({"badRecordsTotal": 0}, 1), ({}, 0)])
+def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_missing(logged, said, missing):
+    account = logged((None, 1_000), (None, 1_000), found={1: told(1, 100, said)}, has_state=False)
+    assert [account.set_aside, account.late] == [Figure(0, "at least"), Figure(0)]
+    assert ([sentence[:21] for sentence in account.missing], account.complete) == (
+        ["how many bad records "] * missing,
+        False,
+    )
+
+
+@pytest.mark.parametrize("other", [PROVEN._replace(keeps_rows=False), None])
+def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_runs(
+    logged, tmp_path, monkeypatch, capsys, other
+):
+    (tmp_path / "metadata").write_text(json.dumps({"id": "63e3dd0a-57c0-4b0c-9d3b-3c5b5e0f2c11"}))
+    logged(*[(0, 1_000)] * 2)
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    asked = []
+    monkeypatch.setattr(of_checkpoint, "spark_session", lambda *_: nullcontext())
+    monkeypatch.setattr(of_checkpoint, "rows_in_state", lambda *said: asked.append(said[2:]))
+    for plan in (PROVEN, other):
+        monkeypatch.setattr(
+            of_checkpoint, "told", lambda _, plan=plan: {0: told(0, plan=PROVEN), 1: told(1, plan=plan)}
+        )
+        run_account(str(tmp_path), as_json=True)
+    assert asked == [(PROVEN, 1), (None, 1)]
 
 
 @pytest.mark.parametrize(
