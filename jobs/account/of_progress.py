@@ -42,7 +42,8 @@ def account_of_run(progresses: Sequence[QueryProgress], state: Figure | None = N
     tally = RunTally()
     for entry in progresses:
         tally.add(entry)
-    cut = f"the batches of this run before batch {progresses[0].number}, which Spark no longer has"
+    unsure = "" if progresses[0].first is not None else ", if there were any"
+    cut = f"the batches of this run before batch {progresses[0].number}, which Spark no longer has{unsure}"
     return tally.account([cut] if is_cut(progresses) else [], state)
 
 

@@ -92,12 +92,10 @@ class _BatchListener(ProgressListener):
             keep_batch(batch, self._plan(batch))
 
     def _plan(self, batch: Json) -> PlanFacts | None:
-        """Return what the plan of the batch's run proves; None: Spark no longer has the plan."""
-        run, sources = batch["runId"], len(batch["sources"])
+        """Return what the plan of the batch's run proves; None: Spark does not tell, or no longer."""
+        run = batch["runId"]
         if run not in self._plans:
             with suppress(Exception):  # Spark may be about to end
-                found = [
-                    PlanFacts.of(plan_steps(query), sources) for query in self._streams.active if query.runId == run
-                ]
-                self._plans.update((run, facts) for facts in found)
+                (query,) = (query for query in self._streams.active if query.runId == run)
+                self._plans[run] = PlanFacts.of(plan_steps(query), len(batch["sources"]))
         return self._plans.get(run)

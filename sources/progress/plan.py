@@ -16,7 +16,9 @@ _PASSES_ON = re.compile(
     (?:Project|Filter|Union|SubqueryAlias|View|EventTimeWatermark|CollectMetrics|Streaming\w+Relation)\b
     |(?:Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark|TransformWithState\w*)\b
     |Repartition\b|RepartitionByExpression\b(?!.*\ (?:ASC|DESC)\ NULLS\ )  # to cut ranges, Spark reads a sample first
-    |WriteToMicroBatchDataSource\b|WriteToMicroBatchDataSourceV1\ FileSink\[  # no foreachBatch: it may read twice
+    # Sinks of Spark.  The function of foreachBatch may read twice, and a table may want ranges.
+    |WriteToMicroBatchDataSource\ (?:MemorySink|noop-table|console|ForeachSink|KafkaTable)\b
+    |WriteToMicroBatchDataSourceV1\ FileSink\[
     |MapInArrow\ pack\(__hash\#|LocalRelation\ <empty>)  # of tidegate's windows
     """,
     re.VERBOSE,

@@ -83,8 +83,14 @@ def test_the_plan_says_whether_rows_are_read_and_counted_once(stream, told, step
     assert bool(account.why) == (read != READ or open_ == UNKNOWN)
 
 
-def test_a_sink_that_may_read_twice_leaves_a_bound(stream, told):
-    assert told(stream, sink=write_twice).read == AT_MOST
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_a_sink_that_may_read_twice_leaves_a_bound_and_does_not_show_what_was_lost(
+    spark, kafka, told, fail_on_data_loss
+):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
+    source = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=fail_on_data_loss)
+    account = told(source.read_stream(spark), sink=write_twice)
+    assert (account.read, account.complete) == (AT_MOST, fail_on_data_loss)
 
 
 @pytest.mark.parametrize(("step", "late"), [(None, Figure(1)), (exploded, Figure(2, "about"))])

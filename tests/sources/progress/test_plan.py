@@ -21,6 +21,7 @@ OF_WINDOWS = (
         (["~WriteToMicroBatchDataSourceV1 FileSink[file:/tmp/a], 3b5b", SCAN], 1, (True, False)),
         (["~WriteToMicroBatchDataSourceV1 ForeachBatchSink, 3b5b", COUNT, SCAN], 1, (False, True)),
         (["~WriteToMicroBatchDataSourceV1 NewSink, 3b5b", SCAN], 1, (False, False)),
+        (["WriteToMicroBatchDataSource shop.orders", SCAN], 1, (False, False)),
         (
             [SINK, COUNT, "~Project [a#1]", "~EventTimeWatermark 1, timestamp#5: timestamp, 0 seconds", SCAN],
             1,
