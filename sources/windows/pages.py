@@ -1,8 +1,11 @@
 """The rows of a bucket's state in small pages: a batch reads and writes the pages that it touches.
 
 A page is an Arrow batch, and a hash of the key says which.  Pages grow and shrink by linear hashing (Litwin 1980), one
-page after the other, so there is no directory.  What is due is found without reading pages: a block holds the first
-timers of its pages, and the bucket those of its blocks.
+page after the other, so there is no directory.  Small pages are best for batches that touch few of them.  Where a batch
+touches most of them, as in a back-fill, fewer and larger ones are: each takes a state call or two.
+
+What is due is found without reading pages: a block holds the first timers of its pages, and the bucket those of its
+blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ EVENT, PROCESSING = "__event", "__processing"
 NEVER = MAX_TIME
 """The time of a timer that there is not."""
 _Ints: TypeAlias = npt.NDArray[np.int64]
-_MEAN = 2_000  # bytes of a page on average: pages that were not split yet have twice as much as the others
+_MEAN, _LARGE_MEAN = 2_000, 16_000  # bytes of a page on average: those not split yet have twice as much as others
+_GROWTH = 32  # pages that a batch adds, or as many as it touches
 _MOST = 4_000  # bytes of a row that count; a stored size was counted so
 _BLOCK = 256  # pages of a block
 
@@ -75,7 +79,7 @@ class Pages:
         held = _bytes(rows)
         self.size += held - self._held
         self._held = held
-        before, self.count = self.count, self._wanted()
+        before, self.count = self.count, self._wanted(len(self._read))
         moved = self._rows_of(_moved(before, self.count) - self._read.keys() if self.size else ())
         if moved.num_rows:
             rows = pa.concat_tables([rows, moved])
@@ -100,10 +104,17 @@ class Pages:
         event, processing = (min(times) for times in zip(*self.first_timers, [NEVER, NEVER], strict=True))
         return None if event == NEVER else event, None if processing == NEVER else processing
 
-    def _wanted(self) -> int:
-        """Return the number of pages for their bytes.  It does not follow every small change."""
-        most, least = max(1, self.size * 4 // _MEAN), max(1, -(-self.size // _MEAN))
-        return min(max(self.count, least), most)
+    def _wanted(self, touched: int) -> int:
+        """Return the number of pages for their bytes.  It does not follow every small change.
+
+        touched: the number of pages that this batch touches.
+        """
+        touches_most = touched * 2 >= self.count
+        mean = _LARGE_MEAN if touches_most else _MEAN
+        least = max(1, -(-self.size // mean))
+        if self.count < least:
+            return least if touches_most else min(least, self.count + max(touched, _GROWTH))
+        return self.count if self.count <= max(1, self.size * 4 // mean) else max(1, self.size * 2 // mean)
 
     def _rows_of(self, numbers: Collection[int]) -> pa.Table:
         """Return the rows of pages that were not read before."""

@@ -75,6 +75,8 @@ clocks = st.one_of(st.integers(0, 50), st.just(MAX_TIME), st.just(MIN_TIME))
 def test_pages_keep_what_a_dictionary_keeps_and_leave_nothing_behind(batches):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pages, "_MEAN", 60)
+        patched.setattr(pages, "_LARGE_MEAN", 240)
+        patched.setattr(pages, "_GROWTH", 2)
         patched.setattr(pages, "_BLOCK", 3)
         opened, model = Opened(), {}
         for changes, event_ms, processing_ms in batches:
@@ -91,16 +93,27 @@ def test_pages_keep_what_a_dictionary_keeps_and_leave_nothing_behind(batches):
         assert len(opened.kept[2]) <= 1
 
 
-def test_a_batch_touches_the_pages_of_its_keys_whatever_is_open():
+def values_of(numbers, byte):
+    return {f"key {n}": (n, NEVER, byte * 100) for n in numbers}
+
+
+def test_pages_are_small_for_small_batches_which_touch_those_of_their_keys_and_large_for_large_batches():
     opened = Opened()
-    opened.batch({f"key {n}": (n, NEVER, b"x" * 100) for n in range(50_000)})
-    assert opened.kept[0] > 1_000
+    opened.batch(values_of(range(50_000), b"x"))
+    while opened.kept[0] < -(-opened.kept[1] // pages._MEAN):
+        before = opened.kept[0]
+        opened.store.writes = 0
+        opened.batch(values_of(range(49_990, 50_000), b"y"))
+        assert before < opened.kept[0] <= before + 32
+        assert opened.store.writes < 100
     assert max(map(len, opened.store.values.values())) < 20_000
     opened.store.reads = opened.store.writes = 0
-    read, _ = opened.batch({f"key {n}": (n, NEVER, b"y" * 100) for n in range(49_990, 50_000)}, 9)
+    read, _ = opened.batch(values_of(range(49_990, 50_000), b"z"), 9)
     assert read.keys() >= {f"key {n}" for n in range(10)}
     assert opened.store.writes < 30
     assert opened.store.reads < 60
+    opened.batch(values_of(range(50_000), b"x"))
+    assert opened.kept[0] < 1_000
 
 
 def test_a_large_value_does_not_make_pages_for_itself():
