@@ -16,8 +16,8 @@ Certainty: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about
 _OPPOSITE: Mapping[Certainty, Certainty] = {"at least": "at most", "at most": "at least"}
 _MOST_SPLITS = 20
 _WHY = {  # a figure is a bound
-    "read": "offsets may have no record, and only the driver's machine knows Spark's metrics, for a day at least; "
-    "a step of the query, or its sink, may also read rows twice or not at all",
+    "read": "offsets may have no record; Spark counts rows, exactly if the plan and the sink read each of them once, "
+    "and only the driver's machine keeps its metrics, for a day at least",
     "open": "rows in open windows are told by the count(*) of a single aggregation from its first batch on, if no step "
     "of the query multiplies rows",
     "late": "Spark counts groups that it drops, and steps of the query may multiply rows before windows of tidegate",

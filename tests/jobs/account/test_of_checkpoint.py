@@ -182,7 +182,7 @@ def test_only_batches_of_which_spark_told_nothing_are_bounds(logged):
     assert (account.sources[0].reads, account.sources[0].by_split) == ("orders at kafka:9092", {"orders-0": 600})
     assert account.missing == ("the rows of objects that were left out, of which there are 3",)
     (why,) = account.why
-    assert why.startswith("offsets may have no record, and only the driver's machine knows")
+    assert why.startswith("offsets may have no record; Spark counts rows")
 
 
 def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_others(logged):
