@@ -18,8 +18,8 @@ _MOST_SPLITS = 20
 _WHY = {  # a figure is a bound
     "read": "offsets may have no record; Spark counts rows, exactly if the plan and the sink read each of them once, "
     "and only the driver's machine keeps its metrics, for a day at least",
-    "open": "rows in open windows are told by the count(*) of a single aggregation from its first batch on, if no step "
-    "of the query multiplies rows",
+    "open": "rows in open windows are told by the count(*) of a single aggregation, if no step before it may multiply "
+    "rows, and if the account begins with the first batch of the query",
     "late": "Spark counts groups that it drops, and steps of the query may multiply rows before windows of tidegate",
 }
 _NAMES = {"read": "rows read", "closed": "in closed windows", "open": "in open windows", "late": "dropped as late"}

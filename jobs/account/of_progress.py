@@ -25,7 +25,9 @@ from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 from tidegate.sources.tasks import shown_watermark_ms
 
-UNKNOWN_BAD = "how many bad records a run set aside in its last batch, and in a first one that a restart repeated"
+UNKNOWN_BAD = (
+    "how many bad records, if any, a run set aside in its last batch, and in a first one that a restart repeated"
+)
 _LOST = "whether records were lost: failOnDataLoss is false, and not every offset is known to have given a row"
 _LEFT_OUT = {  # metrics of connectors
     "numFilesLeftOut": "the rows of objects that were left out, of which there are",

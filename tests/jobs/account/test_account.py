@@ -173,7 +173,7 @@ def test_bad_records_are_read_and_set_aside():
         Figure(20, "at least"),
     )
     assert account.missing == (
-        "how many bad records a run set aside in its last batch, and in a first one that a restart repeated",
+        "how many bad records, if any, a run set aside in its last batch, and in a first one that a restart repeated",
     )
 
 

@@ -139,7 +139,7 @@ def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
     account = logged((0, 1_000), (0, 1_000), found=batches)
     assert (account.read, account.set_aside) == (Figure(180, "at least"), Figure(0, "at least"))
     assert account.missing == (
-        "how many bad records a run set aside in its last batch, and in a first one that a restart repeated",
+        "how many bad records, if any, a run set aside in its last batch, and in a first one that a restart repeated",
     )
 
 
@@ -195,7 +195,7 @@ def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_missing(logged, 
     account = logged((None, 1_000), (None, 1_000), found={1: told(1, 100, said)}, has_state=False)
     assert [account.set_aside, account.late] == [Figure(0, "at least"), Figure(0)]
     assert ([sentence[:21] for sentence in account.missing], account.complete) == (
-        ["how many bad records "] * missing,
+        ["how many bad records,"] * missing,
         False,
     )
 
