@@ -40,7 +40,7 @@ from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
-from tidegate.sources.progress.told import told
+from tidegate.sources.progress.told import Told, told
 from tidegate.sources.windows.native import AHEAD_MS
 
 _DELETED = "the batches up to {}, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)"
@@ -63,7 +63,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     first, last = account.batches or (0, -1)
     plans = {found[number].plan if number in found else None for number in range(first, last + 1)}
     plan = plans.pop() if len(plans) == 1 else None
-    is_countable = len(operators) == 1 and (plan is None or plan.keeps_rows)
+    is_countable = len(operators) == 1 and (plan is None or plan.counts_open)
     # Spark alone would need Hadoop's jars for a bucket.
     if account.open.bound != "exact" and is_countable and s3_address(checkpoint) is None:
         typer.echo("Starting Spark, which counts the rows in open windows", err=True)
@@ -86,11 +86,7 @@ def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
 
 
 def account_of_checkpoint(
-    logged: Mapping[int, LoggedOffsets],
-    found: Mapping[int, QueryProgress] | None = None,
-    state: Figure | None = None,
-    *,
-    has_state: bool,
+    logged: Mapping[int, LoggedOffsets], found: Told, state: Figure | None = None, *, has_state: bool
 ) -> Account:
     """Return the account of written batches.
 
@@ -100,7 +96,6 @@ def account_of_checkpoint(
 
     Raises CheckpointError for an offset of another version of tidegate.
     """
-    found = found or {}
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
     missing = [_DELETED.format(min(logged))] if min(logged) else []
     parts = _told_parts(logged, numbers, found)
@@ -126,9 +121,7 @@ def account_of_checkpoint(
     )
 
 
-def _told_parts(
-    logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Mapping[int, QueryProgress]
-) -> list[list[QueryProgress]]:
+def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Told) -> list[list[QueryProgress]]:
     """Return the batches of which Spark told, in parts of runs without a gap, but no part that leaves out a source."""
     told = [(found[number], number) for number in numbers if number in found]
     entries = [entry for entry, number in told if _is_of(entry, logged.get(number - 1), logged[number])]

@@ -108,7 +108,7 @@ class RunTally:
         reads_once = self._reads_once or (entry.plan is not None and entry.plan.reads_once)
         rows = sum(tally.add(batch, reads_once=reads_once) for tally, batch in zip(tallies, entry.sources, strict=True))
         self._batches = (first, entry.number)
-        is_known = entry.operators == 1 and entry.plan is not None and entry.plan.keeps_rows
+        is_known = entry.operators == 1 and entry.plan is not None and entry.plan.counts_late
         late = Figure(entry.late_dropped, "exact" if is_known or not entry.late_dropped else "about")
         # Spark counts what is left of a task's rows after they were grouped.
         self._late = total([self._late, late, Figure(rows, "at most") if entry.dropped_rows else NO_ROWS])
@@ -187,9 +187,8 @@ class _SourceTally:
                 self._bad_before = said.bad_records_total
         elif self._last is None and batch.end is not None:
             self._begins_untold = True  # a restart repeats a batch without a plan of its own
-        is_open = self._bad_before is not None and (planned > 0 or self._begins_untold)
-        is_open = is_open or (self._begins_untold and self._last is None)
-        self._bad_bound = "at least" if is_open else "exact"
+        may_be_bad = self._last is None or self._bad_before is not None
+        self._bad_bound = "at least" if may_be_bad and (planned or self._begins_untold) else "exact"
         return max(planned, batch.input_rows)
 
     def account(self) -> SourceAccount:

@@ -78,7 +78,7 @@ def rows_in_state(
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    if plan is not None and not plan.keeps_rows:
+    if plan is not None and not plan.counts_open:
         return None
     with suppress(PySparkException, Py4JError):  # the state of another operator, or one that has just been cleaned up
         state = spark.read.options(**{} if batch is None else {"batchId": batch}).format("statestore").load(checkpoint)

@@ -14,18 +14,18 @@ _SOURCE = re.compile(r"~?Streaming\w+Relation\b")
 _PASSES_ON = re.compile(
     r"""~?(?:
     (?:Project|Filter|Union|SubqueryAlias|View|EventTimeWatermark|CollectMetrics|Streaming\w+Relation)\b
-    |(?:Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark|TransformWithState\w*)\b
+    |(?:Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark)\b
     |Repartition\b|RepartitionByExpression\b(?!.*\ (?:ASC|DESC)\ NULLS\ )  # to cut ranges, Spark reads a sample first
     # Sinks of Spark.  The function of foreachBatch may read twice, and a table may want ranges.
     |WriteToMicroBatchDataSource\ (?:MemorySink|noop-table|console|ForeachSink|KafkaTable)\b
     |WriteToMicroBatchDataSourceV1\ FileSink\[
-    |MapInArrow\ pack\(__hash\#|LocalRelation\ <empty>)  # of tidegate's windows
+    |MapInArrow\ pack\(__hash\#|TransformWithState\w*\ \w+\(__bucket\#|LocalRelation\ <empty>)  # tidegate's windows
     """,
     re.VERBOSE,
 )
-_MULTIPLIES = re.compile(r"~?(?:Generate|Expand)\b")
+_MULTIPLIES = re.compile(r"~?(?:Generate|Expand|TransformWithState\w*)\b")
 _AGGREGATE = re.compile(r"~?Aggregate\b")
-_WINDOWS = re.compile(r"~?(?:Aggregate\b|CollectMetrics windows-)")
+_OBSERVED_WINDOWS = re.compile(r"~?CollectMetrics windows-")
 _COUNT_OF_ALL = re.compile(r"\bcount\(1\)(?! FILTER|#)")
 
 
@@ -33,12 +33,14 @@ class PlanFacts(NamedTuple):
     """What the plan of a run proves.  The plan itself may hold secrets, such as keys.
 
     reads_once: each row of a batch is read once.
-    keeps_rows: what windows count are rows of the sources, each counted once at most.
-    counts_all: the count of Spark's aggregation is of all rows.
+    counts_late: what windows of tidegate drop as late are rows of the sources.
+    counts_open: what Spark's aggregation counts are rows of the sources.
+    counts_all: it leaves out none.
     """
 
     reads_once: bool
-    keeps_rows: bool
+    counts_late: bool
+    counts_open: bool
     counts_all: bool
 
     @classmethod
@@ -48,10 +50,14 @@ class PlanFacts(NamedTuple):
         steps: the steps as Spark shows them, each before those that it reads from.
         sources: how many different sources the query has.
         """
-        windows = next((at for at, step in enumerate(steps) if _WINDOWS.match(step)), len(steps))
+        late, open_ = (
+            next((at for at, step in enumerate(steps) if windows.match(step)), len(steps))
+            for windows in (_OBSERVED_WINDOWS, _AGGREGATE)
+        )
         return cls(
             _pass_on([step for step in steps if not _MULTIPLIES.match(step)], sources),
-            _pass_on(steps[windows:], sources),
+            _pass_on(steps[late:], sources),
+            _pass_on(steps[open_:], sources),
             all(_COUNT_OF_ALL.search(step) for step in steps if _AGGREGATE.match(step)),
         )
 

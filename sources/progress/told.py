@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.application import application_notes
@@ -16,6 +17,8 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.sources.progress.plan import PlanFacts
 from tidegate.sources.progress.query import QueryProgress, json_object
 
+Told: TypeAlias = Mapping[int, QueryProgress]
+"""What Spark told of a query, by batch."""
 _MOST = 120  # batches; by default, a checkpoint keeps the last hundred
 _PLAN = "plan"
 
@@ -32,8 +35,8 @@ def keep_batch(progress: Json, plan: PlanFacts | None) -> None:
     notes.remove(str(number - _MOST))
 
 
-def told(query_id: str) -> Mapping[int, QueryProgress]:
-    """Return what is kept of a query, by batch.  Raises ConnectorError if it cannot be read."""
+def told(query_id: str) -> Told:
+    """Return what is kept of a query.  Raises ConnectorError if it cannot be read."""
     batches = {}
     for name, note in _notes(query_id).notes():
         with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from tidegate.sources.progress.plan import PlanFacts
 from tidegate.sources.progress.query import QueryProgress
 
-PROVEN = PlanFacts(reads_once=True, keeps_rows=True, counts_all=True)
+PROVEN = PlanFacts(reads_once=True, counts_late=True, counts_open=True, counts_all=True)
 NOON = 1_700_049_600_000
 MINUTE = 60_000
 HOUR = 60 * MINUTE

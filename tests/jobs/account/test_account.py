@@ -94,7 +94,7 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
 
 
 def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows():
-    assert rows_in_state(None, "unread", PROVEN._replace(keeps_rows=False)) is None
+    assert rows_in_state(None, "unread", PROVEN._replace(counts_open=False)) is None
 
 
 def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():
@@ -116,7 +116,7 @@ def test_windows_of_tidegate_count_their_late_rows():
     account = of(stateful(0, observedMetrics=observed))
     assert figures(account) == [Figure(100), Figure(93), Figure(0), Figure(7), Figure(0)]
     assert account.headline == "late rows 7, the rest complete"
-    multiplied = of(stateful(0, observedMetrics=observed), plan=PROVEN._replace(keeps_rows=False))
+    multiplied = of(stateful(0, observedMetrics=observed), plan=PROVEN._replace(counts_late=False))
     assert (multiplied.late, multiplied.closed) == (Figure(7, "about"), Figure(93, "about"))
     assert multiplied.why[0].startswith("Spark counts groups that it drops, and steps of the query may multiply rows")
 

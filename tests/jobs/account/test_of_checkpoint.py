@@ -14,12 +14,14 @@ from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import account_of_checkpoint, run_account, written_batches
 from tidegate.jobs.spark_checkpoint import query_id
 
+NOTHING = {}
+
 
 @pytest.fixture
 def logged(tmp_path):
     """Log batches of 100 rows after position 0, with Spark's watermark and the source's; return their account."""
 
-    def log(*watermarks, first=0, last=None, has_state=True, state=None, found=None, **fields):
+    def log(*watermarks, first=0, last=None, has_state=True, state=None, found=NOTHING, **fields):
         for number, (of_spark, of_source) in enumerate(watermarks, first):
             position = 100 * (number + 1) if last is None else min(last, 100 * (number + 1))
             starts = {} if number else {"orders-0": 0}
@@ -200,7 +202,7 @@ def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_missing(logged, 
     )
 
 
-@pytest.mark.parametrize("other", [PROVEN._replace(keeps_rows=False), None])
+@pytest.mark.parametrize("other", [PROVEN._replace(counts_open=False), None])
 def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_runs(
     logged, tmp_path, monkeypatch, capsys, other
 ):
@@ -241,7 +243,7 @@ def test_a_source_is_known_by_its_place(logged, is_last, bound):
 def test_bad_records_of_a_batch_are_told_by_the_next_offset(tmp_path):
     for number, bad in enumerate((0, 2, 9)):
         log_batch(tmp_path, number, {"orders-0": 100 * number}, starts={"orders-0": 0}, bad_records=bad)
-    account = account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), has_state=False)
+    account = account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), NOTHING, has_state=False)
     assert account.set_aside == Figure(9, "at least")
 
 
