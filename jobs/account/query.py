@@ -70,8 +70,8 @@ def rows_in_state(
     """Return how many rows are in the groups of Spark's aggregation, by its count, if that can be told.
 
     checkpoint: the checkpoint of a query with one stateful operator.
-    plan: facts of Spark's physical plan of the query, if they are known.  Without them, the count may be of a column,
-        which leaves out nulls, or have a filter; and no step is taken to multiply rows, but windows that overlap.
+    plan: what the plan of the query proves, if it is known.  Without it, the count of windows that do not overlap is an
+        estimate: it may leave out nulls, or steps may multiply rows.
     batch: after which batch; None: after the last.
     """
     from py4j.protocol import Py4JError
