@@ -50,8 +50,6 @@ def account(query: StreamingQuery) -> Account:
 
 def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
     """Return the entries of a run that Spark keeps, with its first batch, and with what its plan proves."""
-    from pyspark.sql import SparkSession
-
     from tidegate.sources.progress.batches import first_batch
 
     entries = [QueryProgress.parse(progress.json) for progress in query.recentProgress]
@@ -60,7 +58,7 @@ def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
     last, plan = entries[-1], None
     with suppress(Exception):  # a client of Spark Connect has no plan, and others may not be allowed to see it
         plan = PlanFacts.of(plan_steps(query), len(last.sources))
-    first = first_batch(SparkSession.active(), last.run_id) if entries[0].number else 0
+    first = first_batch(last.run_id) if entries[0].number else 0
     return [replace(entry, plan=plan, first=first) for entry in entries]
 
 

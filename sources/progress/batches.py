@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
+from collections import Counter, deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tidegate.listener")
 _listening: WeakSet[SparkSession] = WeakSet()
 _first_batches: dict[str, int] = {}  # by run
+_ended: deque[str] = deque()
+_MOST_ENDED = 1_000  # runs whose first batch is known; a session may run a query every minute
 
 
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
@@ -42,10 +44,10 @@ def listen_to_batches(spark: SparkSession, application_id: str) -> None:
         _listening.add(spark)
 
 
-def first_batch(spark: SparkSession, run_id: str) -> int | None:
+def first_batch(run_id: str) -> int | None:
     """Return the first batch of a run; None: this process has not heard of it."""
     if run_id not in _first_batches:
-        await_events(spark)
+        await_events(SparkSession.active())
     return _first_batches.get(run_id)
 
 
@@ -71,7 +73,10 @@ class _BatchListener(ProgressListener):
                 _LOG.warning("planners and `tidegate account` do not learn what Spark tells of a batch: %s", error)
 
     def on_end(self, run_id: str) -> None:
-        """Delete the notes for planners."""
+        """Delete the notes for planners, and forget what is long over."""
+        _ended.append(run_id)
+        if len(_ended) > _MOST_ENDED:
+            _first_batches.pop(_ended.popleft(), None)
         self._dropped.pop(run_id, None)
         self._plans.pop(run_id, None)
         for planner in self._planners.pop(run_id, ()):

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import time
+from collections import deque
 from types import SimpleNamespace
 
 import pytest
@@ -83,11 +84,17 @@ def test_the_plan_is_asked_for_until_it_is_known_and_once(notes, plans):
 def test_the_first_batch_of_a_run_is_noted(notes, monkeypatch):
     heard = []
     monkeypatch.setattr(listening, "await_events", heard.append)
+    monkeypatch.setattr(listening.SparkSession, "active", lambda: "spark")
+    monkeypatch.setattr(listening, "_ended", deque())
     listens = listener(notes)
     for number in (7, 8):
         listens.on_progress(json.dumps({**one(number), "runId": "seven"}))
-    assert (listening.first_batch(None, "seven"), heard) == (7, [])
-    assert (listening.first_batch("spark", "of another process"), heard) == (None, ["spark"])
+    for run in ("seven", *map(str, range(999))):
+        listens.on_end(run)
+    assert (listening.first_batch("seven"), heard) == (7, [])
+    listens.on_end("the last")
+    assert "seven" not in listening._first_batches
+    assert (listening.first_batch("of another process"), heard) == (None, ["spark"])
 
 
 def test_a_note_that_cannot_be_left_keeps_no_other_back(notes, monkeypatch):
