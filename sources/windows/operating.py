@@ -42,7 +42,6 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _KEY = "__key_{}"
-_IS_MANY = f"{MANY}_yes"
 COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT)
 """The columns of windows besides keys, results, and the rows of side outputs."""
 
@@ -85,7 +84,7 @@ def with_expressions(
     if stream.late is not None:  # a late row has no results, but a count of no rows would be 0
         results = {name: f.when(f.col(OUTPUT) == RESULTS, result) for name, result in results.items()}
     named = [result.alias(name) for name, result in results.items()]
-    others = [OUTPUT, *stream.row_columns] if stream.late is not None else []
+    others = [OUTPUT, *(f"`{column}`" for column in stream.row_columns)] if stream.late is not None else []
     return kept.select(*(f"`{key}`" for key in stream.keys), WINDOW_START, WINDOW_END, *named, *others)
 
 
@@ -167,12 +166,14 @@ def _kept(
         rows = relations.telling_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
     prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without a column Arrow would not know the number of rows
+    packed_rows = _arrow_schema(prepared.schema)
     columns = {field.name: field.type for field in _arrow_schema(results)}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
     description = {**of_stream, **description}
     has_event_times = stream.event_time is not None
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
-    in_columns = time_mode == "EventTime" and ColumnWindows.takes(operator, _arrow_schema(prepared.schema))
+    # A function that the user gives with a schema may have results of other names and types.
+    in_columns = bool(texts) and time_mode == "EventTime" and ColumnWindows.takes(operator, packed_rows)
     wish = Wish(
         operator=operator,
         description=description,
@@ -204,14 +205,14 @@ def _kept(
     )
     told = observed(given, f.col(CALL).dropped, f.col(CALL))
     kept = told.where(f.col(CALL).isNull()).drop(CALL)
-    return _one_by_one(kept, single) if in_columns else kept
+    return _each_result(kept, single) if in_columns else kept
 
 
-def _one_by_one(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _each_result(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return a row for each result, from rows of which some hold one in these columns, and some hold many."""
     many = many_names(len(columns))
     others = [f.col(f"`{name}`") for name in rows.columns if name != MANY]
-    is_many = f.col(MANY).isNotNull().alias(_IS_MANY)
+    is_many = f.col(MANY).isNotNull().alias(MANY)
     arrays = f.arrays_zip(*(f.col(f"{MANY}.{name}") for name in many))
     apart = rows.select(*others, is_many, f.inline_outer(arrays).alias(*many))
     values = {**dict(zip(columns, map(f.col, many), strict=True)), OUTPUT: f.lit(RESULTS)}
@@ -219,7 +220,7 @@ def _one_by_one(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     def result(field: StructField) -> Column:
         column = f.col(f"`{field.name}`")
         if field.name in values:
-            column = f.when(f.col(_IS_MANY), values[field.name]).otherwise(column)
+            column = f.when(f.col(MANY), values[field.name]).otherwise(column)
         return column.alias(field.name, metadata=field.metadata)  # which may mark the event time
 
     return apart.select(*(result(field) for field in rows.schema if field.name != MANY))

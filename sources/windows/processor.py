@@ -52,7 +52,7 @@ MANY = "__many"
 
 PySpark takes some microseconds to make a row of one result, and some ten nanoseconds for a value of an array.
 """
-_MOST = 4_096  # results of a row
+_RESULTS_OF_A_ROW = 4_096
 _VALUE = "__value"
 
 
@@ -80,7 +80,7 @@ class Wish:
     ahead_ms: how far Spark's watermark is ahead of the sources'.  None: no row is the result of a stateful step, or no
         result of the operator depends on the watermark.
     texts: the aggregates of SQL as the user wrote them, by the function's columns; empty for a function in Python.
-    in_columns: whether windows are kept in columns; their results come many at once.
+    in_columns: whether windows are kept in columns, and their results come many at once.
 
     Results of a stateful step come before the watermark that made them due, as in Flink.  So such rows are late only
     behind the watermark of the batch before, and buckets keep that watermark.
@@ -200,8 +200,7 @@ class WindowProcessor(StatefulProcessor):
         if bucket.windows is not None:
             bucket.windows += outcome.state.num_rows - state.num_rows
         for fired in outcome.fired:
-            yield from self._many(windows, fired)
-        yield from self._rows_of(None, [Given(key, fired.window, fired.value) for key, fired in outcome.one_by_one])
+            yield from self._rows_of(None, fired) if isinstance(fired, list) else self._many(windows, fired)
         for key, row in outcome.late:
             yield from self._late_rows(key, [row])
         return len(outcome.late)
@@ -209,10 +208,11 @@ class WindowProcessor(StatefulProcessor):
     def _many(self, windows: ColumnWindows, fired: pa.Table) -> Iterator[_Result]:
         wish = self._wish
         bounds = ((fired.column(name).to_numpy() * 1000).view("datetime64[us]") for name in (START, END))
-        results = windows.results(fired, dict(wish.results)).values()
-        columns = [*(values_of(fired.column(key)) for key in wish.keys.values()), *bounds, *map(listed, results)]
-        for begin in range(0, fired.num_rows, _MOST):
-            parts = (column[begin : begin + _MOST] for column in columns)
+        given = windows.results(fired, wish.results)
+        results = (listed(given[name]) for name in wish.results)
+        columns = [*(values_of(fired.column(key)) for key in wish.keys.values()), *bounds, *results]
+        for begin in range(0, fired.num_rows, _RESULTS_OF_A_ROW):
+            parts = (column[begin : begin + _RESULTS_OF_A_ROW] for column in columns)
             yield _Result({MANY: dict(zip(many_names(len(columns)), parts, strict=True))})
 
     def _of_keys(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from tidegate.windows import SqlAggregates
 
 _GROUP = "__group"
 _REDUCE = {"sum": np.add, "min": np.minimum, "max": np.maximum}
-_LARGEST = Decimal(1 << 62)
+_LARGEST = float(1 << 62)
 _DIGITS = 38  # of a decimal in Arrow; a longer sum would be another number, without an error
 
 
@@ -79,7 +78,8 @@ class Accumulators:
                 merged[part.name] = pa.array(_REDUCE[part.merged].reduceat(column.to_numpy()[order], begins))
         others = [part for part in self._columns if part.name not in merged]
         if others:
-            numbered = table.select([part.name for part in others]).append_column(_GROUP, pa.array(groups))
+            columns = [_reducible(table.column(part.name)) for part in others]
+            numbered = pa.table([*columns, groups], [*(part.name for part in others), _GROUP])
             wanted = [(part.name, part.merged) for part in others]
             folded = numbered.group_by(_GROUP, use_threads=False).aggregate(wanted)
             folded = folded.take(pa.array(np.argsort(folded.column(_GROUP).to_numpy())))
@@ -91,20 +91,24 @@ class Accumulators:
         nothing = ((part.name, pa.scalar(0 if part.counts else None, part.kind)) for part in self._columns)
         return {name: pc.if_else(pa.array(mask), value, table.column(name)) for name, value in nothing}
 
-    def are_exact(self, table: pa.Table) -> bool:
-        """Return whether ``merged`` of this table equals what Python gives: no sum is too large, no value is NaN."""
+    def inexact(self, table: pa.Table, codes: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
+        """Return for which keys ``merged`` may differ from what Python gives: a sum is large, or a value is NaN.
+
+        codes: the number of the key of each row, less than ``count``.
+        """
+        found = np.zeros(count, bool)
         for part in self._columns:
             column = table.column(part.name)
             if pa.types.is_floating(column.type):
-                if part.merged != "sum" and pc.any(pc.is_nan(column)).as_py():
-                    return False
+                if part.merged != "sum":
+                    is_nan = pc.fill_null(pc.is_nan(column), fill_value=False)
+                    found[codes[is_nan.to_numpy()]] = True
             elif part.merged == "sum" and not part.counts:
-                bounds = pc.min_max(column).as_py()
-                if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) * table.num_rows > _largest(column.type):
-                    return False
-        return True
+                sizes = np.abs(column.cast(pa.float64(), safe=False).fill_null(0).to_numpy())
+                found |= np.bincount(codes, sizes, count) >= _largest(column.type)
+        return found
 
-    def results(self, table: pa.Table, types: dict[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
+    def results(self, table: pa.Table, types: Mapping[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
         """Return the results of accumulators, by name; for ``types`` see ``Wish``."""
         results = {}
         for (name, call), parts in zip(self.function.aggregates.items(), self._parts, strict=True):
@@ -141,6 +145,11 @@ class Accumulators:
         return columns
 
 
+def _reducible(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of which Arrow finds the least and the greatest value of groups."""
+    return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
+
+
 def _parts(place: int, call: Any, rows: pa.Schema) -> list[_Part]:
     name, argument = f"__held_{place}", call.argument
     kind = None if argument == "*" else rows.field(argument).type
@@ -158,9 +167,9 @@ def _summed(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(kind) else pa.int64()
 
 
-def _largest(kind: pa.DataType) -> Decimal:
-    """Return a sum of a type of numbers that Arrow still has."""
-    return Decimal(10) ** (_DIGITS - kind.scale) if pa.types.is_decimal(kind) else _LARGEST
+def _largest(kind: pa.DataType) -> float:
+    """Return a sum of a type of numbers that Arrow still has, and its half, too."""
+    return 10.0 ** (_DIGITS - kind.scale) / 2 if pa.types.is_decimal(kind) else _LARGEST
 
 
 def _is_number(kind: pa.DataType) -> bool:

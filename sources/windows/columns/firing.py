@@ -43,7 +43,7 @@ class Firing:
     purges: bool = False
 
     @property
-    def nothing(self) -> int:
+    def no_state(self) -> int:
         """The state of a window without one."""
         return MAX_TIME if self.interval else 0
 
@@ -54,27 +54,35 @@ class Firing:
             return np.minimum(times - np.fmod(times, self.interval) + self.interval, ends - 1)
         return np.ones_like(times)
 
-    def due(self, states: Ints, ends: Ints, waits: Bools, cleanups: Ints, watermark_ms: int) -> Ints:
+    def next_timers(self, states: Ints, ends: Ints, waits: Bools, cleanups: Ints, watermark_ms: int) -> Ints:
         """Return the time of the next timer of each window.
 
         A timer that a row sets behind the watermark waits for the next watermark.
         waits: whether the trigger has a timer.
         """
-        return np.where(waits, np.maximum(self._next(states, ends), min(watermark_ms, MAX_TIME - 1) + 1), cleanups)
+        return np.where(waits, np.maximum(self._first(states, ends), min(watermark_ms, MAX_TIME - 1) + 1), cleanups)
 
-    def fired(self, states: Ints, ends: Ints, waits: Bools) -> tuple[Bools, Ints]:
-        """Return which windows wait again after their timers, and the states then: the times of the next timers."""
+    def fired(self, states: Ints, ends: Ints, watermark_ms: int) -> tuple[Ints, Ints]:
+        """Return how often windows that wait fire up to a watermark, which all of them have due, and the states then.
+
+        No row comes between these timers, so a window gives the same each time.
+        """
+        lasts = ends - 1
         if not self.interval:
-            return np.zeros_like(waits), states
-        times = self._next(states, ends)
-        again = waits & (times < ends - 1)
-        return again, np.where(again, np.minimum(times + self.interval, ends - 1), states)
+            return np.ones_like(lasts), states
+        firsts = self._first(states, ends)
+        multiples = (np.minimum(lasts, watermark_ms) - firsts) // self.interval + 1
+        following = np.minimum(firsts + multiples * self.interval, lasts)
+        is_over = lasts <= watermark_ms
+        # The end of a window is a time to fire, too, and need not be a multiple.
+        at_end = is_over & ((lasts - firsts) % self.interval > 0)
+        return multiples + at_end, np.where(is_over, lasts, following)
 
     def timers(self, state: int, end: int) -> list[int]:
         """Return the times of the trigger's timers of a window that waits."""
         return [min(state, end - 1), end - 1] if self.interval else [end - 1]
 
-    def _next(self, states: Ints, ends: Ints) -> Ints:
+    def _first(self, states: Ints, ends: Ints) -> Ints:
         return np.minimum(states, ends - 1) if self.interval else ends - 1
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.sources.windows.columns.accumulators import Accumulators
@@ -31,7 +30,7 @@ from tidegate.windows import (
     WindowOperator,
 )
 from tidegate.windows.key_run import KeyRun
-from tidegate.windows.key_windows import Fired, OpenPane
+from tidegate.windows.key_windows import OpenPane
 from tidegate.windows.rows import as_mappings
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME, MIN_TIME
@@ -44,13 +43,11 @@ _ASSIGNERS = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTim
 class Outcome(NamedTuple):
     """What a batch gives.
 
-    fired: rows of the state as they were when their windows fired.
-    one_by_one: results of keys whose rows were taken one by one.
+    fired: in order: rows of the state as they were when their windows fired, or results of keys taken row by row.
     """
 
     state: pa.Table
-    fired: list[pa.Table]
-    one_by_one: list[tuple[Key, Fired]]
+    fired: list[pa.Table | list[Given]]
     late: list[tuple[Key, Mapping[str, Any]]]
 
 
@@ -97,50 +94,52 @@ class ColumnWindows:
 
     def run(self, state: pa.Table, rows: pa.Table | None, before_ms: int, after_ms: int) -> Outcome:
         """Return what rows give between two watermarks, with the state of their keys and of timers that are due."""
-        outcome = Outcome(state, [], [], [])
-        outcome = self._advanced(outcome, before_ms)
+        outcome = self._advanced(Outcome(state, [], []), before_ms)
         if rows is not None and rows.num_rows:
             outcome = self._taken(outcome, rows, before_ms)
         return self._advanced(outcome, after_ms) if after_ms > before_ms else outcome
 
-    def results(self, fired: pa.Table, types: dict[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
+    def results(self, fired: pa.Table, types: Mapping[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
         """Return the results of windows that fired, by name."""
         return self._accumulators.results(fired, types)
 
     def _advanced(self, outcome: Outcome, watermark_ms: int) -> Outcome:
-        """Let timers fire up to a watermark, each in its turn, and forget the windows that take no more rows."""
-        due = outcome.state.column(EVENT).to_numpy()
+        """Let timers fire up to a watermark, and forget the windows that take no more rows."""
+        due = _ints(outcome.state, EVENT)
         if not len(due) or due.min() > watermark_ms:
             return outcome
         fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > watermark_ms)]
         state = _chosen(outcome.state, due <= watermark_ms)
-        while state.num_rows:
-            ends, fires, cleanups = state.column(END).to_numpy(), self._waits(state), self._cleanups(state)
-            if (gives := fires & self._held(state)).any():
-                fired.append(_chosen(state, gives))
-            again, states = self._firing.fired(self._states(state), ends, fires)
-            timers = np.where(again, states, cleanups)
-            state = self._after(state, fires, again, states, timers)
-            waiting.append(_chosen(state, timers > watermark_ms))
-            state = _chosen(state, again & (timers <= watermark_ms))
+        ends, waits, held = _ints(state, END), self._waits(state), self._held(state)
+        times, states = self._firing.fired(self._states(state), ends, watermark_ms)
+        if (gives := waits & held).any():
+            often = np.where(gives, 1 if self._firing.purges else times, 0)
+            fired.append(state.take(pa.array(np.repeat(np.arange(len(often)), often))))
+        again = waits & (ends - 1 > watermark_ms)
+        state = self._after(state, waits, again, states)
+        waiting.append(_chosen(state, again | (self._cleanups(ends) > watermark_ms)))
         return outcome._replace(state=pa.concat_tables(waiting), fired=fired)
 
-    def _after(self, state: pa.Table, fires: Bools, again: Bools, states: Ints, timers: Ints) -> pa.Table:
-        """Return windows after a timer."""
+    def _after(self, state: pa.Table, fires: Bools, again: Bools, states: Ints) -> pa.Table:
+        """Return windows after their timers: some fire, and some of these wait again."""
+        timers = np.where(again, states, self._cleanups(_ints(state, END)))
         changed = {EVENT: timers, _TRIGGER: states, _WAITS: again, _HELD: self._held(state) & ~fires}
         for field in self._of_windows:
             if field.name in changed:
-                state = _with(state, field.name, changed[field.name])
+                state = _with(state, field.name, pa.array(changed[field.name]))
         if self._firing.purges and fires.any():
             for name, column in self._accumulators.cleared(state, fires).items():
                 state = _with(state, name, column)
         return state
 
-    def _cleanups(self, table: pa.Table) -> Ints:
-        return _ints(table, END) - 1 + self._operator.allowed_lateness
+    def _cleanups(self, ends: Ints) -> Ints:
+        return ends - 1 + self._operator.allowed_lateness
 
     def _waits(self, table: pa.Table) -> Bools:
-        """Return whether the trigger of each window has a timer; what is due later is the cleanup."""
+        """Return whether the trigger of each window has a timer; otherwise its cleanup is due.
+
+        Only a continuous trigger may have a timer that is due behind the end of its window.
+        """
         if not self._firing.at_end:
             return np.zeros(table.num_rows, bool)
         if self._firing.interval:
@@ -150,7 +149,7 @@ class ColumnWindows:
     def _states(self, table: pa.Table) -> Ints:
         """Return the trigger's states of windows."""
         if not self._firing.state:
-            return np.full(table.num_rows, self._firing.nothing)
+            return np.full(table.num_rows, self._firing.no_state)
         return _ints(table, _TRIGGER)
 
     def _held(self, table: pa.Table) -> Bools:
@@ -167,34 +166,32 @@ class ColumnWindows:
         is_open = ends - 1 > watermark_ms
         # Another row may merge a session that has ended with an open one, so none is known to be late.
         is_late = np.zeros_like(is_open) if merges else ends - 1 + lateness <= watermark_ms
-        # Keys with rows that make a window fire at once, or that may be late, follow the rules row by row.
-        is_hard = np.zeros(codes.max() + 1, bool)
-        is_hard[of_rows[places[~is_open & ~is_late]]] = True
+        by_row = np.zeros(codes.max() + 1, bool)
+        # A row may make its window fire at once, or may be late.
+        by_row[of_rows[places[~is_open & ~is_late]]] = True
         if merges and self._firing.interval:  # only a session that has ended waits for nothing, and may go on
-            is_hard[of_state[self._states(state) == self._firing.nothing]] = True
+            by_row[of_state[self._states(state) == self._firing.no_state]] = True
         places, starts, ends = places[is_open], starts[is_open], ends[is_open]
         table, of_table = self._table(state, of_state, rows, of_rows, (places, starts, ends))
         if self._firing.max_count and table.num_rows:
             groups = self._groups(table, of_table)
             counts = np.bincount(groups, weights=self._states(table))
-            is_hard[of_table[counts[groups] >= self._firing.max_count]] = True
-        if not self._accumulators.are_exact(table):
-            is_hard[:] = True
+            by_row[of_table[counts[groups] >= self._firing.max_count]] = True
+        by_row |= self._accumulators.inexact(table, of_table, len(by_row))
         late = outcome.late
         if not merges:
             taken = np.zeros(len(times), bool)
             taken[places] = True
             behind = times <= max(watermark_ms - lateness, MIN_TIME) if watermark_ms < MAX_TIME else np.ones_like(taken)
-            late = [*late, *self._by_key(_chosen(rows, ~taken & behind & ~is_hard[of_rows]))]
-        is_easy = ~is_hard[of_table]
-        merged = self._merged(_chosen(table, is_easy), of_table[is_easy], watermark_ms)
+            late = [*late, *self._by_key(_chosen(rows, ~taken & behind & ~by_row[of_rows]))]
+        at_once = ~by_row[of_table]
+        merged = self._merged(_chosen(table, at_once), of_table[at_once], watermark_ms)
         outcome = outcome._replace(late=late)
-        if not is_hard.any():
+        if not by_row.any():
             return outcome._replace(state=merged)
-        alone = self._one_by_one(
-            outcome._replace(state=_chosen(state, is_hard[of_state])), _chosen(rows, is_hard[of_rows]), watermark_ms
-        )
-        return alone._replace(state=pa.concat_tables([merged, alone.state]))
+        of_keys = outcome._replace(state=_chosen(state, by_row[of_state]))
+        outcome = self._row_by_row(of_keys, _chosen(rows, by_row[of_rows]), watermark_ms)
+        return outcome._replace(state=pa.concat_tables([merged, outcome.state]))
 
     def _assigned(self, times: Ints) -> tuple[Places, Ints, Ints]:
         """Return pairs of rows and windows: the places of the rows, and the starts and ends of the windows."""
@@ -223,7 +220,7 @@ class ColumnWindows:
         if self._firing.interval and self._operator.assigner.merges:
             # A row that a session takes does not begin to wait: the session waits already.
             open_windows = (of_state, *(state.column(name).to_numpy() for name in (START, END)))
-            states[~begin_sessions(open_windows, (codes, starts, ends))] = self._firing.nothing
+            states[~begin_sessions(open_windows, (codes, starts, ends))] = self._firing.no_state
         keys = [chosen.column(key) for key in self._keys]
         yes = np.ones(len(places), bool)
         of_windows = self._columns_of_windows(starts, ends, ends - 1, states, yes, yes)
@@ -266,16 +263,12 @@ class ColumnWindows:
         else:
             states = states[order[begins]]
         waits, held = (np.logical_or.reduceat(of(table)[order], begins) for of in (self._waits, self._held))
-        due = self._due(states, ends, waits, watermark_ms)
+        due = self._firing.next_timers(states, ends, waits, self._cleanups(ends), watermark_ms)
         accumulators = self._accumulators.merged(table, groups, order, begins)
         of_windows = self._columns_of_windows(starts, ends, due, states, waits, held)
         return pa.Table.from_arrays([*firsts.columns, *of_windows, *accumulators], schema=self.schema)
 
-    def _due(self, states: Ints, ends: Ints, waits: Bools, watermark_ms: int) -> Ints:
-        cleanups = ends - 1 + self._operator.allowed_lateness
-        return self._firing.due(states, ends, waits, cleanups, watermark_ms)
-
-    def _one_by_one(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
+    def _row_by_row(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
         """Take rows by the rules for one key."""
         panes: dict[Key, list[OpenPane]] = {}
         for key, pane in self._panes(outcome.state):
@@ -284,6 +277,7 @@ class ColumnWindows:
         times = rows.column(self._time).to_pylist()
         for (key, row), time in zip(self._by_key(rows), times, strict=True):
             arrived.setdefault(key, []).append((row, time))
+        given: list[Given] = []
         left: list[tuple[Key, OpenPane]] = []
         for key in {**panes, **arrived}:
             run = KeyRun(self._operator, key[0] if len(key) == 1 else key, MemoryKeyStore())
@@ -291,20 +285,20 @@ class ColumnWindows:
             run.open(panes.get(key, []))
             of_key = arrived.get(key, [])
             run.process_elements([row for row, _ in of_key], [time for _, time in of_key])
-            outcome.one_by_one.extend((key, fired) for fired in run.results)
+            given += [Given(key, fired.window, fired.value) for fired in run.results]
             outcome.late.extend((key, row) for row in run.late)
             left += [(key, pane) for pane in run.panes()]
-        return outcome._replace(state=self.table(left, watermark_ms))
+        return outcome._replace(state=self.table(left, watermark_ms), fired=[*outcome.fired, given])
 
     def table(self, panes: Sequence[tuple[Key, OpenPane]], watermark_ms: int) -> pa.Table:
         """Return panes in the columns of the state.  Raises FunctionError for a sum that is too large."""
-        name, nothing, function = self._firing.state, self._firing.nothing, self._accumulators.function
+        name, nothing, function = self._firing.state, self._firing.no_state, self._accumulators.function
         starts, ends = (np.array([pane.window[place] for _, pane in panes], np.int64) for place in (0, 1))
         states = np.array([pane.trigger.get(name, nothing) for _, pane in panes], np.int64)
         # A trigger's timer comes before the end of the window, and the cleanup of a window that has ended comes later.
         firsts = np.array([min(pane.timers, default=MAX_TIME) for _, pane in panes], np.int64)
         waits = (firsts < ends) & self._firing.at_end
-        due = self._due(states, ends, waits, watermark_ms)
+        due = self._firing.next_timers(states, ends, waits, self._cleanups(ends), watermark_ms)
         held = np.array([pane.contents is not None for _, pane in panes], bool)
         keys = [
             pa.array([key[place] for key, _ in panes], self.schema.field(name).type)
@@ -336,7 +330,7 @@ class ColumnWindows:
         contents_of = self._accumulators.to_lists(state)
         columns = keys_of(state, self._keys), windows, contents_of, *of_windows
         for key, window, contents, value, waits, held in zip(*columns, strict=True):
-            trigger = {} if value == self._firing.nothing else {self._firing.state: value}
+            trigger = {} if value == self._firing.no_state else {self._firing.state: value}
             timers = self._firing.timers(value, window.end) if waits else []
             yield key, OpenPane(window, contents if held else None, trigger, timers)
 
@@ -360,5 +354,5 @@ def _bools(table: pa.Table, name: str) -> Bools:
     return np.asarray(table.column(name).to_numpy(), np.bool_)
 
 
-def _with(table: pa.Table, name: str, values: npt.NDArray[Any]) -> pa.Table:
-    return table.set_column(table.column_names.index(name), name, pa.array(values))
+def _with(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, values)

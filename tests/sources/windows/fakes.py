@@ -29,7 +29,8 @@ from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
-TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # the types of results; all others are whole numbers
+# The types of results; all others are whole numbers.
+TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64(), "longest": pa.duration("us")}
 LARGEST_CALL = 1_001_000  # bytes, as state is kept in parts
 MOST_WAITING = 32  # calls that fit into the buffers of a socket
 

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
 from pyspark.sql.types import (
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -400,6 +401,20 @@ def test_large_integers_are_summed_exactly_and_averaged_as_floats():
     assert (result["n"], result["least"], result["mean"]) == (2**53 + 1, -(2**62), sum(map(float, numbers)) / 3)
     with pytest.raises(FunctionError, match=r"aggregate 'sum\(n\)' is 9223372036854775808, which is too large"):
         spark.batch([("a", 4, 2**62), ("a", 4, 2**62)], MIN_TIME)
+
+
+def test_the_longest_interval_of_a_window_is_found():
+    packed = StructType([*PACKED.fields[:2], StructField("n", DayTimeIntervalType())])
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SqlAggregates(longest="max(n)"))), packed=packed, buckets=1)
+    spark.batch([("a", 4, timedelta(days=days)) for days in (2, -1, 3)], MIN_TIME)
+    assert [result["longest"] for result in spark.batch([], MAX_TIME)] == [timedelta(days=3)]
+
+
+def test_a_sum_that_may_be_too_large_for_arrow_leaves_other_keys_in_columns():
+    packed = StructType([*PACKED.fields[:2], StructField("n", LongType())])
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SqlAggregates(total="sum(n)"))), packed=packed, buckets=1)
+    spark.batch([("a", 4, 2**61), ("a", 4, 2**61), ("b", 4, 1), ("b", 4, 2)], MIN_TIME)
+    assert sorted((r["key"], r["total"]) for r in spark.batch([], MAX_TIME)) == [("a", 2**62), ("b", 3)]
 
 
 @pytest.mark.parametrize("rows", [2, 40])
