@@ -1,8 +1,8 @@
 """The rows of a bucket's state in small pages: a batch reads and writes the pages that it touches.
 
 A page is an Arrow batch, and a hash of the key says which.  Pages grow and shrink by linear hashing (Litwin 1980), one
-page after the other, so there is no directory.  Small pages are best for batches that touch few of them.  Where a batch
-touches most of them, as in a back-fill, fewer and larger ones are: each takes a state call or two.
+page after the other, so there is no directory.  Small pages are best for batches that touch few of them.  Where batches
+touch most of them, as in a back-fill, fewer and larger ones are: each takes a state call or two.
 
 What is due is found without reading pages: a block holds the first timers of its pages, and the bucket those of its
 blocks.
@@ -11,7 +11,7 @@ blocks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ NEVER = MAX_TIME
 """The time of a timer that there is not."""
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _MEAN, _LARGE_MEAN = 2_000, 16_000  # bytes of a page on average: those not split yet have twice as much as others
-_GROWTH = 32  # pages that a batch adds, or as many as it touches
+_STREAK = 3  # batches that touch most pages, before pages are large: one may only fire what is due
+_LARGEST = 4_000_000  # bytes of a bucket with large pages: the first batch that touches few makes all of them small
 _MOST = 4_000  # bytes of a row that count; a stored size was counted so
 _BLOCK = 256  # pages of a block
 
@@ -42,14 +43,27 @@ class PageStore(Protocol):
         """Store a page or block that was read before, or is new; None: it is empty."""
 
 
+class Kept(NamedTuple):
+    """What a bucket keeps of its pages.
+
+    pages, size: the number of pages, and the bytes of their rows, of which a large one counts only in part.
+    first_timers: for each block, the first timers of its pages: in event time and in processing time, in ms.
+    streak: the number of batches up to the last one that touched at least half of the pages.
+    """
+
+    pages: int = 1
+    size: int = 0
+    first_timers: Sequence[Sequence[int]] = ()
+    streak: int = 0
+
+
 class Pages:
     """The rows of one bucket during a batch: ``touched`` reads some, and ``replace`` stores them anew.
 
     schema: the columns of rows.  A column of timers may be missing.
 
     Attributes:
-    count, size: the number of pages, and the bytes of their rows, of which a large one counts only in part.
-    first_timers: for each block, the first timers of its pages: in event time and in processing time, in ms.
+    count: the number of pages.  ``Kept`` describes the others.
     """
 
     def __init__(
@@ -57,12 +71,11 @@ class Pages:
         store: PageStore,
         schema: pa.Schema,
         keys: Sequence[str],
-        count: int = 1,
-        size: int = 0,
-        first_timers: Sequence[Sequence[int]] = (),
+        kept: Kept = Kept(),  # noqa: B008 - it cannot change
     ) -> None:
         self._store, self._schema, self._keys = store, schema, list(keys)
-        self.count, self.size, self.first_timers = count, size, [list(times) for times in first_timers]
+        self.count, self.size, self.streak = kept.pages, kept.size, kept.streak
+        self.first_timers = [list(times) for times in kept.first_timers]
         self._read: dict[int, bytes | None] = {}  # pages as they are stored
         self._held = 0  # the bytes of their rows
         self._blocks: dict[int, _Ints] = {}
@@ -79,7 +92,8 @@ class Pages:
         held = _bytes(rows)
         self.size += held - self._held
         self._held = held
-        before, self.count = self.count, self._wanted(len(self._read))
+        self.streak = self.streak + 1 if len(self._read) * 2 >= self.count else 0
+        before, self.count = self.count, self._wanted()
         moved = self._rows_of(_moved(before, self.count) - self._read.keys() if self.size else ())
         if moved.num_rows:
             rows = pa.concat_tables([rows, moved])
@@ -99,22 +113,21 @@ class Pages:
                 self._write(number, None, [NEVER, NEVER])
         self._write_blocks()
 
+    @property
+    def kept(self) -> Kept:
+        """What the bucket keeps, after ``replace``."""
+        return Kept(self.count, self.size, self.first_timers, self.streak)
+
     def next_timers(self) -> tuple[int | None, int | None]:
         """Return the first timers of all rows, after ``replace``: in event time and in processing time; None: none."""
         event, processing = (min(times) for times in zip(*self.first_timers, [NEVER, NEVER], strict=True))
         return None if event == NEVER else event, None if processing == NEVER else processing
 
-    def _wanted(self, touched: int) -> int:
-        """Return the number of pages for their bytes.  It does not follow every small change.
-
-        touched: the number of pages that this batch touches.
-        """
-        touches_most = touched * 2 >= self.count
-        mean = _LARGE_MEAN if touches_most else _MEAN
-        least = max(1, -(-self.size // mean))
-        if self.count < least:
-            return least if touches_most else min(least, self.count + max(touched, _GROWTH))
-        return self.count if self.count <= max(1, self.size * 4 // mean) else max(1, self.size * 2 // mean)
+    def _wanted(self) -> int:
+        """Return the number of pages for their bytes.  It does not follow every small change."""
+        mean = _LARGE_MEAN if self.streak >= _STREAK and self.size <= _LARGEST else _MEAN
+        least, most = max(1, -(-self.size // mean)), max(1, self.size * 4 // mean)
+        return max(self.count, least) if self.count <= most else max(1, self.size * 2 // mean)
 
     def _rows_of(self, numbers: Collection[int]) -> pa.Table:
         """Return the rows of pages that were not read before."""

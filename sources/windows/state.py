@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor
 
 from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.sources.windows.keys import Key, key_of
-from tidegate.sources.windows.pages import Pages
+from tidegate.sources.windows.pages import Kept, Pages
 from tidegate.spark_private import state_answers
 
 _PART = 1_000_000  # bytes
@@ -124,7 +124,7 @@ class BucketState:
         if stored.get("layout") != self._layout.number:
             return KeyBucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"], None)
         self._count = stored["pages"]
-        pages = self._pages(stored["pages"], stored["size"], stored["due"])
+        pages = self._pages(Kept(stored["pages"], stored["size"], stored["due"], stored.get("streak", 0)))
         return KeyBucket(pages, timer, stored["watermark"], stored.get("windows"))
 
     def store(self, bucket: KeyBucket, timer: int | None, *, is_witness: bool = False) -> None:
@@ -143,6 +143,7 @@ class BucketState:
             "pages": pages.count,
             "size": pages.size,
             "due": pages.first_timers,
+            "streak": pages.streak,
             "windows": bucket.windows,
         }
         is_kept = is_witness or pages.size > 0 or bucket.watermark_ms is not None
@@ -179,8 +180,8 @@ class BucketState:
                 self._changes.append(partial(state.updateValue, (*place, number), (part,)))
         self._changes += [partial(state.removeKey, (*place, number)) for number in range(len(parts), len(before))]
 
-    def _pages(self, count: int = 1, size: int = 0, first_timers: Sequence[Sequence[int]] = ()) -> Pages:
-        return Pages(self, self._layout.schema, self._layout.keys, count, size, first_timers)
+    def _pages(self, kept: Kept = Kept()) -> Pages:  # noqa: B008 - it cannot change
+        return Pages(self, self._layout.schema, self._layout.keys, kept)
 
     def _read_all(self) -> None:
         """Read all pages and blocks: Spark sends many at once."""
@@ -225,7 +226,7 @@ class BucketState:
         stored = self._pages()
         stored.replace(self._layout.of_entries(entries))
         self._count = stored.count
-        return self._pages(stored.count, stored.size, stored.first_timers)
+        return self._pages(stored.kept)
 
 
 class StoredKey:

@@ -19,7 +19,7 @@ from tests.sources.windows.fakes import PACKED, FakeSpark
 from tests.sources.windows.test_processor import SQL, Numbers, operator_of
 from tidegate.sources.windows import pages
 from tidegate.sources.windows.hashing import hashes
-from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING, Pages
+from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING, Kept, Pages
 from tidegate.windows import Aggregate, Process
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
@@ -49,18 +49,18 @@ class Opened:
     """Pages that are opened anew for each batch, as Spark does."""
 
     def __init__(self):
-        self.store, self.kept = Store(), (1, 0, [])
+        self.store, self.kept = Store(), Kept()
 
     def batch(self, puts, event_ms=MIN_TIME, processing_ms=MIN_TIME):
         """Set the rows of keys; return the rows that were read, by key, and the first timers afterwards."""
-        opened = Pages(self.store, SCHEMA, ["key"], *json.loads(json.dumps(self.kept)))
+        opened = Pages(self.store, SCHEMA, ["key"], Kept(*json.loads(json.dumps(self.kept))))
         keys = pa.table({"key": pa.array(puts, pa.string())})
         rows = (row.values() for row in opened.touched(keys, event_ms, processing_ms).to_pylist())
         read = {key: tuple(others) for key, *others in rows}
         left = {key: row for key, row in {**read, **puts}.items() if row is not None}
         columns = [[*left], *zip(*left.values(), strict=True)] if left else [[]] * 4
         opened.replace(pa.table([pa.array(*pair) for pair in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))
-        self.kept = opened.count, opened.size, opened.first_timers
+        self.kept = opened.kept
         return read, opened.next_timers()
 
 
@@ -76,7 +76,7 @@ def test_pages_keep_what_a_dictionary_keeps_and_leave_nothing_behind(batches):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pages, "_MEAN", 60)
         patched.setattr(pages, "_LARGE_MEAN", 240)
-        patched.setattr(pages, "_GROWTH", 2)
+        patched.setattr(pages, "_STREAK", 1)
         patched.setattr(pages, "_BLOCK", 3)
         opened, model = Opened(), {}
         for changes, event_ms, processing_ms in batches:
@@ -97,23 +97,27 @@ def values_of(numbers, byte):
     return {f"key {n}": (n, NEVER, byte * 100) for n in numbers}
 
 
-def test_pages_are_small_for_small_batches_which_touch_those_of_their_keys_and_large_for_large_batches():
+def test_a_batch_touches_the_pages_of_its_keys_whatever_is_open():
     opened = Opened()
     opened.batch(values_of(range(50_000), b"x"))
-    while opened.kept[0] < -(-opened.kept[1] // pages._MEAN):
-        before = opened.kept[0]
-        opened.store.writes = 0
-        opened.batch(values_of(range(49_990, 50_000), b"y"))
-        assert before < opened.kept[0] <= before + 32
-        assert opened.store.writes < 100
+    assert opened.kept[0] > 1_000
     assert max(map(len, opened.store.values.values())) < 20_000
     opened.store.reads = opened.store.writes = 0
-    read, _ = opened.batch(values_of(range(49_990, 50_000), b"z"), 9)
+    read, _ = opened.batch(values_of(range(49_990, 50_000), b"y"), 9)
     assert read.keys() >= {f"key {n}" for n in range(10)}
     assert opened.store.writes < 30
     assert opened.store.reads < 60
-    opened.batch(values_of(range(50_000), b"x"))
-    assert opened.kept[0] < 1_000
+
+
+def test_pages_are_large_while_batches_touch_most_of_them():
+    opened = Opened()
+    for _ in range(2):
+        opened.batch(values_of(range(20_000), b"x"))
+    assert opened.kept[0] > 1_000
+    opened.batch(values_of(range(20_000), b"x"))
+    assert opened.kept[0] < 400
+    opened.batch(values_of(range(10), b"x"))
+    assert opened.kept[0] > 1_000
 
 
 def test_a_large_value_does_not_make_pages_for_itself():
