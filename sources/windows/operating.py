@@ -275,13 +275,13 @@ def _schema(stream: Stream, operator: WindowOperator, rows: StructType, results:
 
 
 def _as_key(column: StructField) -> StructField:
-    """Return a column of keys without the mark of event times.
+    """Return a column of keys that is null in rows of other kinds, without the mark of event times.
 
     Spark would take the key for the time of a result.  It would drop the results of longer windows over windows,
     because the windows whose end is the key are over.
     """
     metadata = {name: value for name, value in column.metadata.items() if name not in relations.EVENT_TIME}
-    return StructField(column.name, column.dataType, column.nullable, metadata)
+    return StructField(column.name, column.dataType, nullable=True, metadata=metadata)
 
 
 def _set_state_store(spark: SparkSession) -> None:
