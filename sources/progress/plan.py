@@ -17,11 +17,11 @@ _PASSES_ON = re.compile(
     |(?:Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark)\b
     |Repartition\b|RepartitionByExpression\b(?!.*\ (?:ASC|DESC)\ NULLS\ )  # to cut ranges, Spark reads a sample first
     # Sinks of Spark.  The function of foreachBatch may read twice, and a table may want ranges.
-    |WriteToMicroBatchDataSource\ (?:MemorySink|noop-table|console|ForeachSink|KafkaTable)\b
+    |WriteToMicroBatchDataSource\ (?:MemorySink|noop-table|console|ForeachSink|KafkaTable)(?![.\w-])
     |WriteToMicroBatchDataSourceV1\ FileSink\[
     |MapInArrow\ pack\(__hash\#|TransformWithState\w*\ \w+\(__bucket\#|LocalRelation\ <empty>)  # tidegate's windows
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 _MULTIPLIES = re.compile(r"~?(?:Generate|Expand|TransformWithState\w*)\b")
 _AGGREGATE = re.compile(r"~?Aggregate\b")

@@ -31,6 +31,8 @@ EXPLODE = "~Generate explode(a#1), false, [col#4]"
         ([SINK, COUNT, "~Union false, false", SCAN, "~Project [key#0 AS key#9]", SCAN], 1, set()),
         ([SINK, "~RepartitionByExpression [a#1], 2", COUNT, SCAN], 1, {"reads_once", "counts_open"}),
         ([SINK, "~RepartitionByExpression [a#1 ASC NULLS FIRST], 2", COUNT, SCAN], 1, {"counts_open"}),
+        ([SINK, "~RepartitionByExpression [concat(a#1, \n) ASC NULLS FIRST], 2", COUNT, SCAN], 1, {"counts_open"}),
+        (["WriteToMicroBatchDataSource console.db.orders", COUNT, SCAN], 1, {"counts_open"}),
         ([SINK, COUNT, EXPLODE, SCAN], 1, {"reads_once"}),
         ([SINK, COUNT, "~Expand [[a#1, 0], [b#2, 1]], [c#3, spark_grouping_id#4]", SCAN], 1, {"reads_once"}),
         ([SINK, EXPLODE, COUNT, SCAN], 1, {"reads_once", "counts_open"}),
