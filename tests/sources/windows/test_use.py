@@ -307,6 +307,11 @@ def test_a_key_of_windows_over_windows_is_no_event_time_for_spark_though_it_is_t
     assert [column.name for column in over.schema if column.metadata] == ["window_end"]
 
 
+def test_a_key_may_be_null_since_rows_that_are_no_results_have_none(rows):
+    constant = tidegate.windowed(rows.withColumn("k", f.lit("a")), "k", "timestamp").window(FIVE)
+    assert constant.process(Keeps(), schema="n bigint").schema["k"].nullable
+
+
 WAYS = {
     "Spark's own window aggregation": lambda w: w,
     "Spark's own window aggregation, for": lambda w: w.window(
