@@ -30,10 +30,10 @@ def test_a_topic_that_was_absent_before_a_rest_may_come_after_it(monkeypatch):
     began = time.monotonic()
     cluster._absences.observe(["orders"], [])
     monkeypatch.setattr(time, "monotonic", lambda: began + 600)
-    assert cluster.doubt(["orders"]) is None
+    assert cluster.doubt([], ["orders"]) is None
     cluster.close()
     cluster._absences.observe(["orders"], [])
-    assert "orders" in str(cluster.doubt(["orders"]))
+    assert "orders" in str(cluster.doubt([], ["orders"]))
 
 
 def test_a_watch_that_is_refused_logs_in_once(monkeypatch):
