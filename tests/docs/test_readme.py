@@ -92,4 +92,4 @@ def test_the_readme_runs_from_top_to_bottom(reader, tmp_path, monkeypatch):
     assert all(row in cells(reader.shown) for row in ([3, 180], [120]))
     counts = [int(count) for count in re.findall(r"^\|20.{17}\| +(\d+)\|$", reader.shown, re.MULTILINE)]
     assert ORDERS - 500 < sum(counts) <= ORDERS
-    assert {180, 240} < {*counts}
+    assert {180, 240} <= {*counts}  # and a window that the first order began, unless it began with the window
