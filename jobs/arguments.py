@@ -17,11 +17,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def parse_time(option: str, text: str) -> datetime:
-    """Read a time: ISO 8601, in UTC without a zone, or milliseconds since the epoch.
+def parse_time(option: str, text: str | None) -> datetime | None:
+    """Read a time, if one is given: ISO 8601, in UTC without a zone, or milliseconds since the epoch.
 
     Raises OptionError, which names the option.
     """
+    if text is None:
+        return None
     try:
         if not re.match(r"\s*\d{4}-", text):  # pydantic takes numbers for seconds
             return _EPOCH + int(text) * _MILLISECOND

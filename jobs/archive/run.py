@@ -196,12 +196,10 @@ def _failure(outcomes: Sequence[Copied | TidegateError]) -> ConnectorError | Non
 
 
 def _end(until: str | None) -> datetime | None:
-    if until is None or until == _LATEST:
-        return None
     try:
-        return parse_time("--until", until)
+        return None if until == _LATEST else parse_time("--until", until)
     except OptionError as error:
-        raise OptionError(f"{error}, or {_LATEST}{did_you_mean(until, [_LATEST])}") from None
+        raise OptionError(f"{error}, or {_LATEST}{did_you_mean(str(until), [_LATEST])}") from None
 
 
 def _source(

@@ -57,7 +57,7 @@ def backfill_source(
     Otherwise as ``named_source``.
     """
     named = {name.lower() for name in parse_options("--option", options)}
-    begin_at, end_at = _time("--from", begin), _time("--to", end)
+    begin_at, end_at = parse_time("--from", begin), parse_time("--to", end)
     if begin_at is not None and end_at is not None and begin_at >= end_at:
         raise OptionError(f"--from is {begin}, but it must lie before --to {end}")
     own = {
@@ -81,10 +81,6 @@ def _of_topics(*, has_begin: bool, has_end: bool) -> dict[str, str]:
         # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
         **({} if has_end else {"endingOffsets": "latest"}),
     }
-
-
-def _time(option: str, text: str | None) -> datetime | None:
-    return None if text is None else parse_time(option, text)
 
 
 def binding(source: Source, out: Path) -> dict[str, Any]:
