@@ -11,7 +11,7 @@ file puts the source's name and a colon before each offset.  A ``-`` means that 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -109,33 +109,6 @@ class LoggedOffsets:
         return "\n".join([*self.header, *lines]).encode()
 
 
-class BatchLogs:
-    """The two logs of a checkpoint, for any sources.
-
-    All methods raise ConnectorError if the folder cannot be read.
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._offsets, self._commits = folder.within("offsets"), folder.within("commits")
-
-    def planned(self) -> list[int]:
-        """Return the numbers of the batches with offsets, in order."""
-        return sorted(_numbers(self._offsets))
-
-    def committed(self) -> set[int]:
-        """Return the numbers of the written batches."""
-        return _numbers(self._commits)
-
-    def written(self) -> list[int]:
-        """Return the numbers of the written batches with offsets, in order."""
-        return sorted(_numbers(self._offsets) & self.committed())
-
-    def offsets(self, number: int) -> LoggedOffsets | None:
-        """Return the offsets after a batch, unless Spark has deleted them."""
-        stored = self._offsets.read(str(number))
-        return None if stored is None else LoggedOffsets.parse(stored.data)
-
-
 @dataclass(frozen=True, slots=True)
 class LoggedBatch:
     """One batch of a source, and whether it is written; at most one is not, and Spark repeats it."""
@@ -145,24 +118,44 @@ class LoggedBatch:
     is_committed: bool
 
 
-def source_batches(folder: Folder, is_wanted: Callable[[Offset], bool]) -> list[LoggedBatch]:
-    """Return the batches that the checkpoint of a query still has, in order, for one of its sources.
+@dataclass(frozen=True, slots=True)
+class BatchLogs:
+    """The two logs of a checkpoint.
 
-    folder: the ``checkpointLocation``; it need not exist.
-    is_wanted: selects the source by its offset.
-
-    Raises ConnectorError if the folder cannot be read, and CheckpointError for an offset of another version of
-    tidegate.
+    offsets: the offsets after each batch that is planned, and that Spark has not deleted, in the order of batches.
+    committed: the numbers of the written batches.
     """
-    logs = BatchLogs(folder)
-    committed, batches = logs.committed(), []
-    for number in logs.planned():
-        logged = logs.offsets(number)
-        ends = [] if logged is None else [Offset.recognized(source.value) for source in logged.sources]
-        end = next((end for end in ends if end is not None and end.source and is_wanted(end)), None)
-        if end is not None:
-            batches.append(LoggedBatch(number, end, number in committed))
-    return batches
+
+    offsets: Mapping[int, LoggedOffsets]
+    committed: Collection[int]
+
+    @classmethod
+    def read(cls, folder: Folder) -> BatchLogs:
+        """Read the logs of a ``checkpointLocation``, which need not exist.
+
+        Raises ConnectorError if it cannot be read.
+        """
+        committed, log = _numbers(folder.within("commits")), folder.within("offsets")
+        stored = {number: log.read(str(number)) for number in sorted(_numbers(log))}
+        return cls({number: LoggedOffsets.parse(file.data) for number, file in stored.items() if file}, committed)
+
+    @property
+    def written(self) -> dict[int, LoggedOffsets]:
+        """The offsets after each written batch."""
+        return {number: logged for number, logged in self.offsets.items() if number in self.committed}
+
+    def of_source(self, is_wanted: Callable[[Offset], bool]) -> list[LoggedBatch]:
+        """Return the batches of one source, which is selected by its offset.
+
+        Raises CheckpointError for an offset of another version of tidegate.
+        """
+        batches = []
+        for number, logged in self.offsets.items():
+            ends = [Offset.recognized(source.value) for source in logged.sources]
+            end = next((end for end in ends if end is not None and end.source and is_wanted(end)), None)
+            if end is not None:
+                batches.append(LoggedBatch(number, end, number in self.committed))
+        return batches
 
 
 def _numbers(folder: Folder) -> set[int]:

@@ -78,8 +78,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
 
 def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
     """Return the batches that a checkpoint still has, and that are written.  Raises OptionError if there is none."""
-    logs = BatchLogs(folder)
-    logged = {number: offsets for number in logs.written() if (offsets := logs.offsets(number)) is not None}
+    logged = BatchLogs.read(folder).written
     if not logged:
         raise OptionError(f"CHECKPOINT is {folder.address}, which is no checkpoint with a written batch")
     return logged

@@ -40,8 +40,6 @@ class Output:
         self.kept = self._own / STATE_FOLDER
         self._lock: TextIO | None = None
         self._notes = self._own / "backfill.json"
-        folder = open_folder(str(self.checkpoint), S3ConnectionConfig())
-        self._logs = BatchLogs(folder)
 
     def state(self, binding: Mapping[str, Any]) -> Json | None:
         """Return the enumerator's snapshot after the last written batch.
@@ -67,9 +65,8 @@ class Output:
                     f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "
                     "give the same again, or another --out"
                 )
-        written = self._logs.written()
-        logged = self._logs.offsets(written[-1]) if written else None
-        end = None if logged is None else logged.ours(0)  # the only source of its query
+        written = BatchLogs.read(open_folder(str(self.checkpoint), S3ConnectionConfig())).written
+        end = written[max(written)].ours(0) if written else None  # of the only source of its query
         return None if end is None else end.enumerator
 
     @contextmanager

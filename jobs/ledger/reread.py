@@ -13,29 +13,31 @@ from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.rereads import request_reread
 from tidegate.errors import OptionError
-from tidegate.jobs.ledger.listed import Wanted, listed
-from tidegate.jobs.ledger.query_ledger import QueryLedger
-from tidegate.jobs.ledger.show import times_of
-from tidegate.jobs.ledger.why import find_chunks
+from tidegate.jobs.ledger.query_ledger import QueryLedger, times_of
+from tidegate.jobs.ledger.why import Wanted, find_chunks, listed
 from tidegate.readers.objects.values import Chunk, S3Object
-from tidegate.sources.s3.source import S3Source
 
 
-def reread_objects(
-    ledger: QueryLedger, source: S3Source, wanted: Wanted, begin: datetime | None = None, end: datetime | None = None
-) -> Json:
-    """Request the present versions of the wanted objects, if the query has found them before, and return the request.
+def reread_objects(ledger: QueryLedger, objects: str | None, begin: datetime | None, end: datetime | None) -> Json:
+    """Request the present versions of objects, if the query has found them before, and return the request.
 
+    objects: a key, or a glob of keys, instead of all of the path.
     begin, end: only chunks with event times in this range, the end exclusive.
 
     Raises OptionError if there are no such chunks, or if the query cleans objects.
     """
+    source = ledger.source
+    if not (objects or begin or end):
+        raise OptionError("nothing to read again is named: give GLOB, or --from and --to")
+    if source is None:
+        raise OptionError("to read objects again, --option path=s3://... is needed, and the query's other options")
     if ledger.state is not None and ledger.state.clean is not None:
         raise OptionError("the query cleans objects that it has read (cleanSource), so they cannot be read again")
     seen = ledger.seen
     if seen is None:
         raise OptionError("to read objects again, --checkpoint must hold a batch, which says what objects were found")
     rules = source.listing_rules
+    wanted = Wanted(objects or f"{rules.prefix}*")
     candidates = [obj for obj in listed(source, wanted) if obj.key.startswith(rules.prefix)]
     candidates = [obj for obj in candidates if rules.takes(obj)]
     new = {obj.key for obj in seen.sift(candidates)[0]}

@@ -1,8 +1,11 @@
-"""Explains why an object was or was not read."""
+"""Finds the objects that a key or a glob names, and explains why they were read or not."""
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -12,17 +15,70 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.discovery.left_out import LeftOutObject
 from tidegate.enumerators.s3.manifests.chunk_sorter import compressed_batches
-from tidegate.jobs.ledger.listed import Wanted, listed
+from tidegate.errors import OptionError
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object
+from tidegate.readers.s3.address import s3_address
+from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.store import s3_object
 from tidegate.sources.s3.source import S3Source
+
+_SPECIAL = re.compile(r"[*?\[]")
 
 State: TypeAlias = Literal[
     "read", "planned", "waiting", "found", "left out", "overwritten", "too old", "not found yet", "gone", "unknown"
 ]
 
 
-def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Json]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A key, or a glob of keys with ``*`` (also for ``/``), ``?`` and ``[a-z]``, perhaps as ``s3://bucket/key``."""
+
+    text: str
+
+    @property
+    def pattern(self) -> str:
+        """The key or glob without the bucket."""
+        # An object's key may begin with a slash; the key of an address may not.
+        return self.text if s3_address(self.text) is None else self.text.partition("://")[2].partition("/")[2]
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of all the keys."""
+        special = _SPECIAL.search(self.pattern)
+        return self.pattern if special is None else self.pattern[: special.start()]
+
+    @property
+    def is_glob(self) -> bool:
+        """Whether several objects may match."""
+        return self.prefix != self.pattern
+
+    def has(self, key: str) -> bool:
+        """Return whether a key matches."""
+        return key == self.pattern or (self.is_glob and fnmatch.fnmatchcase(key, self.pattern))
+
+
+def listed(source: S3Source, wanted: Wanted) -> list[S3Object]:
+    """Return the wanted objects of the source's bucket, data or not, in the order of keys.
+
+    Raises OptionError if another bucket is named, and the errors of the listing.
+    """
+    if "://" in wanted.text and not wanted.text.partition("://")[2].startswith(f"{source.bucket}/"):
+        raise OptionError(f"{wanted.text!r} is not in the bucket {source.bucket!r}, of the path {source.path}")
+    client = source.connection.client()
+    request = {"Bucket": source.bucket, "Prefix": wanted.prefix}
+    objects = []
+    while True:
+        target = f"s3://{source.bucket}/{wanted.prefix}"
+        answer = ask_s3(lambda: client.list_objects_v2(**request), "list", target, source.connection.deadline_s)
+        objects += [s3_object(e["Key"], e["Size"], e) for e in answer.get("Contents", ()) if wanted.has(e["Key"])]
+        # The key itself is the first key with this prefix.
+        if not answer.get("IsTruncated") or not wanted.is_glob:
+            return objects
+        request["ContinuationToken"] = answer["NextContinuationToken"]
+
+
+def why_of(ledger: QueryLedger, wanted: Wanted) -> list[Json]:
     """Return the findings about the wanted objects, in the order of their keys; with a source, ask the bucket, too.
 
     Each object has at least one.  A finding has its ``state``.  If it is about a chunk, it has that chunk, its place,
@@ -36,14 +92,14 @@ def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Js
     for left_out in ledger.left_out.objects():
         if wanted.has(left_out.obj.key):
             noted.setdefault(left_out.obj.key, []).append(left_out)
-    present = {} if source is None else {obj.key: obj for obj in listed(source, wanted)}
+    present = {} if ledger.source is None else {obj.key: obj for obj in listed(ledger.source, wanted)}
     keys = {*chunks, *noted, *present, *(() if wanted.is_glob else (wanted.pattern,))}
     return [
         {
             "key": key,
             "findings": [
                 *(_of_chunk(ledger, *place) for place in chunks.get(key, ())),
-                *_of_object(ledger, source, key, present.get(key), chunks.get(key, ()), noted.get(key, ())),
+                *_of_object(ledger, key, present.get(key), chunks.get(key, ()), noted.get(key, ())),
             ],
         }
         for key in sorted(keys)
@@ -78,7 +134,6 @@ def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) 
 
 def _of_object(
     ledger: QueryLedger,
-    source: S3Source | None,
     key: str,
     present: S3Object | None,
     chunks: Sequence[tuple[SplitId, int, Chunk]],
@@ -86,17 +141,17 @@ def _of_object(
 ) -> Iterator[Json]:
     for note in noted:
         yield _finding("left out", note.reason)
-    if source is None:
+    if ledger.source is None:
         if not chunks and not noted:
             yield _finding("found" if ledger.seen is not None and ledger.seen.remembers(key) else "unknown")
         return
     if present is None:
         yield _finding("gone" if chunks or noted else "unknown")
         return
-    prefix = source.listing_rules.prefix
-    if not key.startswith(prefix):
-        yield _finding("left out", f"its key does not begin with {prefix!r}")
-    elif (objection := source.listing_rules.objection(present)) is not None:
+    rules = ledger.source.listing_rules
+    if not key.startswith(rules.prefix):
+        yield _finding("left out", f"its key does not begin with {rules.prefix!r}")
+    elif (objection := rules.objection(present)) is not None:
         yield _finding("left out", objection)
     elif present not in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
         yield _finding("overwritten" if chunks else _of_present(ledger, present))

@@ -10,14 +10,13 @@ folder and two places.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.kafka.built_in import offset_by_topic
 from tidegate.enumerators.planning.offset import BuiltInOffset, Offset, built_in_offset
 from tidegate.errors import CheckpointError, OptionError
-from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
+from tidegate.jobs.spark_checkpoint import BatchLogs, SourceOffset
 from tidegate.sources.kafka.source import KafkaSource
 
 
@@ -39,25 +38,26 @@ class KafkaQuery:
 
     goes_back: the sources are tidegate's; otherwise Spark's built-in ones.
     sources: the places of these sources, in order.
-    batches: the numbers of the batches that Spark needs to go on: all written ones, and the one after them.
+    batches: the batches that Spark needs to go on, by number: all written ones, and the one after them.
+    committed: the numbers of the written ones.
     uncommitted: the batch that is planned but not written, and that Spark repeats.
 
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
     """
 
     def __init__(self, folder: Folder, *, goes_back: bool = False) -> None:
-        self.folder, self.logs, self.goes_back = folder, BatchLogs(folder), goes_back
+        self.folder, self.goes_back, logs = folder, goes_back, BatchLogs.read(folder)
         self._read = _our_offset if goes_back else built_in_offset
         self._kind = "tidegate_kafka" if goes_back else "Spark's built-in Kafka source"
-        self.committed = self.logs.committed()
-        planned = self.logs.planned()
-        self._last = max(self.committed.intersection(planned), default=None)
+        self.committed = sorted(logs.written)
+        self._last = max(self.committed, default=None)
         following = 0 if self._last is None else self._last + 1
-        self.uncommitted = following if following in planned else None
-        self.batches = [number for number in planned if number <= following]
-        self._begins = {int(name): self._begin(int(name)) for name in folder.within("sources").folders() if _is(name)}
-        newest = self._logged(self.batches[-1]) if self.batches else None
-        offsets = self._begins if newest is None else {p: at.value for p, at in newest.by_place.items()}
+        self.uncommitted = following if following in logs.offsets else None
+        self.batches = {number: logged for number, logged in logs.offsets.items() if number <= following}
+        begun = folder.within("sources").folders()
+        self._begins = {int(name): self._begin(name) for name in begun if name.isdecimal()}
+        newest = self.batches[max(self.batches)].by_place if self.batches else {}
+        offsets = {place: at.value for place, at in newest.items()} if self.batches else self._begins
         self.sources = sorted(place for place, value in offsets.items() if self._read(value) is not None)
         without = [place for place, value in sorted(offsets.items()) if value == {}]
         if not self.sources and without:
@@ -78,28 +78,22 @@ class KafkaQuery:
         """
         if self._last is None:
             return [SourceStanding(place, None, self.begin(place)) for place in self.sources]
-        logged = self._logged(self._last)
-        at = {p: self._offset_in(logged, p) for p in self.sources}
+        at = {place: self.offset(self._last, place) for place in self.sources}
         return [SourceStanding(place, self._last, offset) for place, offset in at.items() if offset is not None]
 
     def offset(self, number: int, place: int) -> BuiltInOffset | None:
         """Return the offset of a source after a batch, if it has one that Spark has not deleted."""
-        return self._offset_in(self.logs.offsets(number), place)
+        source = self.batches[number].by_place.get(place) if number in self.batches else None
+        return None if source is None else self._read(source.value)
 
     def our_offset(self, number: int, place: int) -> Offset | None:
         """Return the offset of a source of tidegate after a batch, if it has one that Spark has not deleted."""
-        logged = self.logs.offsets(number)
-        return None if logged is None else logged.ours(place)
+        return self.batches[number].ours(place) if number in self.batches else None
 
     def planned_ms(self, number: int) -> int | None:
         """Return when Spark planned a batch, in ms since the epoch, if the checkpoint tells."""
-        logged = self.logs.offsets(number)
-        at_ms = None if logged is None else logged.notes.get("batchTimestampMs")
+        at_ms = self.batches[number].notes.get("batchTimestampMs")
         return at_ms if type(at_ms) is int else None
-
-    def _offset_in(self, logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:
-        source = None if logged is None else logged.by_place.get(place)
-        return None if source is None else self._read(source.value)
 
     def begin(self, place: int) -> BuiltInOffset:
         """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not tell."""
@@ -107,7 +101,7 @@ class KafkaQuery:
             first = self.our_offset(0, place)
             return offset_by_topic({} if first is None else first.starts)
         begins = {p: offset for p, value in self._begins.items() if (offset := built_in_offset(value)) is not None}
-        ends = {p: self.offset(self.batches[0], p) if self.batches else None for p in self.sources}
+        ends = {p: self.offset(min(self.batches, default=0), p) for p in self.sources}
         if all(_may_begin(begins.get(p), end) for p, end in ends.items()):
             return begins[place]  # no DataFrame is used twice
         fitting = [begin for begin in begins.values() if _may_begin(begin, ends[place])]
@@ -118,30 +112,10 @@ class KafkaQuery:
             )
         return fitting[0]
 
-    def _logged(self, number: int) -> LoggedOffsets:
-        logged = self.logs.offsets(number)
-        if logged is None:
-            raise CheckpointError(f"batch {number} was just deleted from {self.folder.address}; stop the query first")
-        return logged
-
-    def _begin(self, place: int) -> object:
-        stored = self.folder.within("sources").within(str(place)).read("0")
-        if stored is None:
-            return None
-        _, brace, rest = stored.data.decode(errors="replace").partition("{")
-        return _json(brace + rest)
-
-
-def _json(text: str) -> object:
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return None
-    return value
-
-
-def _is(name: str) -> bool:
-    return name.isdecimal()
+    def _begin(self, name: str) -> object:
+        stored = self.folder.within("sources").within(name).read("0")
+        _, brace, rest = ("" if stored is None else stored.data.decode(errors="replace")).partition("{")
+        return SourceOffset("", brace + rest).value
 
 
 def _our_offset(value: object) -> BuiltInOffset | None:

@@ -45,19 +45,17 @@ def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
     texts = {(number, place): _migrated(query, number, place) for number in query.batches for place in query.sources}
     for names, data in _files(query.folder):
         _write(new, names, data)
-    for number in sorted(query.committed.intersection(query.batches)):
+    for number in query.committed:
         stored = query.folder.within("commits").read(str(number))
         if stored is not None:
             _write(new, ("commits", str(number)), stored.data)
     # The newest comes first: otherwise Spark would repeat written batches if the command were killed here.
-    for number in reversed(query.batches):
-        logged = query.logs.offsets(number)
-        if logged is not None:
-            sources = tuple(
-                source._replace(text=texts[number, place]) if place in query.sources else source
-                for place, source in logged.by_place.items()
-            )
-            _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())
+    for number, logged in reversed(query.batches.items()):
+        sources = tuple(
+            source._replace(text=texts[number, place]) if place in query.sources else source
+            for place, source in logged.by_place.items()
+        )
+        _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())
 
 
 def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import json
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -20,12 +21,17 @@ _Checkpoint: TypeAlias = Annotated[
 ledger = typer.Typer(help="Show what an S3 query has found and read, and read objects again.", no_args_is_help=True)
 
 
+def print_answer(answer: Any) -> None:
+    """Print an answer as JSON, with escapes: a key may hold a command for the terminal."""
+    typer.echo(json.dumps(answer, indent=1))
+
+
 @ledger.command()
 def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceOptions = None) -> None:
     """Show which query uses the state location, which objects it has found, and how many of them it has read."""
-    from tidegate.jobs.ledger.command import run_show
+    from tidegate.jobs.ledger.query_ledger import open_query_ledger
 
-    run_show(location, checkpoint=checkpoint, options=option or ())
+    print_answer(open_query_ledger(location, checkpoint, option or ()).to_json())
 
 
 @ledger.command()
@@ -40,9 +46,10 @@ def why(
 
     The bucket is searched only with --option path=... and the other options of the query.
     """
-    from tidegate.jobs.ledger.command import run_why
+    from tidegate.jobs.ledger.query_ledger import open_query_ledger
+    from tidegate.jobs.ledger.why import Wanted, why_of
 
-    run_why(location, key, checkpoint=checkpoint, options=option or ())
+    print_answer(why_of(open_query_ledger(location, checkpoint, option or ()), Wanted(key)))
 
 
 @ledger.command()
@@ -65,13 +72,9 @@ def reread(
 
     A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
-    from tidegate.jobs.ledger.command import run_reread
+    from tidegate.jobs.arguments import parse_time
+    from tidegate.jobs.ledger.query_ledger import open_query_ledger
+    from tidegate.jobs.ledger.reread import reread_objects
 
-    run_reread(
-        location,
-        objects,
-        begin=begin,
-        end=end,
-        checkpoint=checkpoint,
-        options=option or (),
-    )
+    query_ledger = open_query_ledger(location, checkpoint, option or ())
+    print_answer(reread_objects(query_ledger, objects, parse_time("--from", begin), parse_time("--to", end)))

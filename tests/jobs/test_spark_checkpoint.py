@@ -6,11 +6,11 @@ import pytest
 from tests.jobs.checkpoints import log_batch
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.errors import CheckpointError
-from tidegate.jobs.spark_checkpoint import source_batches
+from tidegate.jobs.spark_checkpoint import BatchLogs
 
 
 def of(folder, source="s3"):
-    return source_batches(LocalFolder(folder, "checkpoint"), lambda offset: offset.source == source)
+    return BatchLogs.read(LocalFolder(folder, "checkpoint")).of_source(lambda offset: offset.source == source)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -1,8 +1,8 @@
 """``tidegate ledger show`` shows who uses a state location, and how far each manifest is read."""
 
 from tests.support.streams import HOUR, NOON
+from tidegate.cli_ledger import print_answer
 from tidegate.jobs.figures import clock_time
-from tidegate.jobs.ledger.show import show
 
 
 def test_it_tells_who_uses_it_and_how_far_each_manifest_is_read(query, ledger):
@@ -43,5 +43,5 @@ def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(q
 
 
 def test_a_key_gives_a_terminal_no_commands(capsys):
-    show([{"key": "in/\x1b[2Jä.json", "findings": [{"state": "left out", "reason": "nothing\rat all"}]}])
+    print_answer([{"key": "in/\x1b[2Jä.json", "findings": [{"state": "left out", "reason": "nothing\rat all"}]}])
     assert capsys.readouterr().out.replace("\n", "").isprintable()

@@ -4,7 +4,25 @@ import os
 import time
 from datetime import timedelta
 
+import pytest
+
 from tests.support.streams import HOUR, NOON
+from tidegate.jobs.ledger.why import Wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("in/*.json", "in/*.json"),
+        ("s3://bucket/in/a", "in/a"),
+        ("S3A://bucket/in/a", "in/a"),
+        ("s3n://bucket/in/a", "in/a"),
+        ("s3://bucket//a", "/a"),  # a key may begin with a slash
+        ("in/https://host/a", "in/https://host/a"),
+    ],
+)
+def test_a_key_may_be_named_with_its_bucket(text, pattern):
+    assert Wanted(text).pattern == pattern
 
 
 def test_an_object_is_read_by_a_batch_or_waits_at_an_event_time(query, states, ledger):

@@ -11,7 +11,7 @@ from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, mil
 from tests.support.waiting import await_that
 from tidegate import OptionError, Source, WatermarkStrategy
 from tidegate.enumerators.folders.local import LocalFolder
-from tidegate.jobs.spark_checkpoint import source_batches
+from tidegate.jobs.spark_checkpoint import BatchLogs
 from tidegate.windows import TumblingEventTimeWindows
 
 DRIFT = timedelta(hours=1)
@@ -131,7 +131,7 @@ def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, t
     ends = {number: parsed(said.sources[0].endOffset) for number, said in run.progress.items()}
     assert ends[max(ends)]["positions"].keys()
     checkpoint = LocalFolder(tmp_path / "checkpoint", "checkpoint")
-    logged = source_batches(checkpoint, lambda offset: offset.source == "s3")
+    logged = BatchLogs.read(checkpoint).of_source(lambda offset: offset.source == "s3")
     assert {batch.number: batch.end.to_json() for batch in logged if batch.is_committed} == ends
 
 
