@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.support.kafka.lab import Lab, Record, encode, rows
+from tests.support.kafka.lab import Record, encode, rows
 from tests.support.kafka.rows import SCHEMA
 from tests.support.kafka.rows import batch as kafka_rows
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
@@ -35,25 +34,25 @@ BAD = [Record(1_700_000_000_000, b"\x00key", b"\xfe no json", HEADERS), Record(-
 
 
 @pytest.fixture(scope="module")
-def topic(lab: Lab) -> str:
+def topic(lab):
     """A topic of five records; the second and the fourth are bad."""
     name = lab.new_topic()
     lab.append(name, encode([GOOD, BAD[0], GOOD, BAD[1], GOOD]))
     return name
 
 
-def reader_of(lab: Lab, place: BadRecordFile | None, **options: Any) -> KafkaSplitReader:
+def reader_of(lab, place, **options):
     return KafkaSplitReader(lab.config(), event_times=TIMES, bad_records=place, **options)
 
 
-def read(reader: KafkaSplitReader, topic: str, *ranges: tuple[int, int]) -> list[int]:
+def read(reader, topic, *ranges):
     """Return the offsets of the rows, which must not have the column ``headers``."""
     records = rows(reader.read(ReadTask(tuple(SplitRange(f"{topic}-0", *part) for part in ranges))))
     assert all("headers" not in row for row in records)
     return [row["offset"] for row in records]
 
 
-def files_in(folder: Any) -> BadRecordFile:
+def files_in(folder):
     return BadRecordFile(BadRecordFolder(str(folder), S3ConnectionConfig()), "by time")
 
 
@@ -87,7 +86,7 @@ def test_files_hold_every_byte_of_a_record_and_a_repeated_task_writes_the_same(l
 
 def test_a_generator_sees_bad_records_as_rows_without_an_event_time(lab, topic, tmp_path):
     wanted, events = SplitRange(f"{topic}-0", 0, 5), []
-    seen: list[tuple[int, int]] = []
+    seen = []
 
     class Looking(WatermarkGenerator):
         wants_untimed_rows = True
@@ -103,7 +102,7 @@ def test_a_generator_sees_bad_records_as_rows_without_an_event_time(lab, topic, 
     assert len([*tmp_path.iterdir()]) == 1
 
 
-def encoded(data: bytes | None) -> str | None:
+def encoded(data):
     return None if data is None else base64.b64encode(data).decode()
 
 

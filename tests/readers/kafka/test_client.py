@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import socket
 import traceback
-from typing import Any
 
 import pytest
 
-from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.kafka.lab import Record, encode
 from tests.support.servers.answering import Answering
 from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
@@ -21,7 +18,7 @@ from tidegate.readers.retry import Deadline
 SECRET = "swordfish"  # noqa: S105 - no error may show it
 
 
-def test_partitions_are_asked_anew_and_topics_never_created(lab: Lab) -> None:
+def test_partitions_are_asked_anew_and_topics_never_created(lab):
     topic = lab.new_topic(partitions=2)
     with KafkaClient(lab.config()) as client:
         assert client.partitions([topic, "missing"]) == {topic: (0, 1)}
@@ -34,7 +31,7 @@ def test_partitions_are_asked_anew_and_topics_never_created(lab: Lab) -> None:
         assert "missing" not in client.partitions()
 
 
-def test_offsets_by_time_and_by_name(lab: Lab) -> None:
+def test_offsets_by_time_and_by_name(lab):
     topic = lab.new_topic(partitions=2)
     full, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     times = [1000, 3000, 2000, 5000, 4000]
@@ -48,7 +45,7 @@ def test_offsets_by_time_and_by_name(lab: Lab) -> None:
         assert client.list_offsets({full: 5001}) == {full: (-1, -1)}
 
 
-def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab: Lab) -> None:
+def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab):
     topic = lab.new_topic(partitions=12)
     partitions = [TopicPartition(topic, number) for number in range(12)]
     for partition in partitions:
@@ -62,9 +59,7 @@ def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab: 
         assert peek(client, {}) == {}
 
 
-def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(lab, monkeypatch):
     responses = []
     read = kafka_client.fetched_partitions
     monkeypatch.setattr(kafka_client, "fetched_partitions", lambda *how: responses.append(how) or read(*how))
@@ -83,7 +78,7 @@ def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
 
 
 @pytest.mark.parametrize("position", [-1, 4])
-def test_a_peek_outside_the_log_is_data_loss(lab: Lab, position: int) -> None:
+def test_a_peek_outside_the_log_is_data_loss(lab, position):
     topic = lab.new_topic()
     lab.append(topic, encode([Record()] * 3))
     with KafkaClient(lab.config()) as client, pytest.raises(PositionGoneError) as raised:
@@ -92,7 +87,7 @@ def test_a_peek_outside_the_log_is_data_loss(lab: Lab, position: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:9092"])
-def test_a_wrong_server_is_reported_in_one_sentence_within_the_deadline(address: str) -> None:
+def test_a_wrong_server_is_reported_in_one_sentence_within_the_deadline(address):
     config = KafkaConnectionConfig(address, {"sasl_plain_password": SECRET}, deadline_s=60)
     with KafkaClient(config) as client, pytest.raises(DeadlineError) as raised:
         client.partitions(deadline_s=0.5)
@@ -101,7 +96,7 @@ def test_a_wrong_server_is_reported_in_one_sentence_within_the_deadline(address:
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_a_server_that_never_answers_does_not_hang_the_client(protocol: str) -> None:
+def test_a_server_that_never_answers_does_not_hang_the_client(protocol):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         config = KafkaConnectionConfig(address, {"security_protocol": protocol}, deadline_s=0.5)
@@ -109,14 +104,12 @@ def test_a_server_that_never_answers_does_not_hang_the_client(protocol: str) -> 
             client.partitions()
 
 
-def test_an_address_that_is_away_does_not_hide_one_that_is_there(lab: Lab) -> None:
+def test_an_address_that_is_away_does_not_hide_one_that_is_there(lab):
     with KafkaClient(KafkaConnectionConfig(f"127.0.0.1:1, {lab.kafka.bootstrap_servers}", deadline_s=5)) as client:
         assert isinstance(client.partitions(), dict)
 
 
-def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_deadline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_deadline(monkeypatch):
     now = 1000.0
     monkeypatch.setattr(kafka_cluster.time, "monotonic", lambda: now)
     absences = kafka_cluster._Absences(60)
@@ -143,19 +136,17 @@ def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_dea
     assert absences.is_over("new")
 
 
-def test_leaders_that_do_not_know_a_partition_yet_are_asked_until_the_deadline(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leaders_that_do_not_know_a_partition_yet_are_asked_until_the_deadline(lab, monkeypatch):
     topic = lab.new_topic()
     now, decode = [0.0], kafka_client.decode_response
 
-    def sleep(seconds: float) -> None:
+    def sleep(seconds):
         now[0] += seconds
 
-    def deadline(_: KafkaCluster, purpose: str, seconds: float | None = None) -> Deadline:
+    def deadline(_, purpose, seconds=None):
         return Deadline(purpose, seconds or 60, clock=lambda: now[0], sleep=sleep)
 
-    def unknown_at_first(sent: Any, frame: memoryview) -> Any:
+    def unknown_at_first(sent, frame):
         response = decode(sent, frame)
         if now[0] < 30:
             response.topics[0].partitions[0].error_code = kafka_cluster.UNKNOWN_TOPIC
@@ -169,10 +160,10 @@ def test_leaders_that_do_not_know_a_partition_yet_are_asked_until_the_deadline(
     assert now[0] >= 30
 
 
-def test_an_address_that_a_broker_has_left_is_tried_last(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_a_broker_has_left_is_tried_last(lab, monkeypatch):
     tried = []
 
-    def connect(address: str, properties: Any, timeout_s: float) -> BrokerConnection:
+    def connect(address, properties, timeout_s):
         tried.append(address)
         return BrokerConnection(address, properties, timeout_s)
 
@@ -190,14 +181,14 @@ def test_an_address_that_a_broker_has_left_is_tried_last(lab: Lab, monkeypatch: 
     assert tried.count(old) == 1
 
 
-def test_what_kafka_python_cannot_read_is_reported_without_the_password() -> None:
+def test_what_kafka_python_cannot_read_is_reported_without_the_password():
     config = KafkaConnectionConfig("localhost:abc", {"sasl_plain_password": SECRET}, deadline_s=1)
     with KafkaClient(config) as client, pytest.raises(ConnectorError, match="invalid literal") as raised:
         client.partitions()
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
-def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab: Lab) -> None:
+def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab):
     topic = lab.new_topic()
     lab.append(topic, encode([Record(value=b"v" * 200_000)]))
     at = TopicPartition(topic, 0)
@@ -211,7 +202,7 @@ def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab: Lab) -
         assert peek(client, {at: 0}) == {at: (0, 1000)}
 
 
-def test_an_answer_that_is_no_answer_is_reported_at_once() -> None:
+def test_an_answer_that_is_no_answer_is_reported_at_once():
     for garbage in (
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -226,7 +217,7 @@ def test_an_answer_that_is_no_answer_is_reported_at_once() -> None:
         assert str(raised.value).endswith("; look at kafka.security.protocol and kafka.bootstrap.servers")
 
 
-def test_a_close_is_reported_though_silence_follows_it() -> None:
+def test_a_close_is_reported_though_silence_follows_it():
     with Answering(b"", b"", b"", None) as there:
         config = KafkaConnectionConfig(there.address, deadline_s=1)
         with KafkaClient(config) as client, pytest.raises(DeadlineError, match=r": it closed the connection$"):
@@ -234,13 +225,13 @@ def test_a_close_is_reported_though_silence_follows_it() -> None:
 
 
 @pytest.mark.parametrize("topic", ["orders", "orders-2024", "a.b_c-"])
-def test_a_split_names_its_partition(topic: str) -> None:
+def test_a_split_names_its_partition(topic):
     at = TopicPartition(topic, 12)
     assert at.split_id == f"{topic}-12"
     assert TopicPartition.of(at.split_id) == at
 
 
 @pytest.mark.parametrize("name", ["", "orders", "-1", "orders-", "orders-x", "orders-²"])
-def test_what_names_no_partition_is_refused(name: str) -> None:
+def test_what_names_no_partition_is_refused(name):
     with pytest.raises(OptionError, match="names no Kafka partition"):
         TopicPartition.of(name)

@@ -1,13 +1,11 @@
 """The reader, compared with kafka-python's consumer in every field of every record, compressed or not."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 
 import pytest
 
-from tests.support.kafka.lab import Lab, Record, encode, rows
+from tests.support.kafka.lab import Record, encode, rows
 
 CORNERS = [
     Record(0, None, None),
@@ -21,7 +19,7 @@ CORNERS = [
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])  # the consumer decompresses no other without more packages
-def test_every_field_is_what_the_consumer_reads(lab: Lab, codec: str) -> None:
+def test_every_field_is_what_the_consumer_reads(lab, codec):
     topic = lab.new_topic()
     some = random.Random(codec)
     for _ in range(30):
@@ -37,7 +35,7 @@ def test_every_field_is_what_the_consumer_reads(lab: Lab, codec: str) -> None:
     assert [row for piece in pieces for row in piece] == expected
 
 
-def test_the_broker_may_stamp_the_time(lab: Lab) -> None:
+def test_the_broker_may_stamp_the_time(lab):
     topic = lab.new_topic(message_timestamp_type="LogAppendTime")
     lab.append(topic, encode(CORNERS), encode(CORNERS, "gzip"))
     end = lab.end(topic)
@@ -46,7 +44,7 @@ def test_the_broker_may_stamp_the_time(lab: Lab) -> None:
     assert {row["timestampType"] for row in expected} == {1}
 
 
-def test_values_may_exceed_every_limit(lab: Lab) -> None:
+def test_values_may_exceed_every_limit(lab):
     topic = lab.new_topic(max_message_bytes="10000000")
     sizes = [10, 3_000_000, 20, 200_000, 30]
     for size in sizes:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaProducer
@@ -21,7 +18,6 @@ from tidegate.errors import DeadlineError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.wire import connection as kafka_connection
 from tidegate.servers import KafkaServer
@@ -30,11 +26,11 @@ SHORT_S = 0.5
 NEVER_ABORTED_MS = 900_000  # the longest time-out that a broker allows; its default ends a transaction after a minute
 
 
-def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
+def limit_list_offsets(monkeypatch, newest):
     """Make new connections treat brokers as older ones."""
     connect = kafka_connection._connect
 
-    def connect_to_older(*arguments: Any) -> Any:
+    def connect_to_older(*arguments):
         taken, versions = connect(*arguments)
         versions.api_versions[ListOffsetsRequest.API_KEY] = (1, newest)
         return taken, versions
@@ -45,12 +41,12 @@ def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
 class Tiers:
     """Removes the records from fetch responses, like a broker whose tiered storage does not answer."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, local: int) -> None:
+    def __init__(self, monkeypatch, local):
         self.silent_for = self.fetches = 0
         self._read = kafka_client.fetched_partitions
         list_offsets = KafkaClient._listed_offsets
 
-        def list_some_remote(client: KafkaClient, timestamps: Any, level: Any) -> Any:
+        def list_some_remote(client, timestamps, level):
             listed = list_offsets(client, timestamps, level)
             return {
                 p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in listed.items()
@@ -59,7 +55,7 @@ class Tiers:
         monkeypatch.setattr(kafka_client, "fetched_partitions", self.read)
         monkeypatch.setattr(KafkaClient, "_listed_offsets", list_some_remote)
 
-    def read(self, *response: Any) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
+    def read(self, *response):
         self.fetches += 1
         for partition, error_code, fetched in self._read(*response):
             silent = self.fetches <= self.silent_for
@@ -67,26 +63,24 @@ class Tiers:
 
 
 @pytest.fixture
-def tiers(monkeypatch: pytest.MonkeyPatch) -> Tiers:
+def tiers(monkeypatch):
     return Tiers(monkeypatch, local=1_000)
 
 
-def filled(lab: Lab) -> TopicPartition:
+def filled(lab):
     topic = lab.new_topic()
     lab.append(topic, encode([Record(7_000 + n) for n in range(5)]))
     return TopicPartition(topic, 0)
 
 
-def test_records_that_tiered_storage_does_not_bring_at_once_are_read(lab: Lab, tiers: Tiers) -> None:
+def test_records_that_tiered_storage_does_not_bring_at_once_are_read(lab, tiers):
     at = filled(lab)
     tiers.silent_for = 4
     assert [row["offset"] for row in lab.read(at.topic, 0, 5)] == [0, 1, 2, 3, 4]
     assert tiers.fetches == 5
 
 
-def test_records_that_tiered_storage_never_brings_meet_the_deadline(
-    lab: Lab, tiers: Tiers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_tiered_storage_never_brings_meet_the_deadline(lab, tiers, monkeypatch):
     at = filled(lab)
     limit_reading(monkeypatch, SHORT_S)
     tiers.silent_for = 1_000
@@ -95,9 +89,7 @@ def test_records_that_tiered_storage_never_brings_meet_the_deadline(
         lab.read(at.topic, 2, 4, config=lab.config(fetch_max_wait_ms=10))
 
 
-def test_a_peek_into_tiered_storage_waits_for_the_record(
-    lab: Lab, tiers: Tiers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peek_into_tiered_storage_waits_for_the_record(lab, tiers, monkeypatch):
     one, other = filled(lab), filled(lab)
     with KafkaClient(lab.config()) as client:
         tiers.silent_for = 4
@@ -109,9 +101,7 @@ def test_a_peek_into_tiered_storage_waits_for_the_record(
         assert peek(client, {one: 5}) == {one: None}
 
 
-def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(tmp_path, monkeypatch):
     with KafkaServer(folder=tmp_path) as kafka:
         lab = Lab(kafka)
         # Both topics look as older brokers may leave them after compaction.
@@ -154,9 +144,7 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
             lab.read(at_end.topic, 0, 3, config=lab.config(**older))
 
 
-def test_a_broker_before_kafka_3_is_asked_for_the_last_record_instead_of_the_latest(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_before_kafka_3_is_asked_for_the_last_record_instead_of_the_latest(lab, monkeypatch):
     topic = lab.new_topic()
     at = TopicPartition(topic, 0)
     lab.append(topic, encode([Record(time_ms) for time_ms in (1_000, 3_000, 2_000)]))

@@ -1,15 +1,10 @@
 """Small ranges of many partitions are fetched together, and read as if each were fetched alone."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 from kafka.errors import NotLeaderForPartitionError
 
 from tests.support.archives import delete_before
-from tests.support.kafka.lab import Lab, Record, encode, rows
+from tests.support.kafka.lab import Record, encode, rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
@@ -21,12 +16,12 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 
 
 @pytest.fixture
-def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def fetches(monkeypatch):
     """Return a list that receives the number of partitions of each fetch."""
-    sizes: list[int] = []
-    fetch: Callable[..., Any] = KafkaClient.fetch_parts
+    sizes = []
+    fetch = KafkaClient.fetch_parts
 
-    def counted(client: KafkaClient, positions: dict[Any, int], *rest: Any, **more: Any) -> Any:
+    def counted(client, positions, *rest, **more):
         sizes.append(len(positions))
         return fetch(client, positions, *rest, **more)
 
@@ -34,11 +29,11 @@ def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def read(lab: Lab, ranges: list[SplitRange], fetch_max_bytes: int = 50 << 20, **options: Any) -> list[dict[str, Any]]:
+def read(lab, ranges, fetch_max_bytes=50 << 20, **options):
     return rows(KafkaSplitReader(lab.config(fetch_max_bytes=fetch_max_bytes), **options).read(ReadTask(tuple(ranges))))
 
 
-def fill(lab: Lab, sizes: list[int], value: bytes = b"x" * 50) -> list[SplitRange]:
+def fill(lab, sizes, value=b"x" * 50):
     topic = lab.new_topic(len(sizes))
     for partition, size in enumerate(sizes):
         records = [Record(1_000 + i, value=b"%d:%d" % (partition, i) + value) for i in range(size)]
@@ -46,7 +41,7 @@ def fill(lab: Lab, sizes: list[int], value: bytes = b"x" * 50) -> list[SplitRang
     return [SplitRange(f"{topic}-{partition}", 0, size) for partition, size in enumerate(sizes)]
 
 
-def test_many_small_ranges_take_a_few_fetches(lab: Lab, fetches: list[int]) -> None:
+def test_many_small_ranges_take_a_few_fetches(lab, fetches):
     ranges = fill(lab, [30] * 200)
     records = read(lab, ranges)
     assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(200) for o in range(30)]
@@ -54,17 +49,13 @@ def test_many_small_ranges_take_a_few_fetches(lab: Lab, fetches: list[int]) -> N
     assert sum(fetches) == 200
 
 
-def test_no_more_is_asked_for_than_one_fetch_may_bring_however_many_brokers_answer(
-    lab: Lab, fetches: list[int]
-) -> None:
+def test_no_more_is_asked_for_than_one_fetch_may_bring_however_many_brokers_answer(lab, fetches):
     records = read(lab, fill(lab, [1] * 20), fetch_max_bytes=5 * FEW_BYTES)
     assert [row["partition"] for row in records] == [*range(20)]
     assert fetches == [5] * 4
 
 
-def test_ranges_within_partitions_and_large_ones_among_small_ones_are_read_exactly(
-    lab: Lab, fetches: list[int]
-) -> None:
+def test_ranges_within_partitions_and_large_ones_among_small_ones_are_read_exactly(lab, fetches):
     small, large, other, last = fill(lab, [100, 5_000, 100, 100])
     wanted = [
         SplitRange(small.split_id, 35, 70),
@@ -79,20 +70,18 @@ def test_ranges_within_partitions_and_large_ones_among_small_ones_are_read_exact
     assert 2 in fetches
 
 
-def test_a_batch_that_is_cut_short_among_others_is_asked_for_alone(lab: Lab) -> None:
+def test_a_batch_that_is_cut_short_among_others_is_asked_for_alone(lab):
     # A record has more bytes than a fetch of many partitions requests for each.
     ranges = fill(lab, [2, 2, 2], value=b"x" * 200_000)
     records = read(lab, ranges)
     assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in range(3) for o in range(2)]
 
 
-def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(lab, monkeypatch):
     ranges = fill(lab, [30, 30, 30])
-    moved: list[TopicPartition] = []
+    moved = []
 
-    def with_a_leader_that_moved(*response: Any) -> Iterator[tuple[TopicPartition, int, Any]]:
+    def with_a_leader_that_moved(*response):
         *others, (last, error_code, fetched) = fetched_partitions(*response)
         yield from others
         has_moved = not moved
@@ -106,7 +95,7 @@ def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
     assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in records)
 
 
-def test_one_that_is_gone_is_reported_by_itself_and_the_others_are_read(lab: Lab) -> None:
+def test_one_that_is_gone_is_reported_by_itself_and_the_others_are_read(lab):
     ranges = fill(lab, [10, 10, 10])
     delete_before(lab.kafka, TopicPartition.of(ranges[1].split_id).topic, 10, partition=1)
     with pytest.raises(DataLossError, match=f"records 0 to 10 of {ranges[1].split_id} are wanted"):

@@ -1,10 +1,5 @@
 """Followers in the client's rack serve it (KIP-392); if they cannot, the leader does."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
@@ -25,18 +20,18 @@ RECORDS = 500
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def lab():
     with KafkaServer(brokers=2, properties={"replica.selector.class": SELECTOR}) as server:
         yield Lab(server)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(monkeypatch):
     """Return a list that receives the brokers that send the responses to fetches, in order."""
-    addresses: list[str] = []
+    addresses = []
     send = BrokerConnection.send
 
-    def sent(connection: BrokerConnection, request: Any, timeout_s: float) -> int:
+    def sent(connection, request, timeout_s):
         if isinstance(request, FetchRequest):
             addresses.append(connection.address)
         return send(connection, request, timeout_s)
@@ -45,18 +40,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return addresses
 
 
-def topic_on_both(lab: Lab) -> str:
+def topic_on_both(lab):
     name = "on-both"
     lab.kafka.create_topic(name, replicas=(1, 2))
     lab.append(name, *(encode([Record(value=b"x" * 1000)] * 50) for _ in range(RECORDS // 50)))
     return name
 
 
-def test_records_come_from_the_follower_in_the_client_s_rack(lab: Lab, asked: list[str]) -> None:
+def test_records_come_from_the_follower_in_the_client_s_rack(lab, asked):
     leader, follower = lab.kafka.bootstrap_servers.split(",")
     topic = topic_on_both(lab)
 
-    def read(rack: str | None) -> int:
+    def read(rack):
         asked.clear()
         properties = {"fetch.max.bytes": "65536"} | ({} if rack is None else {"client.rack": rack})
         reader = KafkaSplitReader(connection_config(f"{leader},{follower}", properties))
@@ -76,7 +71,7 @@ def test_records_come_from_the_follower_in_the_client_s_rack(lab: Lab, asked: li
     assert set(asked) == {leader}
 
 
-def test_a_follower_is_asked_until_its_time_is_over_or_it_fails() -> None:
+def test_a_follower_is_asked_until_its_time_is_over_or_it_fails():
     clock, partition = Clock(), TopicPartition("orders", 0)
     nearby = NearbyReplicas(10, clock)
     assert nearby.of(partition) is None

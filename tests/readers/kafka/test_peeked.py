@@ -12,7 +12,7 @@ P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 GRID = st.lists(st.tuples(st.sampled_from([P, Q]), st.integers(0, 9), st.integers(1, 10)), max_size=20)
 
 
-def batch(first: int, last: int, data: bytes = b"xxxx") -> RecordBatch:
+def batch(first, last, data=b"xxxx"):
     return RecordBatch(np.frombuffer(bytearray(data), np.uint8), first, last, 0, None, -1, 0, 0, 1)
 
 

@@ -1,20 +1,16 @@
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.archives import delete_before
-from tests.support.kafka.lab import HEADER, Lab, Record, encode, limit_reading, rows
+from tests.support.kafka.lab import HEADER, Record, encode, limit_reading, rows
 from tests.support.waiting import await_that
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
@@ -25,7 +21,7 @@ from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.pool import ClientPool, idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
@@ -34,18 +30,18 @@ from tidegate.servers.history import write_history
 ROOT = Path(__file__).parents[3]
 
 
-def small_batches(lab: Lab, count: int) -> str:
+def small_batches(lab, count):
     topic = lab.new_topic()
     for at in range(0, count, 50):
         lab.append(topic, encode([Record(at + n, value=b"%d" % (at + n) * 20) for n in range(50)]))
     return topic
 
 
-def offsets(records: list[dict[str, Any]]) -> list[int]:
+def offsets(records):
     return [row["offset"] for row in records]
 
 
-def test_the_broker_may_die_in_mid_range(lab: Lab) -> None:
+def test_the_broker_may_die_in_mid_range(lab):
     topic = small_batches(lab, 1000)
     config = lab.config(fetch_max_bytes=5000, max_partition_fetch_bytes=5000)
     batches = lab.batches(topic, 5, 995, config=config, max_batch_bytes=5000)
@@ -59,7 +55,7 @@ def test_the_broker_may_die_in_mid_range(lab: Lab) -> None:
     assert [row["timestamp"] for row in records] == list(range(5, 995))
 
 
-def test_deleted_records_fail_the_read_unless_that_is_allowed(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_records_fail_the_read_unless_that_is_allowed(lab, caplog):
     topic = small_batches(lab, 300)
     delete_before(lab.kafka, topic, 120)
     with pytest.raises(DataLossError, match=f"records 0 to 200 of {topic}-0 are wanted, .* from 120 to 300"):
@@ -73,14 +69,14 @@ def test_deleted_records_fail_the_read_unless_that_is_allowed(lab: Lab, caplog: 
         lab.read(topic, 400, 500)
 
 
-def test_an_end_that_the_log_never_reaches_meets_the_deadline(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_the_log_never_reaches_meets_the_deadline(lab, monkeypatch):
     topic = small_batches(lab, 50)
     limit_reading(monkeypatch, 0.5)
     with pytest.raises(DeadlineError, match=f"read {topic}-0 up to 60 from Kafka at .* within 0.5 s: it ends at 50"):
         lab.read(topic, 0, 60, config=lab.config(fetch_max_wait_ms=10))
 
 
-def test_compaction_leaves_holes(lab: Lab) -> None:
+def test_compaction_leaves_holes(lab):
     topic = lab.new_topic(
         cleanup_policy="compact", segment_ms="1", min_cleanable_dirty_ratio="0.001", min_compaction_lag_ms="0"
     )
@@ -96,11 +92,11 @@ def test_compaction_leaves_holes(lab: Lab) -> None:
         assert peek(client, {TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}
 
 
-def test_bytes_changed_on_disk_are_corrupt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_changed_on_disk_are_corrupt(lab, monkeypatch):
     topic = small_batches(lab, 100)
     whole = kafka_client.split_batches
 
-    def flip(fetched: memoryview, **options: Any) -> Any:
+    def flip(fetched, **options):
         damaged = bytearray(fetched)
         damaged[HEADER + 10] ^= 1
         return whole(memoryview(damaged), **options)
@@ -110,12 +106,12 @@ def test_bytes_changed_on_disk_are_corrupt(lab: Lab, monkeypatch: pytest.MonkeyP
         lab.read(topic, 0, 100)
 
 
-def test_connections_outlive_a_read_and_are_not_shared(lab: Lab) -> None:
+def test_connections_outlive_a_read_and_are_not_shared(lab):
     topic = small_batches(lab, 200)
     config = lab.config(properties={"client_id": topic})
     pool = idle_clients
 
-    def idle() -> list[Any]:
+    def idle():
         return [client for client in pool._idle if client.config == config]
 
     assert offsets(lab.read(topic, 0, 200, config=config)) == list(range(200))
@@ -135,7 +131,7 @@ def test_connections_outlive_a_read_and_are_not_shared(lab: Lab) -> None:
     assert offsets(lab.read(topic, 50, 150, config=config)) == list(range(50, 150))
 
 
-def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab, monkeypatch):
     pool = ClientPool(idle_seconds=0.05)
     partition = TopicPartition(lab.new_topic(), 0)
     with pool.lend(lab.config()) as client:
@@ -150,12 +146,12 @@ def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab, mo
     assert not connections
 
 
-def count_rows(config: KafkaConnectionConfig, split: SplitRange) -> int:
+def count_rows(config, split):
     return sum(batch.num_rows for batch in KafkaSplitReader(config).read(ReadTask((split,))))
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_worker_opens_its_own_connections(lab: Lab) -> None:
+def test_a_forked_worker_opens_its_own_connections(lab):
     split = SplitRange(f"{small_batches(lab, 100)}-0", 0, 100)
     assert count_rows(lab.config(), split) == 100
     with multiprocessing.get_context("fork").Pool(1) as workers:
@@ -164,7 +160,7 @@ def test_a_forked_worker_opens_its_own_connections(lab: Lab) -> None:
         assert workers.apply(count_rows, (lab.config(), split)) == 100
 
 
-def peak_rss_kib(config: KafkaConnectionConfig, split: SplitRange) -> int:
+def peak_rss_kib(config, split):
     """Read a range in a process of its own; return the peak of its memory in KiB."""
     code = f"""
 import resource
@@ -178,7 +174,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT).stdout)
 
 
-def test_memory_does_not_grow_with_the_range(lab: Lab) -> None:
+def test_memory_does_not_grow_with_the_range(lab):
     topic = lab.new_topic()
     write_history(lab.kafka.bootstrap_servers, topic, 0, np.arange(1_000_000), compression="lz4")
     config = lab.config()
@@ -187,7 +183,7 @@ def test_memory_does_not_grow_with_the_range(lab: Lab) -> None:
     assert large - small < 16 << 10
 
 
-def test_what_is_in_the_future_is_reported_by_the_time_that_comes_with_the_task(lab: Lab) -> None:
+def test_what_is_in_the_future_is_reported_by_the_time_that_comes_with_the_task(lab):
     topic = lab.new_topic()
     lab.append(topic, encode([Record(1_000), Record(100_000_000)]))
     event_times = RecordTimes(policy=EventTimePolicy(max_future_skew_ms=0))
@@ -199,13 +195,13 @@ def test_what_is_in_the_future_is_reported_by_the_time_that_comes_with_the_task(
 
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
 def test_a_range_that_the_log_holds_is_read_though_a_broker_says_once_that_it_is_out_of_range(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, fail_on_data_loss: bool
-) -> None:
+    lab, monkeypatch, fail_on_data_loss
+):
     topic = lab.new_topic()
     lab.append(topic, encode([Record()] * 10))
     read, stray = kafka_client.fetched_partitions, iter([kafka_client.OUT_OF_RANGE])
 
-    def read_with_one_error(*response: Any) -> Iterator[Any]:
+    def read_with_one_error(*response):
         for partition, error_code, fetched in read(*response):
             yield partition, next(stray, error_code), fetched
 
@@ -214,7 +210,7 @@ def test_a_range_that_the_log_holds_is_read_though_a_broker_says_once_that_it_is
     assert next(stray, None) is None
 
 
-def test_a_batch_that_becomes_too_large_is_named_to_who_reads_and_to_who_looks(lab: Lab) -> None:
+def test_a_batch_that_becomes_too_large_is_named_to_who_reads_and_to_who_looks(lab):
     topic = lab.new_topic()
     lab.append(topic, encode([Record(value=b"v")]), encode([Record(value=bytes(500_000))], "zstd"))
     at = TopicPartition(topic, 0)

@@ -1,13 +1,9 @@
 """``isolation.level``: the visible records of transactions, and the holes of their markers."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-
 import pytest
 from kafka import KafkaProducer
 
-from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.kafka.lab import Record, encode
 from tests.support.waiting import await_that
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
@@ -18,10 +14,10 @@ LEVELS = ("read_uncommitted", "read_committed")
 
 
 @pytest.fixture
-def producer(lab: Lab) -> Iterator[Callable[[str], KafkaProducer]]:
+def producer(lab):
     made = []
 
-    def make(transactional_id: str) -> KafkaProducer:
+    def make(transactional_id):
         new = KafkaProducer(
             bootstrap_servers=lab.kafka.bootstrap_servers, transactional_id=transactional_id, linger_ms=0
         )
@@ -34,14 +30,12 @@ def producer(lab: Lab) -> Iterator[Callable[[str], KafkaProducer]]:
         producer_made.close()
 
 
-def send(producer: KafkaProducer, topic: str, value: bytes, count: int = 3) -> None:
+def send(producer, topic, value, count=3):
     for _ in range(count):
         producer.send(topic, value=value, partition=0, timestamp_ms=5000).get(60)
 
 
-def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(
-    lab: Lab, producer: Callable[[str], KafkaProducer]
-) -> None:
+def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(lab, producer):
     topic = lab.new_topic()
     one, two = producer(f"{topic}-one"), producer(f"{topic}-two")
     lab.append(topic, encode([Record(value=b"plain")]))
@@ -66,7 +60,7 @@ def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(
             assert lab.read(topic, 0, cut, config=config) + lab.read(topic, cut, end, config=config) == records
 
 
-def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable[[str], KafkaProducer]) -> None:
+def test_an_open_transaction_ends_what_is_committed(lab, producer):
     topic = lab.new_topic()
     at = TopicPartition(topic, 0)
     lab.append(topic, encode([Record(value=b"plain")] * 2))
@@ -91,9 +85,7 @@ def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable
 
 
 @pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
-def test_a_wait_ends_when_a_transaction_does_and_not_while_it_is_open(
-    lab: Lab, producer: Callable[[str], KafkaProducer], end: str
-) -> None:
+def test_a_wait_ends_when_a_transaction_does_and_not_while_it_is_open(lab, producer, end):
     topic = lab.new_topic()
     at = TopicPartition(topic, 0)
     one = producer(f"{topic}-open")

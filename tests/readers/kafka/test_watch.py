@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.kafka.faulty_broker import FaultyBroker, hand_on
-from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.kafka.lab import Record, encode
 from tests.support.waiting import await_that
 from tidegate.errors import BrokerTooOldError, CorruptDataError
 from tidegate.readers.kafka import watch
@@ -25,16 +23,16 @@ LONG_S, SHORT_S = 30.0, 0.2  # the time of a wait that must end early, and of on
 class Watched:
     """A topic of five partitions whose ends are watched."""
 
-    def __init__(self, lab: Lab, client: KafkaClient) -> None:
+    def __init__(self, lab, client):
         self.lab, self.client, self.topic = lab, client, lab.new_topic(partitions=5)
         self.partitions = [TopicPartition(self.topic, number) for number in range(5)]
         self.look()
 
-    def look(self) -> None:
+    def look(self):
         listed = self.client.list_offsets(dict.fromkeys(self.partitions, LATEST))
         self.client.watch({partition: WatchedEnd(end, end) for partition, (end, _) in listed.items()})
 
-    def append(self, number: int) -> None:
+    def append(self, number):
         self.lab.append(self.topic, encode([Record(value=b"v" * 100)]), partition=number)
 
     @property
@@ -44,13 +42,13 @@ class Watched:
 
 
 @pytest.fixture
-def watched(lab: Lab) -> Iterator[Watched]:
+def watched(lab):
     with KafkaClient(lab.config()) as client:
         yield Watched(lab, client)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_each_record_since_the_last_look_ends_a_wait_and_nothing_else_does(watched: Watched, seed: int) -> None:
+def test_each_record_since_the_last_look_ends_a_wait_and_nothing_else_does(watched, seed):
     dice, has_news = random.Random(seed), False
     for _ in range(30):
         match dice.choice(["append", "look", "wait"]):
@@ -64,7 +62,7 @@ def test_each_record_since_the_last_look_ends_a_wait_and_nothing_else_does(watch
                 assert watched.client.wait(LONG_S if has_news else SHORT_S) == has_news
 
 
-def test_an_evicted_session_is_begun_anew(watched: Watched) -> None:
+def test_an_evicted_session_is_begun_anew(watched):
     assert not watched.client.wait(SHORT_S)
     watched.session.id += 1
     assert watched.client.wait(LONG_S)
@@ -74,14 +72,14 @@ def test_an_evicted_session_is_begun_anew(watched: Watched) -> None:
     assert watched.client.wait(LONG_S)
 
 
-def test_without_a_broker_no_watch_says_that_all_is_quiet(watched: Watched) -> None:
+def test_without_a_broker_no_watch_says_that_all_is_quiet(watched):
     assert not watched.client.wait(SHORT_S)
     watched.session.connection._socket.close()
     assert watched.client.wait(LONG_S)
     assert not watched.client.wait(SHORT_S)
 
 
-def test_a_partition_that_is_new_or_gone_belongs_to_the_watch_or_not(watched: Watched) -> None:
+def test_a_partition_that_is_new_or_gone_belongs_to_the_watch_or_not(watched):
     watched.partitions.pop()
     watched.look()
     watched.append(4)
@@ -93,8 +91,8 @@ def test_a_partition_that_is_new_or_gone_belongs_to_the_watch_or_not(watched: Wa
     assert watched.client.wait(LONG_S)
 
 
-def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched: Watched, monkeypatch) -> None:
-    def broken(*_: object) -> None:
+def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched, monkeypatch):
+    def broken(*_):
         raise CorruptDataError("a fetch response is broken")
 
     assert not watched.client.wait(SHORT_S)
@@ -104,10 +102,10 @@ def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched: 
     assert not watched.client.wait(SHORT_S)
 
 
-def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watched, monkeypatch) -> None:
+def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched, monkeypatch):
     asked = []
 
-    def too_old(*_: object) -> None:
+    def too_old(*_):
         asked.append(1)
         raise BrokerTooOldError("it has no fetch sessions")
 
@@ -120,10 +118,10 @@ def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watch
 class TwoLeaders:
     """A cluster in which the leader of the first partition has another address."""
 
-    def __init__(self, first: str, second: str) -> None:
+    def __init__(self, first, second):
         self.first, self.second = first, second
 
-    def deadline(self, *_: object) -> None:
+    def deadline(self, *_):
         return None
 
     def leaders(self, partitions, _):
@@ -139,10 +137,10 @@ class WatchOfTwo:
     is_well: while this event is cleared, the leader of the first partition does not answer.
     """
 
-    def __init__(self, watched: Watched, watch_of_two: Watch, is_well: threading.Event) -> None:
+    def __init__(self, watched, watch_of_two, is_well):
         self.watched, self.watch, self.is_well = watched, watch_of_two, is_well
 
-    def begin(self, end_of_first: int = 0, end_of_second: int = 0) -> None:
+    def begin(self, end_of_first=0, end_of_second=0):
         """Watch all five partitions; only the first two have records."""
         first, second, *others = self.watched.partitions
         ends = {first: end_of_first, second: end_of_second, **dict.fromkeys(others, 0)}
@@ -151,10 +149,10 @@ class WatchOfTwo:
 
 
 @pytest.fixture
-def of_two(watched: Watched) -> Iterator[WatchOfTwo]:
+def of_two(watched):
     is_well = threading.Event()
 
-    def answer(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+    def answer(broker, client, frame):
         while not is_well.wait(0.01):
             if broker.over.is_set():
                 return
@@ -173,7 +171,7 @@ def of_two(watched: Watched) -> Iterator[WatchOfTwo]:
             watch_of_two.close()
 
 
-def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched, of_two: WatchOfTwo) -> None:
+def test_a_broker_that_hangs_hides_no_news_of_the_others(watched, of_two):
     of_two.begin()
     assert not of_two.watch.wait(SHORT_S)
     of_two.is_well.clear()
@@ -187,7 +185,7 @@ def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched, of_tw
     assert of_two.watch.wait(LONG_S)
 
 
-def test_an_answer_of_before_the_look_is_no_news_after_it(watched: Watched, of_two: WatchOfTwo) -> None:
+def test_an_answer_of_before_the_look_is_no_news_after_it(watched, of_two):
     of_two.begin()
     assert not of_two.watch.wait(SHORT_S)
     of_two.is_well.clear()
@@ -201,9 +199,7 @@ def test_an_answer_of_before_the_look_is_no_news_after_it(watched: Watched, of_t
     assert of_two.watch.wait(LONG_S)
 
 
-def test_a_broker_that_hangs_for_too_long_leaves_the_decision_to_the_next_look(
-    of_two: WatchOfTwo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_hangs_for_too_long_leaves_the_decision_to_the_next_look(of_two, monkeypatch):
     of_two.begin()
     await_that(lambda: not of_two.watch.wait(SHORT_S))
     of_two.is_well.clear()

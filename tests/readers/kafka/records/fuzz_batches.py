@@ -6,15 +6,12 @@ checksum that was made again lets a record differ from those that were written.
     python -m tests.readers.kafka.records.fuzz_batches [--mutants 200000] [--seed 0]
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import random
 import struct
 import time
 from collections import Counter
-from typing import Any
 
 from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, answered, response
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
@@ -35,16 +32,16 @@ EXTREMES = [0, 1, -1, 2**7, 2**15, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1,
 FORMATS = ["b", ">h", ">i", ">q"]
 
 
-def _shifted(batch: bytes, offset: int) -> bytes:
+def _shifted(batch, offset):
     return struct.pack(">q", offset) + batch[8:]
 
 
-def _transactional(batch: bytes, producer_id: int, flags: int = TRANSACTIONAL) -> bytes:
+def _transactional(batch, producer_id, flags=TRANSACTIONAL):
     batch = batch[:PRODUCER_ID_AT] + struct.pack(">q", producer_id) + batch[PRODUCER_ID_AT + 8 :]
     return reseal(batch, struct.unpack_from(">h", batch, ATTRIBUTES_AT)[0] | flags)
 
 
-def _records(rng: random.Random, count: int) -> list[Record]:
+def _records(rng, count):
     return [
         Record(
             rng.choice([0, -1, 1_700_000_000_000 + n]),
@@ -56,7 +53,7 @@ def _records(rng: random.Random, count: int) -> list[Record]:
     ]
 
 
-def seeds(rng: random.Random) -> list[list[bytes]]:
+def seeds(rng):
     """Return sound logs of a few batches or messages."""
     logs = []
     for codec in CODECS:
@@ -73,15 +70,15 @@ def seeds(rng: random.Random) -> list[list[bytes]]:
     return logs
 
 
-def _flipped(rng: random.Random, data: bytearray) -> None:
+def _flipped(rng, data):
     data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
-def _replaced(rng: random.Random, data: bytearray) -> None:
+def _replaced(rng, data):
     data[rng.randrange(len(data))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
 
 
-def _extreme(rng: random.Random, data: bytearray) -> None:
+def _extreme(rng, data):
     layout = rng.choice(FORMATS)
     size = struct.calcsize(layout)
     value = rng.choice(EXTREMES) + rng.randrange(-2, 3)
@@ -90,12 +87,12 @@ def _extreme(rng: random.Random, data: bytearray) -> None:
     data[at : at + size] = (value % 2 ** (8 * size)).to_bytes(size, "big")
 
 
-def _cut(rng: random.Random, data: bytearray) -> None:
+def _cut(rng, data):
     at = rng.randrange(len(data))
     del data[at : at + rng.randrange(1, 20)]
 
 
-def _doubled(rng: random.Random, data: bytearray) -> None:
+def _doubled(rng, data):
     at = rng.randrange(len(data))
     data[at:at] = data[at : at + rng.randrange(1, 20)]
 
@@ -103,7 +100,7 @@ def _doubled(rng: random.Random, data: bytearray) -> None:
 MUTATIONS = [_flipped, _flipped, _replaced, _extreme, _extreme, _cut, _doubled]
 
 
-def _mutated(rng: random.Random, data: bytes) -> bytes:
+def _mutated(rng, data):
     damaged = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         if damaged:
@@ -111,14 +108,14 @@ def _mutated(rng: random.Random, data: bytes) -> bytes:
     return bytes(damaged)
 
 
-def _sealed_again(batch: bytes) -> bytes:
+def _sealed_again(batch):
     """Return the damaged batch with a length and a checksum that fit, as a faulty producer would send it."""
     if len(batch) > CRC_AT and batch[16] < 2:
         return sealed(batch, *struct.unpack_from(">q", batch), batch[17])
     return reseal(batch) if len(batch) >= HEADER else batch
 
 
-def _read(data: memoryview, aborted: Any) -> list[dict[str, Any]]:
+def _read(data, aborted):
     batches = split_batches(data, most_bytes=MOST_BYTES)
     decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=2_000)
     plainer = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=2_000)
@@ -133,15 +130,15 @@ def _read(data: memoryview, aborted: Any) -> list[dict[str, Any]]:
     return rows([*decoded_batches, *decoder.flush()])
 
 
-def _text_of(row: dict[str, Any]) -> str:
+def _text_of(row):
     return repr([row[name] for name in ("key", "value", "timestamp", "timestampType", "headers")])
 
 
-def fuzz(mutants: int, seed: int = 0) -> Counter[str]:
+def fuzz(mutants, seed=0):
     """Read mutants, and count their outcomes; raises AssertionError for an outcome that is not allowed."""
     rng = random.Random(seed)
     logs = [(log, {_text_of(row) for row in _read(memoryview(b"".join(log)), [])}) for log in seeds(rng)]
-    outcomes: Counter[str] = Counter()
+    outcomes = Counter()
     for _ in range(mutants):
         log, written = rng.choice(logs)
         way = rng.choice(["bytes", "bytes", "sealed", "sealed", "sealed", "response"])
@@ -176,7 +173,7 @@ def fuzz(mutants: int, seed: int = 0) -> Counter[str]:
     return outcomes
 
 
-def main() -> None:
+def main():
     """Run, and print the outcomes of the mutants."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mutants", type=int, default=200_000)

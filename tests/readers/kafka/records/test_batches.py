@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -12,17 +10,17 @@ TRANSACTIONAL, CONTROL = 0x10, 0x20
 RECORDS = [Record(value=b"v" * 1000)] * 50
 
 
-def batch(base_offset: int, count: int, producer_id: int = -1, attributes: int = 0, key: bytes | None = None) -> bytes:
+def batch(base_offset, count, producer_id=-1, attributes=0, key=None):
     plain = encode([Record(key=key)] * count)
     plain = struct.pack(">q", base_offset) + plain[8:43] + struct.pack(">q", producer_id) + plain[51:]
     return reseal(plain, attributes)
 
 
-def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
+def marker(offset, producer_id, *, commit):
     return batch(offset, 1, producer_id, TRANSACTIONAL | CONTROL, key=struct.pack(">hh", 0, commit))
 
 
-def test_whole_batches_are_found_and_the_cut_one_is_left() -> None:
+def test_whole_batches_are_found_and_the_cut_one_is_left():
     whole = batch(10, 3) + batch(13, 2)
     for cut in range(len(batch(15, 4))):
         batches = split_batches(memoryview(whole + batch(15, 4)[:cut]))
@@ -30,7 +28,7 @@ def test_whole_batches_are_found_and_the_cut_one_is_left() -> None:
     assert split_batches(memoryview(b"")) == []
 
 
-def test_a_transaction_is_aborted_from_its_first_offset_to_its_marker() -> None:
+def test_a_transaction_is_aborted_from_its_first_offset_to_its_marker():
     log = [
         batch(0, 2, 7, TRANSACTIONAL),  # committed by the marker at 2
         marker(2, 7, commit=True),
@@ -48,7 +46,7 @@ def test_a_transaction_is_aborted_from_its_first_offset_to_its_marker() -> None:
 
 
 @pytest.mark.parametrize("at", [21, 40, HEADER, HEADER + 500])
-def test_a_flipped_bit_is_found(at: int) -> None:
+def test_a_flipped_bit_is_found(at):
     data = bytearray(encode(RECORDS))
     data[at] ^= 1
     (split,) = split_batches(memoryview(data))
@@ -60,31 +58,31 @@ def test_a_flipped_bit_is_found(at: int) -> None:
     ("at", "value", "message"),
     [(16, b"\x03", "message format 3"), (8, b"\x00\x00\x00\x05", "impossible"), (23, b"\xff", "impossible")],
 )
-def test_an_impossible_header_is_corrupt(at: int, value: bytes, message: str) -> None:
+def test_an_impossible_header_is_corrupt(at, value, message):
     data = encode(RECORDS)
     data = data[:at] + value + data[at + len(value) :]
     with pytest.raises(CorruptDataError, match=message):
         split_batches(memoryview(data))
 
 
-def field(data: bytes, at: int, layout: str, value: int) -> bytes:
+def field(data, at, layout, value):
     """Return the batch with another value in a field of its header, and a checksum that fits."""
     return reseal(data[:at] + struct.pack(layout, value) + data[at + struct.calcsize(layout) :])
 
 
 @pytest.mark.parametrize("base_offset", [-1, -(2**63), 2**63 - 1, 2**63 - 50])
-def test_offsets_that_no_log_has_are_corrupt(base_offset: int) -> None:
+def test_offsets_that_no_log_has_are_corrupt(base_offset):
     with pytest.raises(CorruptDataError, match=f"the record batch at offset {base_offset} has an impossible header"):
         split_batches(memoryview(struct.pack(">q", base_offset) + encode(RECORDS)[8:]))
 
 
-def test_batches_that_go_back_are_corrupt() -> None:
+def test_batches_that_go_back_are_corrupt():
     with pytest.raises(CorruptDataError, match="the record batch at offset 12 has an impossible header"):
         split_batches(memoryview(batch(10, 3) + batch(12, 2)))
 
 
 @pytest.mark.parametrize("flag", [CONTROL, TRANSACTIONAL])
-def test_a_batch_is_not_left_out_by_a_flag_that_no_checksum_vouches_for(flag: int) -> None:
+def test_a_batch_is_not_left_out_by_a_flag_that_no_checksum_vouches_for(flag):
     damaged = bytearray(batch(0, 3, 7))
     damaged[22] ^= flag
     with pytest.raises(CorruptDataError, match="checksum of the record batch at offset 0"):

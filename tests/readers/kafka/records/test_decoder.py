@@ -6,10 +6,8 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
+from tidegate.readers.kafka.records.batches import split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder, find_record
 from tidegate.readers.kafka.records.first_record import first_record
 
@@ -38,12 +36,12 @@ records = st.builds(
 )
 
 
-def split(data: bytes) -> RecordBatch:
+def split(data):
     (batch,) = split_batches(memoryview(data))
     return batch
 
 
-def decode(batches: list[RecordBatch], start: int = 0, end: int = FOREVER, **options: Any) -> list[dict[str, Any]]:
+def decode(batches, start=0, end=FOREVER, **options):
     decoder = RecordDecoder(ORDERS, **{"include_headers": True, "max_batch_bytes": 10_000, **options})
     decoded = []
     for batch in batches:
@@ -51,7 +49,7 @@ def decode(batches: list[RecordBatch], start: int = 0, end: int = FOREVER, **opt
     return rows([*decoded, *decoder.flush()])
 
 
-def expected(offset: int, record: Record) -> dict[str, Any]:
+def expected(offset, record):
     return {
         "key": record.key,
         "value": record.value,
@@ -70,9 +68,7 @@ def expected(offset: int, record: Record) -> dict[str, Any]:
     st.integers(-2, 32),
     st.sampled_from([50, 500, 100_000]),
 )
-def test_well_formed_records_come_out_whole_and_trimmed(
-    written: list[Record], start: int, end: int, max_batch_bytes: int
-) -> None:
+def test_well_formed_records_come_out_whole_and_trimmed(written, start, end, max_batch_bytes):
     decoded_rows = decode([split(encode(written))], start, end, max_batch_bytes=max_batch_bytes)
     assert decoded_rows == [expected(offset, record) for offset, record in enumerate(written) if start <= offset < end]
 
@@ -82,11 +78,11 @@ def test_well_formed_records_come_out_whole_and_trimmed(
 @example(b"\xff" * 20)
 @example(b"\x80" * 9 + b"\x01")
 @example(b"\x14\x00\x00\x00\x01\x01" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01")  # the largest number of headers
-def test_any_bytes_are_decoded_or_corrupt_and_never_crash(body: bytes) -> None:
+def test_any_bytes_are_decoded_or_corrupt_and_never_crash(body):
     check_damaged(body)
 
 
-def check_damaged(body: bytes) -> None:
+def check_damaged(body):
     batch = split(reseal(encode([Record()])[:HEADER] + body))
     batch = replace(batch, last_offset=FOREVER)
     for include_headers in (False, True):
@@ -98,11 +94,11 @@ def check_damaged(body: bytes) -> None:
         assert outcome(first_record, batch, position) == outcome(by_loop, batch, position)
 
 
-def by_loop(batch: RecordBatch, position: int) -> tuple[int, int] | None:
+def by_loop(batch, position):
     return find_record(batch, batch.records(), position, -(2**62), Horizon())
 
 
-def outcome(function: Callable[[RecordBatch, int], tuple[int, int] | None], batch: RecordBatch, position: int) -> Any:
+def outcome(function, batch, position):
     """Return the result of a function, or the error that the batch is corrupt after the requested records."""
     try:
         return function(batch, position)
@@ -110,7 +106,7 @@ def outcome(function: Callable[[RecordBatch, int], tuple[int, int] | None], batc
         return CorruptDataError
 
 
-def test_small_batches_are_merged_and_large_ones_are_cut() -> None:
+def test_small_batches_are_merged_and_large_ones_are_cut():
     small = [replace(split(encode([Record(value=b"v")])), base_offset=at, last_offset=at) for at in range(100)]
     decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=1_000_000)
     assert [part for batch in small for part in decoder.add(batch, 0, 100)] == []
@@ -124,7 +120,7 @@ def test_small_batches_are_merged_and_large_ones_are_cut() -> None:
     assert all(part.nbytes <= 10_000 for part in merged)
 
 
-def test_a_batch_outside_the_range_is_not_even_checked() -> None:
+def test_a_batch_outside_the_range_is_not_even_checked():
     broken = bytearray(encode([Record()] * 5))
     broken[HEADER] ^= 1
     assert decode([split(bytes(broken))], 5, 10) == []
@@ -137,9 +133,7 @@ TOO_LARGE = "^the record batch at offset 0 holds a record with a timestamp too l
 
 
 @given(st.lists(records, min_size=1, max_size=4), st.integers(0, 4), st.integers(-(2**40), 2**42), st.booleans())
-def test_the_first_record_is_what_the_loop_finds(
-    written: list[Record], position: int, limit_ms: int, stamped: bool
-) -> None:
+def test_the_first_record_is_what_the_loop_finds(written, position, limit_ms, stamped):
     batch = replace(split(encode(written)), append_time_ms=7 if stamped else None)
     timed = [(at, 7 if stamped else record.timestamp) for at, record in enumerate(written)][position:]
     for lowest_ms, horizon_ms in ((limit_ms, NEVER_MS), (-(2**62), limit_ms)):
@@ -155,7 +149,7 @@ def test_the_first_record_is_what_the_loop_finds(
             assert horizon.next_ms == min(left_out, default=NEVER_MS)
 
 
-def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much() -> None:
+def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much():
     data = encode([Record(5), Record(6), Record(7)])
     run(
         "import sys; from tidegate.readers.kafka.records.batches import split_batches\n"
@@ -170,21 +164,21 @@ def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much() ->
     )
 
 
-def run(code: str, **environment: str) -> None:
+def run(code, **environment):
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **environment})
 
 
-def test_importing_does_not_compile() -> None:
+def test_importing_does_not_compile():
     run("import tidegate.readers.kafka.records.decoder as k; assert not k._fill.signatures and not k._find.signatures")
 
 
-def test_the_decoder_works_where_nothing_can_be_cached() -> None:
+def test_the_decoder_works_where_nothing_can_be_cached():
     nothing = "numpy.empty(0, numpy.uint8), numpy.zeros(13, numpy.int64), 0, 0"
     code = f"import numpy, tidegate.readers.kafka.records.decoder as k; assert not k._find({nothing})[0]"
     run(code, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="")
 
 
-def test_columns_do_not_share_memory_with_the_fetch() -> None:
+def test_columns_do_not_share_memory_with_the_fetch():
     data = bytearray(encode([Record(value=b"before")]))
     decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=1000)
     list(decoder.add(split_batches(memoryview(data))[0], 0, 1))
@@ -196,12 +190,12 @@ def test_columns_do_not_share_memory_with_the_fetch() -> None:
 RECORD_COUNT_AT, LAST_DELTA_AT, BASE_TIMESTAMP_AT, MAX_TIMESTAMP_AT = 57, 23, 27, 35
 
 
-def changed(data: bytes, at: int, layout: str, value: int, attributes: int | None = None) -> RecordBatch:
+def changed(data, at, layout, value, attributes=None):
     return split(reseal(data[:at] + struct.pack(layout, value) + data[at + struct.calcsize(layout) :], attributes))
 
 
 @pytest.mark.parametrize("count", [-1, 0, 9, 11, 2**31 - 1])
-def test_a_batch_without_as_many_records_as_it_says_is_corrupt(count: int) -> None:
+def test_a_batch_without_as_many_records_as_it_says_is_corrupt(count):
     batch = changed(encode([Record()] * 10), RECORD_COUNT_AT, ">i", count)
     sentence = f"^the record batch at offset 0 does not hold {count} records$"
     for ask in (
@@ -215,7 +209,7 @@ def test_a_batch_without_as_many_records_as_it_says_is_corrupt(count: int) -> No
     assert len(decode([batch], 2, 4)) == 2  # these two are sound, whatever follows
 
 
-def test_records_out_of_order_or_past_the_last_offset_are_corrupt() -> None:
+def test_records_out_of_order_or_past_the_last_offset_are_corrupt():
     ten = encode([Record()] * 10)
     record = (len(ten) - HEADER) // 10
     twice = reseal(ten[: HEADER + record] + ten[HEADER : HEADER + record] + ten[HEADER + 2 * record :])
@@ -233,9 +227,7 @@ def test_records_out_of_order_or_past_the_last_offset_are_corrupt() -> None:
 @pytest.mark.parametrize("base_ms", [-(2**63), 2**63 - 1, -(2**62), LARGEST_MS + 1, -LARGEST_MS - 1])
 @pytest.mark.parametrize("delta_ms", [-5, 0, 5])
 @pytest.mark.parametrize("stamped", [False, True])
-def test_a_time_that_no_timestamp_holds_is_corrupt_and_never_another_time(
-    base_ms: int, delta_ms: int, stamped: bool
-) -> None:
+def test_a_time_that_no_timestamp_holds_is_corrupt_and_never_another_time(base_ms, delta_ms, stamped):
     at, attributes = (MAX_TIMESTAMP_AT, 0x08) if stamped else (BASE_TIMESTAMP_AT, 0)
     batch = changed(encode([Record(0), Record(delta_ms)]), at, ">q", base_ms, attributes)
     for ask in (lambda: decode([batch]), lambda: first_record(batch, 1)):
@@ -243,7 +235,7 @@ def test_a_time_that_no_timestamp_holds_is_corrupt_and_never_another_time(
             ask()
 
 
-def test_the_greatest_times_are_read() -> None:
+def test_the_greatest_times_are_read():
     for at_ms in (LARGEST_MS, -LARGEST_MS):
         batch = split(encode([Record(0), Record(at_ms)]))
         assert [row["timestamp"] for row in decode([batch])] == [0, at_ms]
@@ -253,7 +245,7 @@ def test_the_greatest_times_are_read() -> None:
             decode([past])
 
 
-def test_the_greatest_offsets_are_read() -> None:
+def test_the_greatest_offsets_are_read():
     batch = split(struct.pack(">q", 2**63 - 4) + encode([Record()] * 3)[8:])
     assert [row["offset"] for row in decode([batch])] == [2**63 - 4, 2**63 - 3, 2**63 - 2]
     assert first_record(batch, 2**63 - 2) == (2**63 - 2, 1_000)
@@ -270,7 +262,7 @@ def test_the_greatest_offsets_are_read() -> None:
         (b"\xe2\x82\xac", "€"),
     ],
 )
-def test_header_names_that_are_no_utf8_come_as_javas_client_has_them(name: bytes, text: str) -> None:
+def test_header_names_that_are_no_utf8_come_as_javas_client_has_them(name, text):
     placeholder = "n" * len(name)
     body = encode([Record(headers=[(placeholder, b"1"), ("x", None)])])[HEADER:].replace(placeholder.encode(), name)
     batch = split(reseal(encode([Record()])[:HEADER] + body))

@@ -3,7 +3,7 @@
 from tests.readers.kafka.records.fuzz_batches import fuzz
 
 
-def test_damaged_batches_are_read_or_corrupt() -> None:
+def test_damaged_batches_are_read_or_corrupt():
     outcomes = fuzz(3_000)
     assert sum(outcomes.values()) == 3_000
     # Both outcomes happen, so the mutants are neither all corrupt nor all harmless.

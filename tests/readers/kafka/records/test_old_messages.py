@@ -1,12 +1,8 @@
 """Message formats 0 and 1, as bytes, and from a broker that still has them."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import struct
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +14,7 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.kafka.records import batches as kafka_batches
-from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
+from tidegate.readers.kafka.records.batches import split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder
 from tidegate.servers import KafkaServer
 
@@ -27,20 +23,20 @@ FOREVER = 2**63 - 1
 COMPRESSED = [["gzip", "snappy"], ["gzip", "snappy", "lz4"]]  # by format
 
 
-def decoded(batches: list[RecordBatch], start: int = 0, end: int = FOREVER) -> list[dict[str, Any]]:
+def decoded(batches, start=0, end=FOREVER):
     decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=10_000)
     decoded_batches = [decoded_batch for batch in batches for decoded_batch in decoder.add(batch, start, end)]
     return rows([*decoded_batches, *decoder.flush()])
 
 
-def test_one_short_message_is_a_row() -> None:
+def test_one_short_message_is_a_row():
     data = plain(1, 0, Message())
     assert len(data) < kafka_batches.HEADER.size
     assert decoded(split_batches(memoryview(data))) == [row(*ORDERS, 1, 0, Message())]
     assert split_batches(memoryview(data[:-1])) == []
 
 
-def test_a_wrapper_without_an_offset_counts_from_zero() -> None:
+def test_a_wrapper_without_an_offset_counts_from_zero():
     some = [(0, Message(value=b"a")), (1, Message(value=b"b"))]
     (batch,) = split_batches(memoryview(wrapper(1, some, "gzip", offset=0)))
     assert [message["offset"] for message in decoded([batch])] == [0, 1]
@@ -71,25 +67,25 @@ TOO_LARGE = "the message at offset 5 has a timestamp too large for Spark; its pr
         (struct.pack(">qiib", 5, 13, 0, 0) + b"\0" * 8, "the record batch at offset 5 has an impossible header"),
     ],
 )
-def test_what_cannot_be_is_corrupt(data: bytes, sentence: str) -> None:
+def test_what_cannot_be_is_corrupt(data, sentence):
     with pytest.raises(CorruptDataError, match=f"^{sentence}"):
         split_batches(memoryview(data))
 
 
-def test_a_damaged_message_is_reported_once_it_is_the_next() -> None:
+def test_a_damaged_message_is_reported_once_it_is_the_next():
     good, bad = plain(1, 0, Message()), plain(1, 1, Message())[:-1] + b"x"
     assert [message["offset"] for message in decoded(split_batches(memoryview(good + bad)))] == [0]
     with pytest.raises(CorruptDataError, match="offset 1"):
         split_batches(memoryview(bad + good))
 
 
-def test_a_few_wrappers_are_unpacked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_wrappers_are_unpacked_at_a_time(monkeypatch):
     monkeypatch.setattr(kafka_batches, "OLD_BYTES", 100)
     data = b"".join(wrapper(1, [(at, Message(value=bytes(60)))], "gzip") for at in range(10))
     assert [part.last_offset for part in split_batches(memoryview(data))] == [1]
 
 
-def test_a_wrapper_that_becomes_too_large_names_the_option() -> None:
+def test_a_wrapper_that_becomes_too_large_names_the_option():
     data = wrapper(1, [(at, Message(value=bytes(1_000))) for at in range(100)], "gzip")
     assert len(decoded(split_batches(memoryview(data), most_bytes=110_000))) == 100
     sentence = "takes more than 90000 bytes decompressed; if it is sound, raise kafka.max.decompressed.bytes$"
@@ -97,12 +93,12 @@ def test_a_wrapper_that_becomes_too_large_names_the_option() -> None:
         split_batches(memoryview(data), most_bytes=90_000)
 
 
-def old_segment() -> tuple[bytes, list[tuple[int, int, Message, int | None]]]:
+def old_segment():
     """Return a segment with messages of all formats, and its messages with their formats."""
     counter = itertools.count()
     log, held = b"", []
 
-    def next_ones(count: int) -> list[tuple[int, Message]]:
+    def next_ones(count):
         return [
             (at, Message(10_000 + at, b"k%d" % at if at % 3 else None, b"v" * at))
             for at, _ in zip(counter, range(count), strict=False)
@@ -122,7 +118,7 @@ def old_segment() -> tuple[bytes, list[tuple[int, int, Message, int | None]]]:
     return log, held
 
 
-def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
+def test_a_broker_that_holds_them_is_read(tmp_path):
     segment, held = old_segment()
     with KafkaServer(folder=tmp_path) as kafka:
         topic = Lab(kafka).new_topic()

@@ -5,14 +5,11 @@ python -m tests.readers.kafka.wire.kerberos_login
 Needs krb5kdc, kdb5_util, kadmin.local and kinit (Debian: krb5-kdc, krb5-admin-server, krb5-user), and gssapi.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +33,7 @@ ROWS = 20
 class Realm:
     """A realm with a service and a user; ``keytab`` returns the file of a principal's key."""
 
-    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+    def __init__(self, folder, sandbox):
         self._folder = folder
         (port,) = free_ports(1)
         config, profile = folder / "krb5.conf", folder / "kdc.conf"
@@ -61,20 +58,20 @@ class Realm:
         sandbox.spawn([command("krb5kdc"), "-n"], folder / "kdc.log")
         await_that(lambda: self.ticket(USER) is not None, 30, (folder / "kdc.log").read_text)
 
-    def keytab(self, principal: str) -> Path:
+    def keytab(self, principal):
         return self._folder / f"{principal.partition('/')[0].partition('@')[0]}.keytab"
 
-    def ticket(self, principal: str) -> Path | None:
+    def ticket(self, principal):
         """Return a ticket cache; None: the centre gives no ticket."""
         cache = self._folder / "cache"
         asked = [command("kinit"), "-k", "-t", str(self.keytab(principal)), "-c", f"FILE:{cache}", principal]
         return cache if subprocess.run(asked, capture_output=True, check=False).returncode == 0 else None
 
-    def _run(self, *arguments: str) -> None:
+    def _run(self, *arguments):
         subprocess.run([command(arguments[0]), *arguments[1:]], check=True, capture_output=True)
 
 
-def command(name: str) -> str:
+def command(name):
     """Return the path of a program of Kerberos, which may be outside the PATH."""
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin")
     if path is None:
@@ -83,7 +80,7 @@ def command(name: str) -> str:
 
 
 @contextmanager
-def broker(realm: Realm) -> Iterator[tuple[KafkaServer, str]]:
+def broker(realm):
     """Start a broker; yield it, and the address of the listener that requires tickets."""
     (port,) = free_ports(1)
     address = f"{HOST}:{port}"
@@ -102,7 +99,7 @@ def broker(realm: Realm) -> Iterator[tuple[KafkaServer, str]]:
         yield kafka, address
 
 
-def outcome(servers: str, topic: str, module: str) -> str:
+def outcome(servers, topic, module):
     """Read the topic by a login module; return the number of rows, or the sentence of a refusal."""
     login = {
         "security.protocol": "SASL_PLAINTEXT",
@@ -120,7 +117,7 @@ def outcome(servers: str, topic: str, module: str) -> str:
         return str(error)
 
 
-def main() -> None:
+def main():
     """Print the outcome of each login."""
     with tempfile.TemporaryDirectory() as name, Sandbox(prefix="tidegate-kerberos-") as sandbox:
         realm = Realm(Path(name), sandbox)

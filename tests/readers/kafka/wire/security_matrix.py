@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,12 +64,12 @@ class Place(NamedTuple):
     trusted: dict[str, Path]
     endpoint: TokenEndpoint
 
-    def servers(self, listener: str) -> str:
+    def servers(self, listener):
         return self.kafka.bootstrap_servers if listener == "PLAINTEXT" else self.kafka.servers_of(listener)
 
 
 @contextmanager
-def place(folder: Path) -> Iterator[Place]:
+def place(folder):
     """Start the broker, with topics, users and rights."""
     authority = Authority(folder)
     keystore, expired = authority.issue("broker"), authority.issue("expired", has_expired=True)
@@ -101,17 +100,17 @@ def place(folder: Path) -> Iterator[Place]:
         yield Place(kafka, folder, authority, store, trust_stores(authority.certificate), endpoint)
 
 
-def jaas(module: str, **options: str) -> str:
+def jaas(module, **options):
     return " ".join([f"{MODULES}.{module} required", *(f'{name}="{value}"' for name, value in options.items())]) + ";"
 
 
-def cases(at: Place) -> list[Case]:
+def cases(at):
     """Yield all rows of the matrix, in groups: TLS, certificates of clients, logins, tokens, rights."""
     ca = {"ssl.truststore.location": str(at.authority.certificate)}
     return [*_tls(at, ca), *_certificates(at, ca), *_logins(ca), *_tokens(at, ca), *_rights()]
 
 
-def _tls(at: Place, ca: dict[str, str]) -> Iterator[Case]:
+def _tls(at, ca):
     jks, p12 = (str(at.trusted[kind]) for kind in ("JKS", "PKCS12"))
     password = {"ssl.truststore.password": STORE_PASSWORD}
     yield Case("trust store in PEM", "SSL", ca)
@@ -138,8 +137,8 @@ def _tls(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     yield replace(plain, properties={**ca, "security.protocol": "SSL"})
 
 
-def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
-    def in_pem(name: str) -> dict[str, str]:
+def _certificates(at, ca):
+    def in_pem(name):
         return {**ca, "ssl.keystore.location": str(at.folder / f"{name}.pem")}
 
     password = {"ssl.keystore.password": STORE_PASSWORD}
@@ -158,8 +157,8 @@ def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     )
 
 
-def _logins(ca: dict[str, str]) -> Iterator[Case]:
-    def login(mechanism: str, user: str, password: str) -> dict[str, str]:
+def _logins(ca):
+    def login(mechanism, user, password):
         module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
         return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(module, username=user, password=password)}
 
@@ -176,12 +175,12 @@ def _logins(ca: dict[str, str]) -> Iterator[Case]:
     )
 
 
-def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
-    def from_endpoint(secret: str, url: str = at.endpoint.url) -> dict[str, str]:
+def _tokens(at, ca):
+    def from_endpoint(secret, url=at.endpoint.url):
         module = jaas("oauthbearer.OAuthBearerLoginModule", clientId=CLIENT, clientSecret=secret, scope="kafka")
         return _oauth(ca, {"sasl.jaas.config": module, "sasl.oauthbearer.token.endpoint.url": url})
 
-    def from_function(name: str) -> dict[str, str]:
+    def from_function(name):
         return _oauth(ca, {"sasl.login.callback.handler.class": f"tests.support.servers.tokens:{name}"})
 
     refused = "look at kafka.sasl.*"
@@ -196,7 +195,7 @@ def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     yield Case("the Python function does not exist", "SASL_SSL", from_function("misspelt"), "has no function misspelt")
 
 
-def _rights() -> Iterator[Case]:
+def _rights():
     module = jaas("scram.ScramLoginModule", username=USER, password=PASSWORD)
     login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": module}
     missing = "Describe and Read on the topic"
@@ -205,15 +204,15 @@ def _rights() -> Iterator[Case]:
     yield Case("no right on groups: none is needed", "SASL_PLAINTEXT", login)
 
 
-def _oauth(ca: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+def _oauth(ca, more):
     return {**ca, "sasl.mechanism": "OAUTHBEARER", **more}
 
 
-def _text(authority: Authority) -> str:
+def _text(authority):
     return authority.certificate.read_text().replace("\n", " ")
 
 
-def outcome(at: Place, case: Case) -> Outcome:
+def outcome(at, case):
     """Connect, discover the topic and read it."""
     listener, _, host = case.listener.partition("@")
     servers = at.servers(listener).replace("127.0.0.1", host or "127.0.0.1")
@@ -231,9 +230,9 @@ def outcome(at: Place, case: Case) -> Outcome:
     return Outcome(case, rows, sentence)
 
 
-def table(outcomes: list[Outcome]) -> str:
+def table(outcomes):
     """Return a table of the errors in Markdown, without what the page says once; cases with one error share a line."""
-    refused: dict[str, list[str]] = {}
+    refused = {}
     for one in outcomes:
         if one.sentence:
             refused.setdefault(one.sentence.removeprefix(REFUSED), []).append(one.case.title)
@@ -241,7 +240,7 @@ def table(outcomes: list[Outcome]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
 
-def main() -> None:
+def main():
     with tempfile.TemporaryDirectory() as folder, place(Path(folder)) as at:
         outcomes = [outcome(at, case) for case in cases(at)]
     text = PAGE.read_text()

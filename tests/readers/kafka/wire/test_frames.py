@@ -1,13 +1,10 @@
 """Frames end at their deadline, however slowly they come, and their length is checked before it is used."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +12,7 @@ from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, Frame
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[FrameSocket, socket.socket]]:
+def pair():
     ours, theirs = socket.socketpair()
     frames = FrameSocket(ours)
     yield frames, theirs
@@ -23,11 +20,11 @@ def pair() -> Iterator[tuple[FrameSocket, socket.socket]]:
     theirs.close()
 
 
-def soon(seconds: float = 10) -> float:
+def soon(seconds=10):
     return time.monotonic() + seconds
 
 
-def test_frames_are_received_whole_one_after_the_other(pair: tuple[FrameSocket, socket.socket]) -> None:
+def test_frames_are_received_whole_one_after_the_other(pair):
     frames, theirs = pair
     large = bytes(range(256)) * 1000
     sender = threading.Thread(
@@ -40,15 +37,13 @@ def test_frames_are_received_whole_one_after_the_other(pair: tuple[FrameSocket, 
 
 
 @pytest.mark.parametrize("before", [0, 2, 4, 8])
-def test_a_deadline_holds_though_a_byte_comes_before_each_time_out(
-    pair: tuple[FrameSocket, socket.socket], before: int
-) -> None:
+def test_a_deadline_holds_though_a_byte_comes_before_each_time_out(pair, before):
     frames, theirs = pair
     frame = struct.pack(">i", 100) + bytes(100)
     theirs.sendall(frame[:before])
     over = threading.Event()
 
-    def trickle() -> None:
+    def trickle():
         for index in range(before, len(frame)):
             if over.wait(0.1):
                 return
@@ -65,7 +60,7 @@ def test_a_deadline_holds_though_a_byte_comes_before_each_time_out(
     assert "it sent only" in str(raised.value)
 
 
-def test_silence_is_reported_as_such(pair: tuple[FrameSocket, socket.socket]) -> None:
+def test_silence_is_reported_as_such(pair):
     frames, _ = pair
     with pytest.raises(TimeoutError, match=r"^it does not answer$"):
         frames.receive(soon(0.05))
@@ -74,7 +69,7 @@ def test_silence_is_reported_as_such(pair: tuple[FrameSocket, socket.socket]) ->
 
 
 @pytest.mark.parametrize("size", [LARGEST_FRAME + 1, 0x15030300, 2**31 - 1])
-def test_nothing_is_allocated_for_a_frame_that_is_too_large(pair: tuple[FrameSocket, socket.socket], size: int) -> None:
+def test_nothing_is_allocated_for_a_frame_that_is_too_large(pair, size):
     frames, theirs = pair
     theirs.sendall(struct.pack(">i", size))
     tracemalloc.start()
@@ -87,7 +82,7 @@ def test_nothing_is_allocated_for_a_frame_that_is_too_large(pair: tuple[FrameSoc
 
 
 @pytest.mark.parametrize("size", [-(2**31), -1, 0, 3])
-def test_a_length_that_is_none_ends_the_connection(pair: tuple[FrameSocket, socket.socket], size: int) -> None:
+def test_a_length_that_is_none_ends_the_connection(pair, size):
     frames, theirs = pair
     theirs.sendall(struct.pack(">i", size))
     with pytest.raises(ConnectionAbortedError, match=f"^it sent a frame of {size} bytes$"):
@@ -95,7 +90,7 @@ def test_a_length_that_is_none_ends_the_connection(pair: tuple[FrameSocket, sock
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x09abcd"])
-def test_an_end_within_a_frame_is_reported(pair: tuple[FrameSocket, socket.socket], sent: bytes) -> None:
+def test_an_end_within_a_frame_is_reported(pair, sent):
     frames, theirs = pair
     theirs.sendall(sent)
     theirs.close()
@@ -103,7 +98,7 @@ def test_an_end_within_a_frame_is_reported(pair: tuple[FrameSocket, socket.socke
         frames.receive(soon())
 
 
-def test_what_was_said_before_the_close_is_heard(pair: tuple[FrameSocket, socket.socket]) -> None:
+def test_what_was_said_before_the_close_is_heard(pair):
     frames, theirs = pair
     theirs.sendall(struct.pack(">i", 4) + b"no!!")
     theirs.close()

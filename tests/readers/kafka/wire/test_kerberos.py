@@ -1,14 +1,9 @@
 """Logins by Kerberos, with a mock of the package gssapi, since the real one needs a realm."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from typing_extensions import Self
 
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism
@@ -20,23 +15,23 @@ COMMON = {"host": "broker", "sasl_kerberos_service_name": "kafka"}
 class Name(str):
     __slots__ = ()
 
-    def __new__(cls, text: str, kind: str) -> Self:
+    def __new__(cls, text, kind):
         return super().__new__(cls, f"{kind} {text}")
 
-    def canonicalize(self, mechanism: str) -> str:
+    def canonicalize(self, mechanism):
         return f"{self} by {mechanism}"
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def asked(monkeypatch):
     """Return the last arguments, by the kind of the object."""
-    last: dict[str, Any] = {}
+    last = {}
 
-    def context(**arguments: Any) -> Any:
+    def context(**arguments):
         last["context"] = arguments
         return SimpleNamespace(step=lambda _: b"first token", complete=False)
 
-    def credentials(**arguments: Any) -> str:
+    def credentials(**arguments):
         last["credentials"] = arguments
         return "ours"
 
@@ -51,7 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return last
 
 
-def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_another(asked: dict[str, Any]) -> None:
+def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_another(asked):
     assert KerberosMechanism(**COMMON).auth_bytes() == b"first token"
     assert asked["context"] == {"name": "service kafka@broker by kerberos", "creds": None, "usage": "initiate"}
     KerberosMechanism(**COMMON, sasl_kerberos_keytab="/k", sasl_kerberos_principal="me@REALM")
@@ -65,15 +60,15 @@ def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_anothe
 
 @pytest.mark.parametrize(("code", "may_heal"), [(-1765328228, True), (2529639068, True), (2529639107, False)])
 def test_a_ticket_that_is_refused_is_reported_and_one_of_a_centre_that_is_away_may_come(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, may_heal: bool
-) -> None:
+    asked, monkeypatch, tmp_path, code, may_heal
+):
     class GSSError(Exception):
         min_code = code
 
-    def refuse(**_: object) -> None:
+    def refuse(**_):
         raise GSSError(f"Major (458752): No credentials were supplied, Minor ({abs(code)}): the reason")
 
-    gssapi: Any = sys.modules["gssapi"]
+    gssapi = sys.modules["gssapi"]
     monkeypatch.setattr(gssapi, "Credentials", refuse)
     monkeypatch.setattr(gssapi, "exceptions", SimpleNamespace(GSSError=GSSError), raising=False)
     with pytest.raises(TokenError, match=r"^Kerberos gives no ticket for kafka@broker: the reason$") as raised:
@@ -88,7 +83,7 @@ def test_a_ticket_that_is_refused_is_reported_and_one_of_a_centre_that_is_away_m
         KerberosMechanism(**login)
 
 
-def test_without_the_package_the_way_to_get_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_way_to_get_it_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(OptionError, match=r"pip install 'tidegate\[kerberos\]'$"):
         KerberosMechanism(**COMMON)

@@ -9,12 +9,11 @@ import ssl
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from tests.support.certificates import Authority
@@ -32,17 +31,17 @@ class Stores(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+def stores(tmp_path_factory):
     authority = Authority(tmp_path_factory.mktemp("authority"))
     pem = authority.issue("me")
     return Stores(authority, pem, key_store(pem, authority.certificate), trust_stores(authority.certificate))
 
 
-def private_numbers(pem: bytes) -> object:
+def private_numbers(pem):
     return serialization.load_pem_private_key(pem, None).private_numbers()
 
 
-def test_a_key_comes_back_with_its_chain(stores: Stores) -> None:
+def test_a_key_comes_back_with_its_chain(stores):
     store = read_store(stores.key.read_bytes(), STORE_PASSWORD)
     assert private_numbers(store.key) == private_numbers(stores.pem.read_bytes())
     own, issuer = x509.load_pem_x509_certificates(store.chain)
@@ -50,7 +49,7 @@ def test_a_key_comes_back_with_its_chain(stores: Stores) -> None:
     assert issuer == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
 
 
-def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores: Stores, tmp_path: Path) -> None:
+def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores, tmp_path):
     file = tmp_path / "both"
     file.write_bytes(stores.key.read_bytes())
     ca = stores.authority.certificate
@@ -63,9 +62,7 @@ def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores: Stores, tmp_path: 
 
 
 @pytest.mark.parametrize("new_first", [True, False])
-def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signed(
-    stores: Stores, tmp_path: Path, new_first: bool
-) -> None:
+def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signed(stores, tmp_path, new_first):
     (own,) = x509.load_pem_x509_certificates(stores.pem.read_bytes())
     old, new = (
         x509.load_pem_x509_certificates(authority.certificate.read_bytes())[0]
@@ -73,7 +70,6 @@ def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signe
     )
     assert old.subject == new.subject
     key = serialization.load_pem_private_key(stores.pem.read_bytes(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
     opening = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
     authorities = [new, old] if new_first else [old, new]
     store = read_store(pkcs12.serialize_key_and_certificates(b"me", key, own, authorities, opening), STORE_PASSWORD)
@@ -81,15 +77,14 @@ def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signe
     assert x509.load_pem_x509_certificates(store.trusted) == [own, new]
 
 
-def test_a_server_is_trusted_by_its_certificate_without_its_ca(stores: Stores) -> None:
+def test_a_server_is_trusted_by_its_certificate_without_its_ca(stores):
     client = tls_context(settings(truststore_location=stores.key, truststore_password=STORE_PASSWORD))
-    assert client is not None
     assert shakes_hands(client, stores.pem)
     with pytest.raises(ssl.SSLCertVerificationError):
         shakes_hands(client, stores.authority.issue("another"))
 
 
-def shakes_hands(client: ssl.SSLContext, pem: Path) -> bool:
+def shakes_hands(client, pem):
     """Return whether a client and a server with this certificate agree; raises the errors of either."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(pem)
@@ -105,7 +100,7 @@ def shakes_hands(client: ssl.SSLContext, pem: Path) -> bool:
     return all(side.cipher() is not None for side in sides)
 
 
-def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wrong_one(stores: Stores) -> None:
+def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wrong_one(stores):
     content = stores.trusted["JKS"].read_bytes()
     assert read_store(content, None) == read_store(content, STORE_PASSWORD)
     (trusted,) = x509.load_pem_x509_certificates(read_store(content, None).trusted)
@@ -119,41 +114,39 @@ def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wron
 @pytest.mark.parametrize(
     ("password", "reason"), [("wrong", "does not open with its password"), (None, "needs its password")]
 )
-def test_a_wrong_password_is_reported(stores: Stores, password: str | None, reason: str) -> None:
+def test_a_wrong_password_is_reported(stores, password, reason):
     with pytest.raises(StoreError, match=reason):
         read_store(stores.key.read_bytes(), password)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"0\x82", b"PK\3\4", b"\xff" * 99])
-def test_what_is_no_store_is_refused(content: bytes) -> None:
+def test_what_is_no_store_is_refused(content):
     with pytest.raises(StoreError, match=r"^which "):
         read_store(content, None)
 
 
-def test_a_key_in_jks_is_refused_with_the_way_to_read_it() -> None:
+def test_a_key_in_jks_is_refused_with_the_way_to_read_it():
     with pytest.raises(StoreError, match=r"JKS store with a key; keytool -importkeystore -deststoretype PKCS12 conver"):
         read_store(struct.pack(">IIII", 0xFEEDFEED, 2, 1, 1) + bytes(40), None)
 
 
 @pytest.mark.parametrize("begun", ["-" * 20_000, "-----BEGIN " + " " * 20_000, "-----BEGIN A" + " A" * 10_000])
 @pytest.mark.parametrize("end", ["", "\n" * 20_000, "-----" + "A " * 10_000])
-def test_a_text_that_is_nearly_pem_is_read_at_once(begun: str, end: str) -> None:
+def test_a_text_that_is_nearly_pem_is_read_at_once(begun, end):
     assert as_pem(begun + end) == (begun + end).encode()  # it took hours
 
 
-def test_every_cut_of_a_store_is_refused(stores: Stores) -> None:
+def test_every_cut_of_a_store_is_refused(stores):
     content = stores.trusted["JKS"].read_bytes()
     for end in range(4, len(content) - 1, 7):
         with pytest.raises(StoreError):
             read_store(content[:end], None)
 
 
-def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(stores, monkeypatch):
     real = builtins.__import__
 
-    def importing(name: str, *rest: object) -> object:
+    def importing(name, *rest):
         if name.startswith("cryptography"):
             raise ImportError(name)
         return real(name, *rest)
@@ -163,11 +156,11 @@ def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(
         read_store(stores.key.read_bytes(), STORE_PASSWORD)
 
 
-def settings(**properties: object) -> dict[str, str]:
+def settings(**properties):
     return {"security_protocol": "SSL", **{f"ssl_{name}": str(value) for name, value in properties.items()}}
 
 
-def of_stores(stores: Stores) -> dict[str, str]:
+def of_stores(stores):
     return settings(
         truststore_location=stores.trusted["JKS"],
         keystore_location=stores.key,
@@ -176,12 +169,12 @@ def of_stores(stores: Stores) -> dict[str, str]:
 
 
 @pytest.fixture
-def loaded_from(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int, int]]:
+def loaded_from(monkeypatch):
     """Return a list that receives the files from which keys are loaded, with the modes of file and folder."""
-    files: list[tuple[Path, int, int]] = []
+    files = []
     load = ssl.SSLContext.load_cert_chain
 
-    def loaded(context: ssl.SSLContext, path: Path, *rest: object) -> None:
+    def loaded(context, path, *rest):
         files.append((path, path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777))
         load(context, path, *rest)
 
@@ -189,17 +182,14 @@ def loaded_from(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int, int]]:
     return files
 
 
-def open_files() -> list[str]:
+def open_files():
     return sorted(str(file) for file in Path("/proc/self/fd").iterdir())
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory are Linux's")
-def test_a_store_becomes_a_context_and_its_key_touches_no_disk(
-    stores: Stores, loaded_from: list[tuple[Path, int, int]]
-) -> None:
+def test_a_store_becomes_a_context_and_its_key_touches_no_disk(stores, loaded_from):
     before = open_files()
     context = tls_context(of_stores(stores))
-    assert context is not None
     assert context.cert_store_stats()["x509_ca"] == 1
     assert [path.parts[:4] for path, _, _ in loaded_from] == [("/", "proc", "self", "fd")]
     with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*; look at 'kafka.ssl.keystore.passw"):
@@ -209,14 +199,9 @@ def test_a_store_becomes_a_context_and_its_key_touches_no_disk(
 
 @pytest.mark.parametrize("is_forbidden", [False, True])
 def test_where_no_file_can_be_in_memory_only_we_can_read_the_key_and_no_file_is_left_behind(
-    stores: Stores,
-    loaded_from: list[tuple[Path, int, int]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    is_forbidden: bool,
-) -> None:
-    def forbid(*_: Any) -> int:
+    stores, loaded_from, tmp_path, monkeypatch, *, is_forbidden
+):
+    def forbid(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     if is_forbidden:
@@ -229,7 +214,7 @@ def test_where_no_file_can_be_in_memory_only_we_can_read_the_key_and_no_file_is_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_wrong_with_a_store_is_reported_with_its_option(stores: Stores, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_store_is_reported_with_its_option(stores, tmp_path):
     wrong = {
         "truststore_location": stores.trusted["JKS"],
         "truststore_password": "wrong",

@@ -1,7 +1,5 @@
 """The limit of requests in a second, by a clock that only its own pauses move."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +8,7 @@ from tidegate.readers.kafka.wire.request_rate import RequestRate, wait_for_turn
 
 
 @given(st.integers(1, 50), st.lists(st.floats(0, 2), max_size=200))
-def test_no_second_has_more_requests_than_allowed(per_second: int, works_s: list[float]) -> None:
+def test_no_second_has_more_requests_than_allowed(per_second, works_s):
     clock, begun_s = Clock(), []
     with RequestRate(per_second, clock, clock.sleep).in_force():
         for work_s in works_s:

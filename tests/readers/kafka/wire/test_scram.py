@@ -1,7 +1,5 @@
 """What our logins by SCRAM add to kafka-python's."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
@@ -11,12 +9,12 @@ import pytest
 from tidegate.readers.kafka.wire.mechanisms import ScramMechanism, WeakLoginError
 
 
-def mechanism(user: str = "user", **more: object) -> ScramMechanism:
+def mechanism(user="user", **more):
     login = {"sasl_plain_username": user, "sasl_plain_password": "pencil", "sasl_mechanism": "SCRAM-SHA-256"}
     return ScramMechanism(**login, **more)
 
 
-def test_names_with_signs_of_the_messages_are_escaped_and_signed_so() -> None:
+def test_names_with_signs_of_the_messages_are_escaped_and_signed_so():
     dialogue = mechanism("a,b=c", sasl_delegation_token=True)
     first = dialogue.auth_bytes()
     nonce = first.split(b"r=")[1].split(b",")[0]
@@ -32,7 +30,7 @@ def test_names_with_signs_of_the_messages_are_escaped_and_signed_so() -> None:
     assert last.endswith(b",p=" + base64.b64encode(proof))
 
 
-def test_too_few_iterations_are_refused_before_anything_is_sent() -> None:
+def test_too_few_iterations_are_refused_before_anything_is_sent():
     dialogue = mechanism()
     nonce = dialogue.auth_bytes().split(b"r=")[1]
     with pytest.raises(WeakLoginError, match="asks for 4095 iterations of SCRAM, and at least 4096 are safe"):

@@ -1,13 +1,10 @@
 """TLS and logins, with a broker that requires them."""
 
-from __future__ import annotations
-
 import logging
-import socket
 
 import pytest
 
-from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG, Place
+from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG
 from tests.support.kafka.faulty_broker import (
     AUTHENTICATE,
     FaultyBroker,
@@ -26,14 +23,14 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PROTOCOLS = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
-def properties(at: Place, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD) -> dict[str, str]:
+def properties(at, protocol, mechanism="PLAIN", password=PASSWORD):
     login = {"sasl.mechanism": mechanism, "sasl.plain.username": USER, "sasl.plain.password": password}
     trust = {"ssl.truststore.location": str(at.authority.certificate)}
     needed = (login if protocol.startswith("SASL") else {}) | (trust if protocol.endswith("SSL") else {})
     return {"security.protocol": protocol, **needed}
 
 
-def refusal(servers: str, properties: dict[str, str]) -> str:
+def refusal(servers, properties):
     """Return the sentence of a refusal, without the server's name."""
     with KafkaClient(connection_config(servers, properties)) as client, pytest.raises(ConnectorError) as raised:
         client.partitions()
@@ -45,7 +42,7 @@ def refusal(servers: str, properties: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(at: Place, protocol: str) -> None:
+def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(at, protocol):
     lab = Lab(at.kafka)
     topic = lab.new_topic(partitions=3)
     at.kafka.allow(USER, "READ", topic)
@@ -59,7 +56,7 @@ def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(at: Place, 
             assert client.wait(30)
 
 
-def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(at: Place) -> None:
+def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(at):
     for _ in range(5):
         why = refusal(at.servers("MTLS"), properties(at, "SSL"))
         assert "alert" in why
@@ -68,7 +65,7 @@ def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(at: Plac
 
 @pytest.mark.parametrize("given", PROTOCOLS)
 @pytest.mark.parametrize("spoken", [*PROTOCOLS, "MTLS"])
-def test_another_protocol_than_the_listener_s_is_reported_at_once(at: Place, given: str, spoken: str) -> None:
+def test_another_protocol_than_the_listener_s_is_reported_at_once(at, given, spoken):
     if given == spoken:
         return
     why = refusal(at.servers(spoken), properties(at, given))
@@ -79,7 +76,7 @@ def test_another_protocol_than_the_listener_s_is_reported_at_once(at: Place, giv
     assert PASSWORD not in why
 
 
-def slow_refusal(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+def slow_refusal(broker, client, frame):
     if is_refusal(frame):
         broker.over.wait(2)
     hand_on_with_the_close(broker, client, frame)
@@ -88,8 +85,8 @@ def slow_refusal(broker: FaultyBroker, client: socket.socket, frame: bytes) -> N
 @pytest.mark.parametrize("answer", [hand_on_with_the_close, slow_refusal])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_never_asked_for_again(
-    at: Place, mechanism: str, answer: object
-) -> None:
+    at, mechanism, answer
+):
     with FaultyBroker(at.servers("SASL_PLAINTEXT"), answer) as broker:
         config = connection_config(broker.address, properties(at, "SASL_PLAINTEXT", mechanism, WRONG))
         with KafkaClient(config) as client:
@@ -105,7 +102,7 @@ def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_
 
 
 @pytest.mark.parametrize("answer", [hand_on, hand_on_with_the_close])
-def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(at: Place, answer: object) -> None:
+def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(at, answer):
     with FaultyBroker(at.servers("SASL_PLAINTEXT"), answer) as broker:
         why = refusal(broker.address, properties(at, "SASL_PLAINTEXT", "GSSAPI"))
     assert "it offers " in why
@@ -115,9 +112,7 @@ def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("password", [PASSWORD, WRONG])
-def test_the_log_of_kafka_python_shows_no_login(
-    at: Place, caplog: pytest.LogCaptureFixture, mechanism: str, password: str
-) -> None:
+def test_the_log_of_kafka_python_shows_no_login(at, caplog, mechanism, password):
     log = logging.getLogger("kafka")
     before = log.level
     caplog.set_level(1, logger="kafka")

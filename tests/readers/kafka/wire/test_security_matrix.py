@@ -1,10 +1,5 @@
 """Every row of the matrix of TLS, logins and rights has the outcome that the documentation shows."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.readers.kafka.wire.security_matrix import (
@@ -16,7 +11,6 @@ from tests.readers.kafka.wire.security_matrix import (
     READABLE,
     ROWS,
     WRONG,
-    Place,
     cases,
     outcome,
     table,
@@ -25,7 +19,7 @@ from tests.support.servers.tokens import CLIENT_SECRET
 from tests.support.stores import STORE_PASSWORD
 
 
-def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any, tmp_path: Path) -> None:
+def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at, spark, tmp_path):
     login = next(case for case in cases(at) if case.title == "SCRAM-SHA-512").properties
     store = {"ssl.truststore.location": str(at.trusted["JKS"]), "ssl.truststore.password": STORE_PASSWORD}
     servers = at.kafka.servers_of("SASL_SSL")
@@ -39,7 +33,7 @@ def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any
     assert PASSWORD not in str(raised.value)
 
 
-def test_every_row_of_the_matrix_comes_out_as_documented(at: Place) -> None:
+def test_every_row_of_the_matrix_comes_out_as_documented(at):
     outcomes = [outcome(at, case) for case in cases(at)]
     for one in outcomes:
         assert (one.rows, one.case.refusal or "") == (0 if one.case.refusal else ROWS, one.case.refusal or ""), one

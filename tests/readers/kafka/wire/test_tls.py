@@ -1,9 +1,6 @@
 """Errors about files of keys and certificates name the option, and nobody is asked for a password."""
 
-from __future__ import annotations
-
 import ssl
-from pathlib import Path
 
 import pytest
 
@@ -15,35 +12,32 @@ SECRET = "hunter2"  # noqa: S105 - the password of a key that lives for seconds
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def context(**properties: object) -> ssl.SSLContext | None:
+def context(**properties):
     return tls_context({"security_protocol": "SSL", **{name: str(value) for name, value in properties.items()}})
 
 
-def test_without_tls_no_file_is_read() -> None:
+def test_without_tls_no_file_is_read():
     assert tls_context({"ssl_truststore_location": "no-such.pem"}) is None
     assert tls_context({"security_protocol": "SASL_PLAINTEXT"}) is None
 
 
-def test_names_are_checked_unless_said_otherwise() -> None:
+def test_names_are_checked_unless_said_otherwise():
     checked = tls_context({"security_protocol": "SASL_SSL"})
-    assert checked is not None
     assert checked.check_hostname
     assert checked.verify_mode == ssl.CERT_REQUIRED
     assert checked.minimum_version == ssl.TLSVersion.TLSv1_2
     older = tls_context({"security_protocol": "SSL", "ssl_enabled_protocols": ("TLSv1.2",)})
-    assert older is not None
     assert older.maximum_version == ssl.TLSVersion.TLSv1_2
     unchecked = tls_context({"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""})
-    assert unchecked is not None
     assert not unchecked.check_hostname
     assert unchecked.verify_mode == ssl.CERT_REQUIRED
 
 
-def test_an_encrypted_key_opens_with_its_password_alone(authority: Authority) -> None:
+def test_an_encrypted_key_opens_with_its_password_alone(authority):
     file = authority.issue("encrypted", password=SECRET)
     option = f"the option 'kafka.ssl.keystore.location' is '{file}', whose key"
     assert context(ssl_keystore_location=file, ssl_key_password=SECRET) is not None
@@ -56,7 +50,7 @@ def test_an_encrypted_key_opens_with_its_password_alone(authority: Authority) ->
         assert str(raised.value) == sentence
 
 
-def test_a_key_of_another_certificate_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_a_key_of_another_certificate_is_refused(authority, tmp_path):
     texts = [authority.issue(name).read_text().partition("-----BEGIN CERT") for name in ("one", "another")]
     mixed = tmp_path / "mixed.pem"
     mixed.write_text(texts[0][0] + "".join(texts[1][1:]))
@@ -72,9 +66,7 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority, tmp_path:
     ],
 )
 @pytest.mark.parametrize("content", ["", "no certificate", "-----BEGIN X-----\nAA==\n-----END X-----\n"])
-def test_a_file_that_is_not_what_it_should_be_is_named_with_its_option(
-    tmp_path: Path, name: str, reason: str, content: str
-) -> None:
+def test_a_file_that_is_not_what_it_should_be_is_named_with_its_option(tmp_path, name, reason, content):
     file = tmp_path / "file.pem"
     file.write_text(content)
     with pytest.raises(OptionError, match=rf"^the option 'kafka.ssl.{name}' is '{file}', which ({reason})$"):

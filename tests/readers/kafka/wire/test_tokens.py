@@ -1,14 +1,10 @@
 """Tokens for OAUTHBEARER: fetched once for many connections, renewed in time, and never by a redirected login."""
 
-from __future__ import annotations
-
 import base64
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
@@ -23,49 +19,49 @@ from tidegate.sources.kafka.java.properties import connection_config
 given: list[Mapping[str, str]] = []
 
 
-def counted(options: Mapping[str, str]) -> str:
+def counted(options):
     given.append(options)
     return f"token {len(given)}"
 
 
-def nothing(_: Mapping[str, str]) -> None:
+def nothing(_):
     return None
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
+def forgotten():
     tokens._tokens.clear()
     yield
     tokens._tokens.clear()
 
 
 @pytest.fixture(scope="module")
-def signer() -> TokenSigner:
+def signer():
     return TokenSigner()
 
 
 @pytest.fixture
-def endpoint(signer: TokenSigner) -> Iterator[TokenEndpoint]:
+def endpoint(signer):
     with TokenEndpoint(signer) as running:
         yield running
 
 
-def properties(**more: str) -> Mapping[str, Any]:
+def properties(**more):
     common = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     named = {name.replace("__", "."): value for name, value in more.items()}
     return connection_config("here", common | named).properties
 
 
-def from_endpoint(url: str, secret: str = CLIENT_SECRET, options: str = "") -> Mapping[str, Any]:
+def from_endpoint(url, secret=CLIENT_SECRET, options=""):
     module = f'a.OAuthBearerLoginModule required clientId="{CLIENT}" clientSecret="{secret}" {options};'
     return properties(sasl__jaas__config=module, sasl__oauthbearer__token__endpoint__url=url)
 
 
-def provider(settings: Mapping[str, Any], seconds: float = 10) -> TokenProvider:
+def provider(settings, seconds=10):
     return TokenProvider(settings, time.monotonic() + seconds)
 
 
-def test_connections_share_a_token_and_each_login_has_its_own(endpoint: TokenEndpoint) -> None:
+def test_connections_share_a_token_and_each_login_has_its_own(endpoint):
     settings = from_endpoint(endpoint.url, options='scope="read write"')
     first = provider(settings).token()
     assert provider(settings).token() == first
@@ -74,7 +70,7 @@ def test_connections_share_a_token_and_each_login_has_its_own(endpoint: TokenEnd
     assert endpoint.asked[1] == {"grant_type": ["client_credentials"]}
 
 
-def test_a_refused_token_is_forgotten_but_not_the_newer_one_of_another_connection(endpoint: TokenEndpoint) -> None:
+def test_a_refused_token_is_forgotten_but_not_the_newer_one_of_another_connection(endpoint):
     settings = from_endpoint(endpoint.url)
     refused, also_refused, later = (provider(settings) for _ in range(3))
     first = refused.token()
@@ -88,12 +84,10 @@ def test_a_refused_token_is_forgotten_but_not_the_newer_one_of_another_connectio
     assert provider(settings).token() not in {first, second}
 
 
-def test_a_slow_endpoint_holds_up_its_own_login_only_and_no_longer_than_its_deadline(
-    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_endpoint_holds_up_its_own_login_only_and_no_longer_than_its_deadline(endpoint, monkeypatch):
     asked, released = threading.Event(), threading.Event()
 
-    def slow(_: object) -> tuple[int, dict[str, str]]:
+    def slow(_):
         asked.set()
         released.wait(60)
         return 200, {"access_token": "late"}
@@ -115,9 +109,7 @@ def test_a_slow_endpoint_holds_up_its_own_login_only_and_no_longer_than_its_dead
 
 
 @pytest.mark.parametrize("of_token", [True, False])
-def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
-    endpoint: TokenEndpoint, signer: TokenSigner, monkeypatch: pytest.MonkeyPatch, of_token: bool
-) -> None:
+def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(endpoint, signer, monkeypatch, of_token):
     began = time.time()
     text = signer.token(CLIENT, life_s=100) if of_token else "opaque"
     monkeypatch.setattr(endpoint, "answer", lambda _: (200, {"access_token": text, "expires_in": 100}))
@@ -151,9 +143,7 @@ def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
         ((200, b" " * ((1 << 20) + 1)), "answers without an access_token$", False),
     ],
 )
-def test_a_refusal_is_reported_by_its_code(
-    endpoint: TokenEndpoint, refusal: tuple[int, Any], sentence: str, may_heal: bool
-) -> None:
+def test_a_refusal_is_reported_by_its_code(endpoint, refusal, sentence, may_heal):
     endpoint.refusal = refusal
     with pytest.raises(TokenError, match=sentence) as raised:
         provider(from_endpoint(endpoint.url)).token()
@@ -161,7 +151,7 @@ def test_a_refusal_is_reported_by_its_code(
     assert CLIENT_SECRET not in str(raised.value)
 
 
-def test_an_endpoint_that_sends_a_byte_now_and_then_holds_a_login_no_longer_than_its_deadline() -> None:
+def test_an_endpoint_that_sends_a_byte_now_and_then_holds_a_login_no_longer_than_its_deadline():
     body = b'{"access_token": "late"}'
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     with Answering(answer, slowly=True) as there:
@@ -173,12 +163,12 @@ def test_an_endpoint_that_sends_a_byte_now_and_then_holds_a_login_no_longer_than
 
 
 @pytest.mark.parametrize("claims", [b"[" * 50_000, b'{"exp": 1' + b"0" * 400 + b"}", b'{"exp": "soon"}', b"[]"])
-def test_a_token_whose_claims_are_none_is_one_without_an_end(claims: bytes) -> None:
+def test_a_token_whose_claims_are_none_is_one_without_an_end(claims):
     text = f"a.{base64.urlsafe_b64encode(claims).rstrip(b'=').decode()}.c"
     assert tokens._token(text, None).expires_at_s is None
 
 
-def test_properties_come_before_the_login_module_as_in_java(endpoint: TokenEndpoint) -> None:
+def test_properties_come_before_the_login_module_as_in_java(endpoint):
     of_client = "sasl__oauthbearer__client__credentials__client__"
     settings = properties(
         sasl__jaas__config='a.OAuthBearerLoginModule required clientId="old" clientSecret="old" scope="old";',
@@ -190,23 +180,20 @@ def test_properties_come_before_the_login_module_as_in_java(endpoint: TokenEndpo
     assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["new"]}]
 
 
-def test_a_token_that_a_broker_refuses_is_fetched_anew(endpoint: TokenEndpoint) -> None:
+def test_a_token_that_a_broker_refuses_is_fetched_anew(endpoint):
     settings = from_endpoint(endpoint.url)
     provider(settings).token()
     answers = iter([{"error_code": 0, "mechanisms": ["OAUTHBEARER"]}, {"error_code": 58, "error_message": "no"}])
-    ask: Any = lambda *_: SimpleNamespace(**next(answers))  # noqa: E731
-    versions: Any = SimpleNamespace(api_version=lambda *_, **__: 1)
+    versions = SimpleNamespace(api_version=lambda *_, **__: 1)
     soon = time.monotonic() + 10
     with pytest.raises(SaslAuthenticationFailedError):
-        login._authenticate(ask, versions, "here:9092", settings, soon, soon)
+        login._authenticate(lambda *_: SimpleNamespace(**next(answers)), versions, "here:9092", settings, soon, soon)
     assert len(endpoint.asked) == 1
     provider(settings).token()
     assert len(endpoint.asked) == 2
 
 
-def test_a_token_may_be_in_a_file_which_is_read_each_time_unless_it_tells_its_end(
-    tmp_path: Path, signer: TokenSigner
-) -> None:
+def test_a_token_may_be_in_a_file_which_is_read_each_time_unless_it_tells_its_end(tmp_path, signer):
     file = tmp_path / "of a pod"
     settings = properties(sasl__oauthbearer__token__endpoint__url=file.as_uri())
     for text in ("one", "two"):
@@ -218,7 +205,7 @@ def test_a_token_may_be_in_a_file_which_is_read_each_time_unless_it_tells_its_en
     assert provider(settings).token() == kept
 
 
-def test_a_function_gets_the_options_of_the_login_module() -> None:
+def test_a_function_gets_the_options_of_the_login_module():
     module = 'a.OAuthBearerLoginModule required region="east" extension_logicalCluster="lkc-1";'
     settings = properties(sasl__jaas__config=module, sasl__login__callback__handler__class=f"{__name__}:counted")
     given.clear()
@@ -236,6 +223,6 @@ def test_a_function_gets_the_options_of_the_login_module() -> None:
         ("no_such_package:token", OptionError, "which this process cannot import: No module named 'no_such_package'$"),
     ],
 )
-def test_a_function_that_is_of_no_use_is_named(name: str, kind: type[Exception], sentence: str) -> None:
+def test_a_function_that_is_of_no_use_is_named(name, kind, sentence):
     with pytest.raises(kind, match=sentence):
         provider(properties(sasl__login__callback__handler__class=name)).token()
