@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tidegate.enumerators.planning.source_progress import utc_time
@@ -56,3 +57,9 @@ def split_name(split: str) -> str:
     """Return the name of a split for people: for a manifest of objects, the discovery round that found them."""
     manifest = _MANIFEST.fullmatch(split)
     return split if manifest is None else f"objects of round {manifest[1]}"
+
+
+def in_columns(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """Return names and values as lines, with the values below each other."""
+    width = max(len(name) for name, _ in lines)
+    return [f"{name:{width}}  {value}" for name, value in lines]

@@ -15,6 +15,7 @@ from rich.text import Text
 from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.demo.page import COLUMNS, page, row
 from tidegate.jobs.demo.run import Demo, run_demo
+from tidegate.jobs.figures import in_columns
 from tidegate.jobs.files import writable
 from tidegate.sources.source import Source
 
@@ -23,10 +24,7 @@ def show_backfill(source: Source, out: Path, master: str) -> None:
     """Run the back-fill with its progress, and print its summary."""
     with _saying() as say:
         summary = backfill(source, out, say, master=master)
-    table = Table.grid(padding=(0, 2))
-    for name, value in summary:
-        table.add_row(name, value)
-    Console(soft_wrap=True, highlight=False).print(table)
+    typer.echo("\n".join(in_columns(summary)))
 
 
 def show_demo(rows: int, html: Path, *, with_archive: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
-from tidegate.jobs.figures import count, printable
+from tidegate.jobs.figures import count, in_columns, printable
 
 Certainty: TypeAlias = Literal["exact", "by plan", "at least", "at most", "about"]
 _OPPOSITE: Mapping[Certainty, Certainty] = {"at least": "at most", "at most": "at least"}
@@ -187,11 +187,9 @@ class Account:
         }
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.lines())
         missing = [f"not known: {printable(sentence)}" for sentence in self.missing]
-        rows = [f"{name:{width}}  {value}" for name, value in self.lines()]
         why = [f"not exact: {sentence}" for sentence in self.why]
-        return "\n".join([*rows, *why, printable(self.headline), *missing[1:]])
+        return "\n".join([*in_columns(self.lines()), *why, printable(self.headline), *missing[1:]])
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in self.lines())

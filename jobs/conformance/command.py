@@ -79,16 +79,12 @@ class _Live:
 
 
 def _show(report: Report) -> None:
-    output = _output()
+    output = Console(highlight=False, markup=False, soft_wrap=True)
     for explanation in report.explanations:
         output.print(explanation, end="\n\n\n")
     for line in notes(report):
         output.print(line)
     output.print(report.headline, style="bold green" if report.conforms else "bold red")
-
-
-def _output() -> Console:
-    return Console(highlight=False, markup=False, soft_wrap=True)
 
 
 def _wanted(tiers: Iterable[str], rules: Iterable[str]) -> list[Rule]:
