@@ -44,16 +44,20 @@ def parse_span(option: str, text: str) -> timedelta:
         raise OptionError(f"{option} is {text!r}: {error}") from None
 
 
-def span_text(option: str, text: str) -> str:
-    """Return a duration as an option of a source takes it.  Raises OptionError, which names the option."""
-    parse_span(option, text)
+def span_text(option: str, text: str | None) -> str | None:
+    """Return a duration, if one is given, as an option of a source takes it.
+
+    Raises OptionError, which names the option.
+    """
+    if text is not None:
+        parse_span(option, text)
     return text
 
 
-def parse_options(option: str, texts: Iterable[str], example: str = OPTION_EXAMPLE) -> dict[str, str]:
-    """Read ``name=value`` pairs.  Raises OptionError, which never shows a value."""
+def parse_options(option: str, texts: Iterable[str] | None, example: str = OPTION_EXAMPLE) -> dict[str, str]:
+    """Read ``name=value`` pairs; None: there are none.  Raises OptionError, which never shows a value."""
     options = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise OptionError(f"{option} {name!r} has no value; expected {example}")
@@ -61,7 +65,7 @@ def parse_options(option: str, texts: Iterable[str], example: str = OPTION_EXAMP
     return options
 
 
-def parse_properties(option: str, texts: Iterable[str]) -> dict[str, str]:
+def parse_properties(option: str, texts: Iterable[str] | None) -> dict[str, str]:
     """Read ``key=value`` pairs; a prefix ``kafka.`` is removed.
 
     Raises OptionError, which never shows a value.

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
+import typer
 
 from tidegate.errors import ConnectorError, OptionError, TidegateError, counted, did_you_mean
 from tidegate.jobs.archive.compaction import delete_merged, merges_of
 from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, MergedObject, Piece, copy, plan_archive
 from tidegate.jobs.arguments import parse_time
 from tidegate.jobs.figures import count, span
+from tidegate.jobs.named_source import topic_options
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place, check_location
-from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.session.single_source import prepare
 
@@ -75,26 +75,19 @@ def archive(
     Raises ConnectorError if some objects failed; the others are written first.
     """
     place = _place(out)
-    plan = plan_archive(_source(bootstrap_servers, topics, kafka or {}, until), place)
+    named = {"kafka.bootstrap.servers": bootstrap_servers} | {f"kafka.{name}": v for name, v in (kafka or {}).items()}
+    named["subscribe"] = topics if isinstance(topics, str) else ",".join(topics)
+    plan = plan_archive(_source(named, until), place)
     done, failure = _perform(plan, place, lambda: nullcontext(spark), compact=compact)
     if failure is not None:
         raise failure
     return done
 
 
-def run_archive(
-    bootstrap_servers: str,
-    topics: Sequence[str],
-    out: str,
-    *,
-    until: str | None,
-    compact: bool,
-    kafka: Mapping[str, str],
-    kafka_properties: Path | None = None,
-    master: str = "local[*]",
-) -> None:
+def run_archive(of_kafka: Mapping[str, Any], out: str, *, until: str | None, compact: bool, master: str) -> None:
     """Copy what Kafka holds now and the archive lacks, and print what was done.
 
+    of_kafka: the options for Kafka; None or empty: not given.
     until: ``latest``, or a time before whose first record each partition ends; None: do it again every hour.
     compact: also merge small objects.
 
@@ -102,9 +95,7 @@ def run_archive(
     Raises ConnectorError if some objects failed; without ``until``, prints it, and tries again an hour later.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
-    properties = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
-    properties |= {"bootstrap.servers": bootstrap_servers, **kafka}
-    source, place = _source(bootstrap_servers, topics, properties, _end(until)), _place(out)
+    source, place = _source(topic_options(of_kafka), _end(until)), _place(out)
     with ends_on_signals():
         while True:
             begun_s = time.monotonic()
@@ -112,7 +103,7 @@ def run_archive(
             if until is not None:
                 break
             if failure is not None:
-                Console(stderr=True, soft_wrap=True, highlight=False).print(str(failure), markup=False)
+                typer.echo(failure, err=True)
             _pause(EVERY_S - (time.monotonic() - begun_s))
     if failure is not None:
         raise failure
@@ -123,16 +114,15 @@ def _pause(seconds: float) -> None:
 
 
 def _run_once(source: KafkaSource, place: Place, master: str, *, compact: bool) -> ConnectorError | None:
-    errors, output = Console(stderr=True, soft_wrap=True, highlight=False), Console(soft_wrap=True, highlight=False)
     plan = plan_archive(source, place)
     for split, first, last in plan.lost:
-        errors.print(f"{split}: Kafka deleted offsets {first} to {last} before they were archived")
+        typer.echo(f"{split}: Kafka deleted offsets {first} to {last} before they were archived", err=True)
     if plan.margin is not None:
-        errors.print(f"{plan.margin.split_id}: Kafka's retention is {span(plan.margin.ms)} behind the archive")
+        typer.echo(f"{plan.margin.split_id}: Kafka's retention is {span(plan.margin.ms)} behind the archive", err=True)
 
     @contextmanager
     def session() -> Iterator[SparkSession]:
-        errors.print("Starting Spark")
+        typer.echo("Starting Spark", err=True)
         with tempfile.NamedTemporaryFile(prefix="tidegate-archive-", suffix=".log", delete=False) as log:
             path = Path(log.name)
         with spark_session(master, "tidegate archive", path) as spark:
@@ -142,7 +132,7 @@ def _run_once(source: KafkaSource, place: Place, master: str, *, compact: bool) 
     done, failure = _perform(plan, place, session, compact=compact)
     objects, partitions = counted(done.objects, "object"), counted(done.partitions, "partition")
     compacted = f"; {done.merged} merged, {done.deleted} deleted" if compact else ""
-    output.print(
+    typer.echo(
         f"{count(done.records)} records of {partitions} archived: {objects}, {count(done.bytes)} bytes, "
         f"in {place.location}{compacted}"
     )
@@ -202,26 +192,19 @@ def _end(until: str | None) -> datetime | None:
         raise OptionError(f"{error}, or {_LATEST}{did_you_mean(str(until), [_LATEST])}") from None
 
 
-def _source(
-    bootstrap_servers: str,
-    topics: str | Sequence[str],
-    kafka: Mapping[str, str],
-    until: datetime | None,
-) -> KafkaSource:
-    if kafka.get(_ISOLATION, _COMMITTED) != _COMMITTED:
-        raise OptionError(f"{_ISOLATION} is {kafka[_ISOLATION]!r}, but only committed records are archived")
+def _source(named: Mapping[str, str], until: datetime | None) -> KafkaSource:
+    """Return the source of the topics that some options name."""
+    if (level := named.get(f"kafka.{_ISOLATION}", _COMMITTED)) != _COMMITTED:
+        raise OptionError(f"{_ISOLATION} is {level!r}, but only committed records are archived")
     if until is not None and (until.tzinfo is None or until < _FIRST):
         raise OptionError(f"until is {until.isoformat()}, but a time with a zone is expected, in 1970 or later")
-    end = {} if until is None else {"endingTimestamp": until.isoformat()}
     return KafkaSource.from_options(
         {
-            "kafka.bootstrap.servers": bootstrap_servers,
-            "subscribe": topics if isinstance(topics, str) else ",".join(topics),
+            **named,
+            f"kafka.{_ISOLATION}": _COMMITTED,
             "includeHeaders": "true",
             "badEventTime": "ignore",  # a record without a timestamp is archived like any other
-            **end,
-            **{f"kafka.{name}": value for name, value in kafka.items()},
-            f"kafka.{_ISOLATION}": _COMMITTED,
+            **({} if until is None else {"endingTimestamp": until.isoformat()}),
         }
     )
 

@@ -46,7 +46,7 @@ def backfill_source(
     max_out_of_orderness: str,
     begin: str | None,
     end: str | None,
-    options: Sequence[str],
+    options: Sequence[str] | None,
     path: str | None,
     of_kafka: Mapping[str, Any],
 ) -> Source:
@@ -60,27 +60,21 @@ def backfill_source(
     begin_at, end_at = parse_time("--from", begin), parse_time("--to", end)
     if begin_at is not None and end_at is not None and begin_at >= end_at:
         raise OptionError(f"--from is {begin}, but it must lie before --to {end}")
-    own = {
+    own: dict[str, Any] = {
         "maxDrift": span_text("--max-drift", max_drift),
         "maxOutOfOrderness": span_text("--max-out-of-orderness", max_out_of_orderness),
-        **({} if begin_at is None else {"startingTimestamp": begin_at.isoformat()}),
-        **({} if end_at is None else {"endingTimestamp": end_at.isoformat()}),
+        "startingTimestamp": begin_at and begin_at.isoformat(),
+        "endingTimestamp": end_at and end_at.isoformat(),
     }
     if path is None:
-        own |= _of_topics(has_begin=begin is not None, has_end=any(name.startswith("ending") for name in named))
+        # A partition that ends before --from has nothing to read, without an error.
+        own["startingOffsetsByTimestampStrategy"] = "latest"
+        own["startingOffsets"] = "earliest" if begin is None else None
+        # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
+        own["endingOffsets"] = None if any(name.startswith("ending") for name in named) else "latest"
     elif _STATE.lower() not in named:
         own[_STATE] = str(Output(out).kept)
     return named_source(path, of_kafka, own, options)
-
-
-def _of_topics(*, has_begin: bool, has_end: bool) -> dict[str, str]:
-    return {
-        # A partition that ends before --from has nothing to read, without an error.
-        "startingOffsetsByTimestampStrategy": "latest",
-        **({} if has_begin else {"startingOffsets": "earliest"}),
-        # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
-        **({} if has_end else {"endingOffsets": "latest"}),
-    }
 
 
 def binding(source: Source, out: Path) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class QueryLedger:
         return {name: len(chunks) for name, chunks in waiting.items()}
 
 
-def open_query_ledger(location: str, checkpoint: str | None, options: Sequence[str]) -> QueryLedger:
+def open_query_ledger(location: str, checkpoint: str | None, options: Sequence[str] | None) -> QueryLedger:
     """Return the ledger of the query in a state location.
 
     checkpoint: Spark's checkpoint folder of the query, which tells what chunks were read.

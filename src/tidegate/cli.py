@@ -107,25 +107,21 @@ def preview(  # noqa: PLR0913 - parameters are options
 
     Give --bootstrap-servers and --topic, or --path.
     """
-    from tidegate.jobs.preview.command import run_preview
+    from tidegate.jobs.arguments import parse_span, span_text
+    from tidegate.jobs.named_source import named_source
+    from tidegate.jobs.preview.command import show_preview
 
-    run_preview(
-        path=path,
-        of_kafka={
-            "--bootstrap-servers": bootstrap_servers,
-            "--topic": topic,
-            "--rows-per-batch": rows_per_batch,
-            "--kafka": kafka,
-            "--kafka-properties": kafka_properties,
-        },
-        options=option or (),
-        max_drift=max_drift,
-        watermark_delay=watermark_delay,
-        window=window,
-        rows_per_batch=rows_per_batch,
-        as_json=as_json,
-        html=html,
-    )
+    of_kafka = {
+        "--bootstrap-servers": bootstrap_servers,
+        "--topic": topic,
+        "--rows-per-batch": rows_per_batch,
+        "--kafka": kafka,
+        "--kafka-properties": kafka_properties,
+    }
+    own = {"maxOffsetsPerTrigger": rows_per_batch, "maxDrift": span_text("--max-drift", max_drift)}
+    source = named_source(path, of_kafka, own, option)
+    spans = parse_span("--watermark-delay", watermark_delay), parse_span("--window", window)
+    show_preview(source, *spans, as_json=as_json, html=html)
 
 
 @app.command()
@@ -166,7 +162,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         max_out_of_orderness=max_out_of_orderness,
         begin=begin,
         end=end,
-        options=option or (),
+        options=option,
         path=path,
         of_kafka={
             "--bootstrap-servers": bootstrap_servers,
@@ -203,20 +199,15 @@ def archive(
     A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
     from tidegate.jobs.archive.run import run_archive
-    from tidegate.jobs.arguments import parse_properties
 
-    properties = parse_properties("--kafka", kafka or ())
+    of_kafka = {
+        "--bootstrap-servers": bootstrap_servers,
+        "--topic": topic,
+        "--kafka": kafka,
+        "--kafka-properties": kafka_properties,
+    }
     with _told_if_stopped(_GOES_ON):
-        run_archive(
-            bootstrap_servers,
-            topic,
-            out,
-            until=until,
-            compact=compact,
-            kafka=properties,
-            kafka_properties=kafka_properties,
-            master=master,
-        )
+        run_archive(of_kafka, out, until=until, compact=compact, master=master)
 
 
 @app.command()

@@ -31,7 +31,7 @@ def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceO
     """Show which query uses the state location, which objects it has found, and how many of them it has read."""
     from tidegate.jobs.ledger.query_ledger import open_query_ledger
 
-    print_answer(open_query_ledger(location, checkpoint, option or ()).to_json())
+    print_answer(open_query_ledger(location, checkpoint, option).to_json())
 
 
 @ledger.command()
@@ -49,7 +49,7 @@ def why(
     from tidegate.jobs.ledger.query_ledger import open_query_ledger
     from tidegate.jobs.ledger.why import Wanted, why_of
 
-    print_answer(why_of(open_query_ledger(location, checkpoint, option or ()), Wanted(key)))
+    print_answer(why_of(open_query_ledger(location, checkpoint, option), Wanted(key)))
 
 
 @ledger.command()
@@ -76,5 +76,5 @@ def reread(
     from tidegate.jobs.ledger.query_ledger import open_query_ledger
     from tidegate.jobs.ledger.reread import reread_objects
 
-    query_ledger = open_query_ledger(location, checkpoint, option or ())
+    query_ledger = open_query_ledger(location, checkpoint, option)
     print_answer(reread_objects(query_ledger, objects, parse_time("--from", begin), parse_time("--to", end)))
