@@ -17,7 +17,6 @@ from tidegate.conformance.harness import HarnessFactory, name_of
 from tidegate.conformance.lab import trial as trials
 from tidegate.conformance.lab.explain import told
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
-from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.conformance.lab.trial import Trial
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
@@ -76,7 +75,6 @@ def judge(
     harness: HarnessFactory,
     *,
     exempt: str | None = None,
-    open_run: OpenRun = open_coordinator,
     patience_s: float = PATIENCE_S,
     deadline_s: float | None = None,
 ) -> Verdict:
@@ -85,7 +83,7 @@ def judge(
     exempt: why it is known to fail; None: it is not exempt.
     deadline_s: after it the thread is abandoned, and the rule is HUNG; None: the deadline of its tier.
     """
-    trial = Trial(checked.id, lambda: Lab(harness, open_run, patience_s), partial(_test, checked))
+    trial = Trial(checked.id, lambda: Lab(harness, patience_s), partial(_test, checked))
     verdict = _tested(checked, trial, deadline_s or _DEADLINES_S[checked.tier])
     verdict = replace(verdict, connector=verdict.connector or _name_of(harness))
     if exempt is None or verdict.here_only:

@@ -25,7 +25,6 @@ from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.harness import HarnessFactory, Row
 from tidegate.conformance.lab.explain import difference, told
 from tidegate.conformance.lab.lab import BEGIN_MS, PATIENCE_S, SECOND_MS, Lab, Split
-from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.conformance.lab.query import Batch, Query
 
 IDLE_S = 50.0
@@ -52,10 +51,9 @@ class Scenario:
         max_drift_s: int | None = None,
         out_of_orderness_s: int = 0,
         *,
-        open_run: OpenRun = open_coordinator,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.lab = Lab(harness, open_run, patience_s)
+        self.lab = Lab(harness, patience_s)
         arguments = [getattr(harness, "__name__", "harness")]
         arguments += [f"max_drift_s={max_drift_s}"] * (max_drift_s is not None)
         arguments += [f"out_of_orderness_s={out_of_orderness_s}"] * (out_of_orderness_s > 0)
@@ -81,7 +79,7 @@ class Scenario:
     @classmethod
     def of(cls, lab: Lab, *, max_drift_s: int | None, out_of_orderness_s: int = 0) -> Self:
         """Begin a life for a rule, with a harness of its own."""
-        return cls(lab.make, max_drift_s, out_of_orderness_s, open_run=lab.open_run, patience_s=lab.patience_s)
+        return cls(lab.make, max_drift_s, out_of_orderness_s, patience_s=lab.patience_s)
 
     @property
     def there(self) -> list[int]:

@@ -19,7 +19,6 @@ from tidegate.conformance.errors import ConformanceError, NotApplicableError, Un
 from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
 from tidegate.conformance.lab.elsewhere import Elsewhere
 from tidegate.conformance.lab.explain import difference, listed
-from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
 from tidegate.errors import ContractError, counted
 from tidegate.readers.contract import ReadTask
@@ -125,16 +124,13 @@ class Lab:
     A rule writes rows through ``split``, reads them through ``source``, reports events by ``saw``, and complains by
     ``expect`` and ``fail``.  The lab closes everything that the rule opens here.
 
-    open_run: makes a planner; tests of the kit itself pass another one.
     patience_s: how long, in real time, the lab waits for events that must come.
     """
 
-    def __init__(
-        self, make: HarnessFactory, open_run: OpenRun = open_coordinator, patience_s: float = PATIENCE_S
-    ) -> None:
+    def __init__(self, make: HarnessFactory, patience_s: float = PATIENCE_S) -> None:
         self.harness = _made(Harness, f"{make!r}", make())
         _made(Abilities, f"{name_of(self.harness)}.abilities", self.harness.abilities)
-        self.make, self.open_run, self.patience_s = make, open_run, patience_s
+        self.make, self.patience_s = make, patience_s
         self.splits: list[Split] = []
         self.story: list[str] = []
         self.seen: set[str] = set()

@@ -18,15 +18,33 @@ from tidegate.conformance.errors import WaitedError
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.lab.planning import LabClock
+from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
+from tidegate.sources.bridge import Driver, coordinator_of
 from tidegate.sources.source import Source
 
+_WALL_S = 1_767_225_600.0 + 30 * 86_400  # wall clocks begin 30 days after the first event time
 _MOST_BATCHES = 1_000
 _PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
+
+
+class LabClock:
+    """Seconds that pass only when someone sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    @property
+    def clocks(self) -> Clocks:
+        """The clocks for a coordinator."""
+        return Clocks(lambda: self.now_s, lambda: _WALL_S + self.now_s, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,8 @@ class Query:
         if source is not None:
             self.source = source
         self.lab.tell("start the query" + (" with Trigger.AvailableNow" if bounded else ""))
-        opened = self.lab.open_run(self.source.as_stream(), self.clock.clocks, self.cores)
+        driver = Driver(self.cores, "conformance")
+        opened = coordinator_of(self.source.as_stream(), driver, clocks=self.clock.clocks)
         self.lab.at_close(opened.close)
         self.run = opened
         if bounded:

@@ -19,7 +19,7 @@ def _as_it_was_lived(monkeypatch):
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.killer} {mutant.sin}")
 def test_a_sin_is_found_by_its_rule(mutant):
-    verdict = judge(rule_named(mutant.killer), mutant.harness, open_run=mutant.open_run, patience_s=mutant.patience_s)
+    verdict = judge(rule_named(mutant.killer), mutant.harness, patience_s=mutant.patience_s)
     assert not verdict.status.good, "the mutant lives"
     assert mutant.words in verdict.text, verdict.text
 

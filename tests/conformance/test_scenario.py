@@ -11,11 +11,11 @@ from tests.conformance.references import WITHOUT_INDEX
 from tidegate.conformance.checker import judge
 from tidegate.conformance.checks import whole
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.lab import machine
-from tidegate.conformance.lab.planning import open_coordinator
+from tidegate.conformance.lab import machine, query
 from tidegate.conformance.rules import rule_named
 from tidegate.conformance.scenario import Scenario
 from tidegate.conformance.verdicts import Status
+from tidegate.sources.bridge import coordinator_of
 
 
 class CannotLookAgain(MemoryEnumerator):
@@ -32,8 +32,8 @@ class CannotLookAgain(MemoryEnumerator):
 class Ticks:
     """A planner that always has a next batch, though without rows."""
 
-    def __init__(self, source, clocks, cores):
-        self._run, self._ticks = open_coordinator(source, clocks, cores), 0
+    def __init__(self, *arguments, **clocks):
+        self._run, self._ticks = coordinator_of(*arguments, **clocks), 0
 
     def __getattr__(self, name):
         return getattr(self._run, name)
@@ -111,8 +111,9 @@ def test_a_harness_that_fails_to_close_does_not_hide_what_went_wrong_first():
 
 
 @pytest.mark.parametrize("last", ["available_now", "end"])
-def test_batches_that_never_end_are_a_failure(last):
-    with Scenario(MemoryHarness, open_run=Ticks) as scenario:
+def test_batches_that_never_end_are_a_failure(last, monkeypatch):
+    monkeypatch.setattr(query, "coordinator_of", Ticks)
+    with Scenario(MemoryHarness) as scenario:
         scenario.new_split(0, 1)
         with pytest.raises(ConformanceError, match="makes one batch after the other, 1,000 by now"):
             getattr(scenario, last)()

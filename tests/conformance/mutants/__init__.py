@@ -1,5 +1,5 @@
 """Connectors with one sin each."""
 
-from tests.conformance.mutants import parts, patched, planners
+from tests.conformance.mutants import parts, patched
 
-MUTANTS = [*patched.MUTANTS, *parts.MUTANTS, *planners.MUTANTS]
+MUTANTS = [*patched.MUTANTS, *parts.MUTANTS]

@@ -7,7 +7,6 @@ from functools import cache
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 from tidegate.conformance.harness import HarnessFactory
-from tidegate.conformance.lab.planning import OpenRun, open_coordinator
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,6 @@ class Mutant:
     killer: str
     words: str
     harness: HarnessFactory
-    open_run: OpenRun = open_coordinator
     patience_s: float = 1.0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.conformance.memory import reference
 from tests.conformance.mutants.mutant import Mutant
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
 
 _TEXT = Path(reference.__file__).read_text(encoding="utf-8")
 
@@ -152,6 +153,11 @@ PATCHES = [
         AT_OR_AFTER,
         AT_OR_AFTER.replace(">=", ">"),
     ),
+    ("ALIGN-27", "splits are looked up in vain", "Spark drops ", LOOKED_UP, "dict.fromkeys(splits)"),
+    ("ALIGN-25", "latest is that of a row that is held", "the watermark is +")
+    + method(f"latest(self, ends, horizon) -> dict.fromkeys(ends, {IN_THE_YEAR_2200_MS})"),
+    ("WHOLE-1", "latest is that of all splits", "has not waited for its split", "max(of_split, default=None) for")
+    + ("max((at for of in times.values() for at in of), default=None) for",),
     ("ALIGN-25", "what is held is not found", "finds a row at None")
     + method("held(self, ranges, horizon) -> {r.split_id: None for r in ranges}"),
     ("WHOLE-1", "paused splits are read", "it should have been paused", LOOKED_UP, "dict.fromkeys(splits)"),
