@@ -10,8 +10,7 @@ from tidegate.jobs.figures import count, share, span
 from tidegate.jobs.pages.axis import hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
-from tidegate.jobs.pages.runs import source_runs
-from tidegate.jobs.pages.trace import Trace, trace
+from tidegate.jobs.pages.trace import Trace, source_runs, trace
 
 COLUMNS = (
     "run",

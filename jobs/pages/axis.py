@@ -1,7 +1,8 @@
-"""The event-time axis of a picture: the places and the labels of its ticks.  Pure logic."""
+"""The axes of a picture: the places and the labels of their ticks.  Pure logic."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.jobs.figures import clock_time
@@ -19,12 +20,12 @@ _HOUR_STEPS = (1, 2, 3, 4, 6, 8, 12, 24, 48, 96, 168, 336, 720, 2160, 8760)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis over [begin_ms, end_ms], which is never empty, and the label of each tick."""
+    """An axis over [begin, end], which is never empty: of times in ms, or other values.  Each tick has a label."""
 
     title: str
-    begin_ms: int
-    end_ms: int
-    ticks: tuple[tuple[int, str], ...]
+    begin: float
+    end: float
+    ticks: Sequence[tuple[float, str]]
 
 
 def hours_since(begin_ms: int, end_ms: int) -> Axis:
@@ -34,7 +35,7 @@ def hours_since(begin_ms: int, end_ms: int) -> Axis:
         "event time since the first row",
         begin_ms,
         begin_ms + hours * _HOUR_MS,
-        tuple((begin_ms + hour * _HOUR_MS, f"{hour} h") for hour in tick_range(hours)),
+        [(begin_ms + hour * _HOUR_MS, f"{hour} h") for hour in tick_range(hours)],
     )
 
 
@@ -46,7 +47,7 @@ def utc_times(begin_ms: int, end_ms: int) -> Axis:
     days = step_ms >= _DAY_MS
     of_one_day = not days and begin_ms // _DAY_MS == end_ms // _DAY_MS
     title = f"event time, {clock_time(begin_ms)[:10]}, UTC" if of_one_day else "event time, UTC"
-    return Axis(title, begin_ms, end_ms, tuple((at, _label(at, step_ms, of_one_day=of_one_day)) for at in times))
+    return Axis(title, begin_ms, end_ms, [(at, _label(at, step_ms, of_one_day=of_one_day)) for at in times])
 
 
 def tick_range(most: int) -> range:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tidegate.jobs.pages.axis import tick_range
+from tidegate.jobs.pages.axis import Axis, tick_range
 
 _WIDTH = 560
 _RIGHT, _TOP, _BOTTOM = 14, 14, 46
@@ -21,21 +21,24 @@ _LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 8.0
 class Canvas:
     """A picture with a width of 560 units, which scales to its container; batches go from left to right.
 
-    labels: the labels of the vertical axis, which need space.
+    axis: the vertical one.
     across: the title of the horizontal axis; other things than batches may stand side by side, too.
     ticks: the places and the labels of the horizontal axis; empty: the numbers of the batches, where they begin.
+    widest: a label of the vertical axis for which there is space in any case.
     """
 
     batches: Sequence[int]
     height: int
-    labels: Sequence[str] = ()
+    axis: Axis
     across: str = "micro-batches"
     ticks: Sequence[tuple[float, str]] = ()
+    widest: str = ""
 
     @property
     def left(self) -> float:
         """The x at which the first batch begins."""
-        return round(max([_LEAST_LEFT, *(_TITLE_LEFT + _LETTER * len(label) for label in self.labels)]))
+        letters = max(len(label) for label in [self.widest, *(label for _, label in self.axis.ticks)])
+        return round(max(_LEAST_LEFT, _TITLE_LEFT + _LETTER * letters))
 
     @property
     def bottom(self) -> int:
@@ -46,15 +49,16 @@ class Canvas:
         """Return the x at which a batch begins, counted from 0; the last batch ends where the next would begin."""
         return round(self.left + batch * (_WIDTH - self.left - _RIGHT) / max(1, len(self.batches)), 1)
 
-    def y(self, share: float) -> float:
-        """Return the y of a share of the vertical axis, kept within the picture."""
+    def y(self, value: float) -> float:
+        """Return the y of a value of the vertical axis, kept within the picture."""
+        share = (value - self.axis.begin) / (self.axis.end - self.axis.begin)
         return round(self.bottom - min(max(share, 0), 1) * (self.bottom - _TOP), 1)
 
-    def frame(self, title: str, ticks: Iterable[tuple[float, str]]) -> Iterator[str]:
-        """Yield the marks of both axes; a tick of the vertical one is a share of it, and a label."""
+    def frame(self) -> Iterator[str]:
+        """Yield the marks of both axes."""
         left, right, bottom = self.x(0), self.x(len(self.batches)), self.bottom
-        for share, label in ticks:
-            y = self.y(share)
+        for value, label in self.axis.ticks:
+            y = self.y(value)
             yield f'<path class="grid" d="M{left} {y}H{right}"/>'
             yield f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(label)}</text>'
         for place, label in self._across():
@@ -63,7 +67,7 @@ class Canvas:
             yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{escape(label)}</text>'
         yield f'<text x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">{escape(self.across)}</text>'
         turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
-        yield f'<text transform="{turned}" text-anchor="middle">{escape(title)}</text>'
+        yield f'<text transform="{turned}" text-anchor="middle">{escape(self.axis.title)}</text>'
 
     def _across(self) -> Iterator[tuple[float, str]]:
         """Yield the ticks of the horizontal axis; of many labels, as many as fit."""

@@ -8,7 +8,6 @@ Pure logic: from a Trace to text.  Every mark has a class: ``split-0`` and so on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from tidegate.jobs.figures import split_name
@@ -20,27 +19,6 @@ _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
 _TURN = 9  # the length of a line's turn, from left to right
 _TURN_WIDTH = 2.0  # less than the line itself, whose edges would be drawn twice
-
-
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    """The places of batches and event times."""
-
-    canvas: Canvas
-    axis: Axis
-
-    def x(self, batch: float) -> float:
-        return self.canvas.x(batch)
-
-    def share(self, time_ms: float) -> float:
-        return (time_ms - self.axis.begin_ms) / (self.axis.end_ms - self.axis.begin_ms)
-
-    def y(self, time_ms: float) -> float:
-        return self.canvas.y(self.share(time_ms))
-
-    def points(self, times: Sequence[int | None]) -> list[str]:
-        """Return the points of the known times."""
-        return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None]
 
 
 def chart(
@@ -60,31 +38,36 @@ def chart(
     clock: the places and labels of times of day, if plans follow each other in equal steps of time instead of batches.
     """
     across = "time of day, UTC" if clock else "micro-batches"
-    picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks], across, clock), axis)
+    canvas = Canvas(run.batches, _HEIGHT, axis, across, clock)
     marks = [
-        *([] if archived_until_ms is None else [_archived(picture, archived_until_ms)]),
-        *picture.canvas.frame(axis.title, [(picture.share(at_ms), label) for at_ms, label in axis.ticks]),
-        *(_late(picture, run, late_label) if late_label else ()),
-        *_pauses(picture, run),
-        *_area(picture, run.band),
-        _stairs(picture, run.bound, "bound"),
-        *_splits(picture, run),
-        *_envelope(picture, run.band),
-        _stairs(picture, run.source_watermark, "source-watermark"),
-        _stairs(picture, run.watermark, "watermark"),
+        *([] if archived_until_ms is None else [_archived(canvas, archived_until_ms)]),
+        *canvas.frame(),
+        *(_late(canvas, run, late_label) if late_label else ()),
+        *_pauses(canvas, run),
+        *_area(canvas, run.band),
+        _stairs(canvas, run.bound, "bound"),
+        *_splits(canvas, run),
+        *_envelope(canvas, run.band),
+        _stairs(canvas, run.source_watermark, "source-watermark"),
+        _stairs(canvas, run.watermark, "watermark"),
     ]
-    return picture.canvas.svg(marks, description)
+    return canvas.svg(marks, description)
 
 
-def _archived(picture: _Picture, until_ms: int) -> str:
-    left, right, top = picture.x(0), picture.x(len(picture.canvas.batches)), picture.y(until_ms)
-    height = picture.canvas.bottom - top
+def _points(canvas: Canvas, times: Sequence[int | None]) -> list[str]:
+    """Return the points of the known times."""
+    return [f"{canvas.x(i)},{canvas.y(t)}" for i, t in enumerate(times) if t is not None]
+
+
+def _archived(canvas: Canvas, until_ms: int) -> str:
+    left, right, top = canvas.x(0), canvas.x(len(canvas.batches)), canvas.y(until_ms)
+    height = canvas.bottom - top
     return f'<rect class="archived" x="{left}" y="{top}" width="{right - left}" height="{height}"/>'
 
 
-def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
+def _splits(canvas: Canvas, run: Trace) -> Iterator[str]:
     """Draw each split; lines that lie on each other take turns from left to right, so that all are visible."""
-    lines = [" ".join(picture.points(times)) for times in run.reached.values()]
+    lines = [" ".join(_points(canvas, times)) for times in run.reached.values()]
     for index, points in enumerate(lines):
         yield f'<polyline class="split split-{index}" stroke-width="{_WIDTH}" points="{points}"/>'
     for index, points in enumerate(lines if len(lines) > 1 else ()):
@@ -99,43 +82,43 @@ def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
         )
 
 
-def _area(picture: _Picture, band: Band | None) -> Iterator[str]:
+def _area(canvas: Canvas, band: Band | None) -> Iterator[str]:
     """Fill the area between the slowest split and the fastest."""
     if band is not None:
-        outline = [*picture.points(band.slowest), *reversed(picture.points(band.fastest))]
+        outline = [*_points(canvas, band.slowest), *reversed(_points(canvas, band.fastest))]
         yield f'<polygon class="band" points="{" ".join(outline)}"/>'
 
 
-def _envelope(picture: _Picture, band: Band | None) -> Iterator[str]:
+def _envelope(canvas: Canvas, band: Band | None) -> Iterator[str]:
     lines = {} if band is None else {"median": band.median, "fastest": band.fastest, "slowest": band.slowest}
     for name, times in lines.items():
-        yield f'<polyline class="split {name}" stroke-width="2" points="{" ".join(picture.points(times))}"/>'
+        yield f'<polyline class="split {name}" stroke-width="2" points="{" ".join(_points(canvas, times))}"/>'
 
 
-def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
+def _stairs(canvas: Canvas, times: Sequence[int | None], name: str) -> str:
     """Draw values, each of which holds for a whole batch."""
     path, joined = "", False
     for batch, time_ms in enumerate(times):
         if time_ms is None:
             joined = False
             continue
-        y = picture.y(time_ms)
-        path += f"V{y}" if joined else f"M{picture.x(batch)} {y}"
-        path += f"H{picture.x(batch + 1)}"
+        y = canvas.y(time_ms)
+        path += f"V{y}" if joined else f"M{canvas.x(batch)} {y}"
+        path += f"H{canvas.x(batch + 1)}"
         joined = True
     return f'<path class="{name}" d="{path}"/>' if path else ""
 
 
-def _pauses(picture: _Picture, run: Trace) -> Iterator[str]:
+def _pauses(canvas: Canvas, run: Trace) -> Iterator[str]:
     """Draw a bar for each pause; where the page is shown, its title appears under the pointer."""
     for index, (split, times) in enumerate(run.reached.items()):
         for first, last in _spans(run.paused[split]):
             if (at_ms := times[first]) is not None:
-                left, right = picture.x(first), picture.x(last + 1)
-                batches = f", batches {picture.canvas.number(first)} to {picture.canvas.number(last)}"
-                during = "" if picture.canvas.ticks else batches
+                left, right = canvas.x(first), canvas.x(last + 1)
+                batches = f", batches {canvas.number(first)} to {canvas.number(last)}"
+                during = "" if canvas.ticks else batches
                 yield (
-                    f'<rect class="pause pause-{index}" x="{left}" y="{picture.y(at_ms) - 8}" '
+                    f'<rect class="pause pause-{index}" x="{left}" y="{canvas.y(at_ms) - 8}" '
                     f'width="{round(right - left, 1)}" height="16" rx="3">'
                     f"<title>{escape(split_name(split))} paused{during}</title></rect>"
                 )
@@ -150,7 +133,7 @@ def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def _late(picture: _Picture, run: Trace, label: Sequence[str]) -> Iterator[str]:
+def _late(canvas: Canvas, run: Trace, label: Sequence[str]) -> Iterator[str]:
     """Fill the area between the watermark and the slowest split below it: rows read there are dropped."""
     pieces, widest, at = "", 0.0, (0.0, 0.0)
     for batch, watermark_ms in enumerate(run.watermark):
@@ -158,10 +141,10 @@ def _late(picture: _Picture, run: Trace, label: Sequence[str]) -> Iterator[str]:
         end_ms = min((t for times in run.reached.values() if (t := times[batch + 1]) is not None), default=None)
         if watermark_ms is None or begin_ms is None or end_ms is None or begin_ms >= watermark_ms:
             continue
-        left, right, top = picture.x(batch), picture.x(batch + 1), picture.y(watermark_ms)
-        pieces += f"M{left} {top}H{right}V{max(top, picture.y(end_ms))}L{left} {picture.y(begin_ms)}Z"
-        if picture.y(begin_ms) - top > widest:
-            widest, at = picture.y(begin_ms) - top, (left, (picture.y(begin_ms) + top) / 2)
+        left, right, top = canvas.x(batch), canvas.x(batch + 1), canvas.y(watermark_ms)
+        pieces += f"M{left} {top}H{right}V{max(top, canvas.y(end_ms))}L{left} {canvas.y(begin_ms)}Z"
+        if canvas.y(begin_ms) - top > widest:
+            widest, at = canvas.y(begin_ms) - top, (left, (canvas.y(begin_ms) + top) / 2)
     if not pieces:
         return
     yield f'<path class="late" d="{pieces}"/>'

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from tidegate.jobs.figures import count
+from tidegate.jobs.pages.axis import Axis
 from tidegate.jobs.pages.canvas import Canvas
 
 _HEIGHT = 210
@@ -27,21 +28,17 @@ def columns(
     """
     top, step = _scale(max(heights, default=0), least=1 if all(isinstance(height, int) for height in heights) else 0)
     ticks = [(number * step, _figure(number * step)) for number in range(round(top / step) + 1)]
-    canvas = Canvas(batches, _HEIGHT, [_WIDEST])
-    marks = [
-        *canvas.frame(title, [(value / top, label) for value, label in ticks]),
-        *_paths(canvas, [height / top for height in heights], frozenset(marked)),
-    ]
-    return canvas.svg(marks, description)
+    canvas = Canvas(batches, _HEIGHT, Axis(title, 0, top, ticks), widest=_WIDEST)
+    return canvas.svg([*canvas.frame(), *_paths(canvas, heights, frozenset(marked))], description)
 
 
-def _paths(canvas: Canvas, shares: Sequence[float], marked: frozenset[int]) -> Iterator[str]:
+def _paths(canvas: Canvas, heights: Sequence[float], marked: frozenset[int]) -> Iterator[str]:
     """Draw all columns of a class as one path, because there may be thousands."""
     pieces = {"column": "", "marked": ""}
-    for batch, share in enumerate(shares):
-        if share:
+    for batch, height in enumerate(heights):
+        if height:
             left, right = canvas.x(batch + _GAP / 2), canvas.x(batch + 1 - _GAP / 2)
-            top = min(canvas.y(share), canvas.bottom - _LEAST_PX)  # a value above 0 must be visible
+            top = min(canvas.y(height), canvas.bottom - _LEAST_PX)  # a value above 0 must be visible
             pieces["marked" if batch in marked else "column"] += (
                 f"M{left} {canvas.bottom}V{top}H{right}V{canvas.bottom}Z"
             )

@@ -12,8 +12,7 @@ from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
-from tidegate.jobs.pages.runs import SourceRun, source_runs
-from tidegate.jobs.pages.trace import Trace, trace, with_axis
+from tidegate.jobs.pages.trace import SourceRun, Trace, source_runs, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"

@@ -1,8 +1,8 @@
-"""The trace of a run: the event time that every split reached after every batch.  Pure logic.
+"""The runs of a query's sources, and the trace of each: the event time that every split reached after every batch.
 
 A progress has the event time of each split's next record.  A split that is read to its end has no next record.  Its
 place is then its last known time or the source's watermark, whichever is later.  Both are lower bounds.  If the
-split's history is known, its place is its last record.
+split's history is known, its place is its last record.  Pure logic: from Spark's progress.
 """
 
 from __future__ import annotations
@@ -17,12 +17,50 @@ from tidegate.alignment.durations import epoch_ms
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.source_progress import SourceProgress, SplitDetail
 from tidegate.jobs.pages.axis import Axis, utc_times
-from tidegate.jobs.pages.runs import PlannedBatch
+from tidegate.sources.progress.query import QueryProgress
 
 _PAUSED = "paused"
 _MOST_LINES = 12
 _LEAST_SPAN_MS = 1000
 _PARTITION = re.compile(r"-\d+$")
+
+
+class PlannedBatch(NamedTuple):
+    """One batch of a query, as one of its sources planned it."""
+
+    query: QueryProgress
+    progress: SourceProgress
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """The progress that Spark kept of one source of a query.
+
+    batches: the batches in which the query read something, from this source or another.
+    """
+
+    name: str
+    batches: tuple[PlannedBatch, ...]
+    last: SourceProgress
+
+
+def source_runs(progresses: Sequence[QueryProgress]) -> list[SourceRun]:
+    """Return a run for each tidegate source, in Spark's order, from one run's progresses, the oldest first."""
+    batches: dict[int, list[PlannedBatch]] = {}
+    last: dict[int, SourceProgress] = {}
+    for entry in progresses:
+        planned = {
+            # Spark's count depends on the sink, which may skip rows or read them twice.
+            index: PlannedBatch(entry, source.progress, source.progress.planned_rows if source.moved else 0)
+            for index, source in enumerate(entry.sources)
+            if source.progress is not None
+        }
+        last |= {index: batch.progress for index, batch in planned.items()}
+        if any(batch.rows for batch in planned.values()):
+            for index, batch in planned.items():
+                batches.setdefault(index, []).append(batch)
+    return [SourceRun(shown.reads, tuple(batches.get(index, ())), shown) for index, shown in sorted(last.items())]
 
 
 class Stretch(NamedTuple):
@@ -163,7 +201,7 @@ def _spreads(plans: Sequence[SourceProgress]) -> Band:
 
 
 def _within(axis: Axis, times: Sequence[int | None]) -> list[int | None]:
-    return [at_ms if at_ms is not None and axis.begin_ms <= at_ms <= axis.end_ms else None for at_ms in times]
+    return [at_ms if at_ms is not None and axis.begin <= at_ms <= axis.end else None for at_ms in times]
 
 
 def _state(plan: SourceProgress, split: SplitId) -> str | None:

@@ -106,29 +106,29 @@ def _picture(found: Preview) -> str:
     axis = utc_times(begin_ms, end_ms)
     shown = found.splits[:_MOST_SPLITS]
     names = [(place + 0.5, name) for place, name in enumerate(_names(shown))]
-    canvas = Canvas(range(len(shown)), _HEIGHT, [label for _, label in axis.ticks], _across(found), names)
-    length_ms = axis.end_ms - axis.begin_ms
-    ticks = [((at_ms - axis.begin_ms) / length_ms, label) for at_ms, label in axis.ticks]
+    canvas = Canvas(range(len(shown)), _HEIGHT, axis, _across(found), names)
+    part_ms = (axis.end - axis.begin) / _PARTS
     histories = found.seen.histories
-    rows = {s.id: bars(histories[s.id], axis.begin_ms, axis.end_ms, _PARTS) for s in shown if s.id in histories}
+    rows = {s.id: bars(histories[s.id], axis.begin, axis.end, _PARTS) for s in shown if s.id in histories}
     most = max((max(parts) for parts in rows.values()), default=0) or 1
 
     def marks() -> Iterator[str]:
-        yield from canvas.frame(axis.title, ticks)
+        yield from canvas.frame()
         for place, split in enumerate(shown):
             shades = [-(-_SHADES * part // most) for part in rows.get(split.id, ())]
             left, right = canvas.x(place + 0.08), canvas.x(place + 0.92)
             for shade, parts in groupby(enumerate(shades), key=lambda numbered: numbered[1]):
                 numbers = [number for number, _ in parts]
                 if shade > 0:
-                    top, bottom = canvas.y((numbers[-1] + 1) / _PARTS), canvas.y(numbers[0] / _PARTS)
+                    top = canvas.y(axis.begin + (numbers[-1] + 1) * part_ms)
+                    bottom = canvas.y(axis.begin + numbers[0] * part_ms)
                     yield (
                         f'<rect fill="#2f6fdf" fill-opacity="{shade / _SHADES:.1f}" x="{left}" y="{top}" '
                         f'width="{right - left:.1f}" height="{bottom - top:.1f}">'
                         f"<title>{escape(split.id)}</title></rect>"
                     )
             if split.id in found.seen.marks:
-                y = canvas.y((found.seen.marks[split.id] - axis.begin_ms) / length_ms)
+                y = canvas.y(found.seen.marks[split.id])
                 yield f'<path class="watermark" stroke="#c33" d="M{canvas.x(place)} {y}H{canvas.x(place + 1)}"/>'
 
     legend_of_marks = legend([key("watermark", "last mark in the samples")]) if found.seen.marks else ""

@@ -26,7 +26,7 @@ _WIDTH = 32
 _MOST_SPLITS = 40
 
 
-def bars(history: History, begin_ms: int, end_ms: int, number: int) -> list[float]:
+def bars(history: History, begin_ms: float, end_ms: float, number: int) -> list[float]:
     """Return the rows of a split in each of some equal parts of event time, ``end_ms`` included."""
     counts, _ = np.histogram(history.times_ms, number, (begin_ms, end_ms))
     return [float(rows) for rows in counts * history.rows_of_each]

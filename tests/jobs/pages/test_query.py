@@ -10,7 +10,7 @@ from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.query import COLUMNS, KEPT
 from tidegate.jobs.pages.query import query_page as page_of
-from tidegate.jobs.pages.runs import source_runs
+from tidegate.jobs.pages.trace import source_runs
 
 
 def query_page(progresses, *, first=None, ended=False):
@@ -203,7 +203,7 @@ def test_the_axis_says_as_much_of_a_time_as_its_ticks_need(length, label):
     assert any(text.startswith(label) for text in labels), labels
     assert 1 <= len(labels) <= 10
     assert len(set(labels)) == len(labels)
-    assert all(axis.begin_ms <= at_ms <= axis.end_ms for at_ms, _ in axis.ticks)
+    assert all(axis.begin <= at_ms <= axis.end for at_ms, _ in axis.ticks)
     assert ("2023-11-15" in axis.title) == (length < 12 * HOUR)
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.support.progresses import HOUR, MINUTE, NOON, one, progress, report, run, source, typed
-from tidegate.jobs.pages.runs import source_runs
-from tidegate.jobs.pages.trace import trace, with_axis
+from tidegate.jobs.pages.trace import source_runs, trace, with_axis
 
 
 def runs_of(progresses):
@@ -62,7 +61,7 @@ def test_rows_that_were_planned_and_then_put_off_are_of_no_batch():
 
 def test_a_bound_far_beyond_all_splits_does_not_flatten_the_picture():
     shown, axis = trace_of([one(0), one(1, bound=NOON + 24 * 365 * HOUR, watermark=-(2**62))])
-    assert axis.end_ms - axis.begin_ms < 4 * HOUR
+    assert axis.end - axis.begin < 4 * HOUR
     assert shown.bound == [NOON + HOUR, None]
     assert shown.source_watermark == [NOON - MINUTE, None]
 
@@ -72,7 +71,7 @@ def test_the_median_is_between_the_slowest_and_the_fastest(splits):
     shown, axis = trace_of(run(splits))
     assert shown.band.slowest[3] < shown.band.median[3] < shown.band.fastest[3]
     for slowest, median, fastest in zip(shown.band.slowest, shown.band.median, shown.band.fastest, strict=True):
-        assert axis.begin_ms <= slowest <= median <= fastest <= axis.end_ms
+        assert axis.begin <= slowest <= median <= fastest <= axis.end
 
 
 def test_of_many_splits_only_the_slowest_begins_at_the_low():
