@@ -93,12 +93,10 @@ def test_groups():
 
 def test_watermarks(spark, bucket):
     bucket.put_rows("a.parquet", [(1, NOON)])
-    server = bucket.server
-    access = {"endpoint": server.endpoint, "accessKey": server.access_key, "secretKey": server.secret_key}
     own = {
         "s3://sales/orders": bucket.path,
         "s3://sales/": f"s3://{bucket.name}/",
-        '.format("tidegate_s3")': f'.format("tidegate_s3").options(region="{server.region}", **{access})',
+        '.format("tidegate_s3")': f'.format("tidegate_s3").options(**{bucket.options})',
     }
     names = {"spark": spark, "servers": "localhost:9"}
     for block in python("docs/watermarks.md"):

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.jobs.samples import HOUR
+from tests.support.progresses import HOUR
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, share, span
 

@@ -8,6 +8,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic.alias_generators import to_camel
 
 _NAMES = (f"tests-{number}" for number in itertools.count())
 
@@ -35,6 +36,11 @@ class Bucket:
             "access_key": self.server.access_key,
             "secret_key": self.server.secret_key,
         }
+
+    @property
+    def options(self):
+        """The same fields, as options."""
+        return {to_camel(name): value for name, value in self.connection.items()}
 
     def put(self, key, body):
         self.write(f"in/{key}", body)

@@ -5,11 +5,12 @@ import pytest
 from pyarrow import parquet
 
 from tests.jobs.checkpoints import log_batch
-from tests.support.progresses import one, progress, report, source, typed
+from tests.support.progresses import HOUR, NOON, one, progress, report, source, typed
 from tidegate import OptionError
 from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import RunLine, account_of, summary
+from tidegate.jobs.figures import clock_time
 
 BINDING = {"--topic": ["orders"], "--to": None}
 
@@ -106,3 +107,21 @@ def test_figures_of_a_run_of_which_spark_forgot_batches_are_bounds(output):
     assert said["rows written"] == "at least 300 in this run, 500 in all"
     assert (said["batches"], said["rows/s"]) == ("at least 3", "at least 300")
     assert said["account"] == "late rows 0, not complete: 2 batches that Spark forgot before anyone looked"
+
+
+def line_after(*batches):
+    """Return the line after the last of some batches, each given as its rows and the rows that are left."""
+    line = RunLine()
+    said = [progress(0, source(report(rowsRemaining=left), rows=rows), batchDuration=2_000) for rows, left in batches]
+    return [line.after(typed(batch)) for batch in said][-1]
+
+
+def test_a_line_says_how_far_the_run_is_and_how_fast():
+    read_up_to = f"read up to {clock_time(NOON + HOUR)} · 5 h behind · held by orders-0"
+    assert line_after((50, 100)) == f"33.3 % · 50 rows · 25 rows/s · {read_up_to}"
+    assert line_after((50, 3)).startswith("94.3 % · 50 rows")  # all are 100 %, and only all
+    assert line_after((50, 50), (100, 0)) == "100 % · 150 rows · 50 rows/s"
+
+
+def test_a_batch_that_an_earlier_run_planned_leaves_the_rest_unknown():
+    assert RunLine().after(typed(progress(3, source(None)))) == "100 rows · 233 rows/s"

@@ -34,9 +34,7 @@ def written(out):
 @pytest.fixture
 def source(bucket, tmp_path):
     def make(**options):
-        reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region}
-        keys = {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
-        given = {"eventTime": "column:at", **reached, **keys, **options}
+        given = {"eventTime": "column:at", **bucket.options, **options}
         return asked(tmp_path / "out", bucket.path, max_drift="6 hours", options=given)
 
     return make

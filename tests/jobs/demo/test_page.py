@@ -1,44 +1,49 @@
 from xml.etree import ElementTree as ET
 
-from tests.jobs.samples import HISTORY, HOUR, aligned, unaligned
+from tests.support.progresses import HOUR, NOON, progress, report, source, typed
 from tidegate.jobs.demo.page import COLUMNS, page, row, traced
 from tidegate.jobs.demo.run import Demo, skewed_history
+from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.pages.axis import hours_since
 from tidegate.jobs.pages.chart import chart
+from tidegate.jobs.pages.trace import Stretch
 
-DEMO = Demo(HISTORY, (unaligned(), aligned()))
+HISTORY = {"orders-0": Stretch(NOON, NOON + 4 * HOUR), "orders-1": Stretch(NOON + 2 * HOUR, NOON + 4 * HOUR)}
 
 
-def elements(svg, name):
-    """Return the elements whose class is or begins with a name."""
-    return [e for e in ET.fromstring(svg).iter() if e.get("class", "").split(" ")[0].startswith(name)]  # noqa: S314
+def batches(*planned):
+    """Return batches, given as Spark's watermark, and the bound and the next event time of both splits after it."""
+    for number, (watermark, bound, *next_hours) in enumerate(planned):
+        times = (None if hour is None else NOON + hour * HOUR for hour in next_hours)
+        by_split = {split: ["reading", time, 50] for split, time in zip(HISTORY, times, strict=True)}
+        said = report(bound=bound and NOON + bound * HOUR, bySplit=by_split)
+        yield typed(progress(number, source(said), eventTime={"watermark": f"2023-11-15T{12 + watermark}:00:00.000Z"}))
+
+
+UNALIGNED = tuple(batches((0, None, 1, 3), (3, None, 2, None), (4, None, None, None)))
+ALIGNED = tuple(batches((0, 1, 1, 2), (1, 2, 2, 2), (2, 4, None, None)))
+DEMO = Demo(
+    HISTORY,
+    (
+        CountRun("unaligned", 150, counted=70, open=20, batches=UNALIGNED, seconds=3.0),
+        CountRun("aligned", 150, counted=140, open=10, batches=ALIGNED, seconds=4.0),
+    ),
+)
 
 
 def picture(run):
-    return chart(traced(DEMO, run), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
+    """Return the classes of all marks, and the texts."""
+    svg = chart(traced(DEMO, run), hours_since(NOON, NOON + 4 * HOUR), "a run", ["60 rows", "lost"])
+    marks = [*ET.fromstring(svg).iter()]  # noqa: S314
+    return [mark.get("class", "").split(" ")[0] for mark in marks], [mark.text for mark in marks]
 
 
-def test_what_ran_below_the_watermark_is_filled_and_told():
-    svg = picture(unaligned())
-    assert len(elements(svg, "late")) == 1
-    assert "60 rows</text>" in svg
-    assert not elements(picture(aligned()), "late")
-    assert "60 rows</text>" not in picture(aligned())
-
-
-def test_the_bound_and_spark_s_watermark_are_stairs():
-    svg = picture(aligned())
-    assert [len(elements(svg, name)) for name in ("bound", "watermark", "source-watermark")] == [1, 1, 0]
-    assert not elements(picture(unaligned()), "bound")
-
-
-def test_all_marks_stay_within_the_picture():
-    for run in (unaligned(), aligned()):
-        for line in elements(picture(run), "split"):
-            for point in line.get("points", "").split():
-                x, y = map(float, point.split(","))
-                assert 0 <= x <= 560
-                assert 0 <= y <= 400
+def test_what_ran_below_the_watermark_is_filled_and_told_and_bounds_and_watermarks_are_stairs():
+    unaligned, aligned = map(picture, DEMO.runs)
+    drawn = ("late", "bound", "watermark", "source-watermark")
+    assert [unaligned[0].count(name) for name in drawn] == [1, 0, 1, 0]
+    assert [aligned[0].count(name) for name in drawn] == [0, 1, 1, 0]
+    assert ("60 rows" in unaligned[1], "60 rows" in aligned[1]) == (True, False)
 
 
 def test_the_page_names_every_split_and_every_figure():

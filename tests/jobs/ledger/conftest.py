@@ -19,9 +19,7 @@ def ledger(tidegate, bucket, query):
     """Run the command; return the JSON that it printed, or the sentence with which it ended."""
 
     def run(verb, *arguments, checkpoint=True, path=True, **options):
-        reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region, **options}
-        keys = {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
-        given = {**reached, **keys, "eventTime": "column:at", **({"path": bucket.path} if path else {})}
+        given = {**bucket.options, "eventTime": "column:at", **({"path": bucket.path} if path else {}), **options}
         command = ["ledger", verb, query.state_folder, *arguments]
         command += [part for name, value in given.items() for part in ("--option", f"{name}={value}")]
         code, output, _ = tidegate(*command, *(("--checkpoint", query.checkpoint) if checkpoint else ()))

@@ -37,13 +37,7 @@ def written(bucket, tmp_path):
 @pytest.fixture
 def look(tidegate, bucket):
     def run(*options):
-        reached = {
-            "eventTime": "column:at",
-            "endpoint": bucket.server.endpoint,
-            "region": bucket.server.region,
-            "accessKey": bucket.server.access_key,
-            "secretKey": bucket.server.secret_key,
-        }
+        reached = {"eventTime": "column:at", **bucket.options}
         given = (word for name, value in reached.items() for word in ("--option", f"{name}={value}"))
         code, output, errors = tidegate("preview", "--path", bucket.path, *given, *options)
         assert (code, errors) == (0, "")

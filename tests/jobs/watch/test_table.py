@@ -92,15 +92,6 @@ def test_what_a_person_should_look_at_is_named():
     assert "orders-1 paused" not in text
 
 
-def test_a_planner_that_was_killed_is_not_shown(monkeypatch):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: dead.pid)
-        leave_note()
-    assert live_sources() == []
-
-
 def test_another_process_with_the_number_of_a_planner_that_was_killed_is_not_shown(monkeypatch):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         with monkeypatch.context() as patch:
