@@ -7,10 +7,6 @@ class ConformanceError(AssertionError):
     """A connector breaks a rule.  The message has the failure, and the steps that led to it."""
 
 
-class DiedError(ConformanceError):
-    """Another process died before it answered."""
-
-
 class WaitedError(ConformanceError):
     """An event that must come did not come in time."""
 

@@ -42,7 +42,7 @@ class Tier(Enum):
     CONTRACT = "the enumerator and the reader alone, in this process and in another one"
     STATEFUL = "whole lives of a query, made up by Hypothesis, on a clock of their own"
     SPARK = "real queries"
-    FAULTS = "a side that fails while it is read, and processes that are killed"
+    FAULTS = "a side that fails while it is read"
 
 
 Test: TypeAlias = Callable[["Lab"], None]

@@ -52,7 +52,6 @@ LONG = (
     "sources/test_kills.py",
     "killed",
     "[FAULT-6 ",
-    "[FAULT-7 ",
     "TestS3::test_conforms[WHOLE-",
     "test_at_the_live_edge",
     "test_connect.py",

@@ -4,79 +4,47 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import closing, suppress
 from typing import Any
 
-from tidegate.alignment.splits import Positions
-from tidegate.conformance.errors import ConformanceError, DiedError
-from tidegate.enumerators.contract import Json, SupportsCommit
-from tidegate.sources.source import Source
+from tidegate.conformance.errors import ConformanceError
 from tidegate.spark_private import cloudpickle
 
 _HASH_SEED = "20260101"  # sets of texts are probably in another order there
 _ZONE = "Pacific/Chatham"  # probably another time zone than here
-_ENDING_S = 30.0  # Spark takes some
+_DEADLINE_S = 50.0  # a rule has a little longer
 
 
-class Elsewhere:
-    """A call of a function in a process of its own, which ``result`` awaits, and ``kill`` ends.
+def elsewhere(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a function that a process of its own calls.
 
-    Raises ConformanceError if the function or its arguments cannot be pickled.
+    Raises ConformanceError, with the stack, for an error there; also for what cannot be pickled, and if that process
+    dies or takes too long.
     """
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self._name = function.__name__
-        question = _pickled(function, arguments)
-        paths = os.pathsep.join(path or os.curdir for path in sys.path)
-        self._process = subprocess.Popen(
+    question = _pickled(function, arguments)
+    paths = os.pathsep.join(path or os.curdir for path in sys.path)
+    try:
+        ended = subprocess.run(
             [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
+            input=question,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": _HASH_SEED, "TZ": _ZONE},
-            start_new_session=True,
+            timeout=_DEADLINE_S,
+            check=False,
         )
-        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        with suppress(BrokenPipeError), self._process.stdin as questions:  # if it has died, result() says so
-            questions.write(question)
-
-    def result(self) -> Any:
-        """Return the function's result.  Raises ConformanceError, with the stack, for its error, and DiedError."""
-        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        with self._process.stdout as answers:
-            try:
-                failed, answer = pickle.load(answers)  # noqa: S301 - from a process of our own
-            except EOFError:
-                self.kill()
-                raise DiedError(f"another process died in {self._name}()") from None
-        try:
-            self._process.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:  # something holds it up, such as a thread of the connector
-            self.kill()
-        if failed:
-            raise ConformanceError(f"in another process:\n{answer}")
-        return answer
-
-    def kill(self) -> None:
-        """Kill it and all processes that it started (SIGKILL), such as Spark's Java; may be called twice."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-
-def snapshot_of(source: Source, state: Json, positions: Positions) -> Json | None:
-    """Return the snapshot of a restored enumerator after its first discovery."""
-    with closing(source.as_stream().enumerator(state)) as enumerator:
-        if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(positions)
-        enumerator.extents(enumerator.discover())
-        return enumerator.snapshot()
+        failed, answer = pickle.loads(ended.stdout)  # noqa: S301 - from a process of our own
+    except subprocess.TimeoutExpired:
+        raise ConformanceError(
+            f"{function.__name__}() did not end within {_DEADLINE_S:g} s in another process"
+        ) from None
+    except EOFError:
+        raise ConformanceError(f"another process died in {function.__name__}()") from None
+    if failed:
+        raise ConformanceError(f"in another process:\n{answer}")
+    return answer
 
 
 def _pickled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
@@ -99,3 +67,4 @@ if __name__ == "__main__":
     with open(os.dup(1), "wb") as answers:  # noqa: PTH123 - a descriptor
         os.dup2(2, 1)  # the output of a connector must not mix with the answer
         answers.write(_answer(sys.stdin.buffer.read()))
+    os._exit(0)  # a thread of the connector may never end

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from typing_extensions import Self
@@ -17,7 +17,6 @@ from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, Split
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.errors import ConformanceError, NotApplicableError, UndiscoveredError, WaitedError
 from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
-from tidegate.conformance.lab.elsewhere import Elsewhere
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
 from tidegate.errors import ContractError, counted
@@ -226,12 +225,6 @@ class Lab:
         """Return a source of the rows written here, and a new enumerator of it."""
         source = self.source(**options)
         return source, self.enumerator(source)
-
-    def elsewhere(self, function: Callable[..., Any], *arguments: Any) -> Elsewhere:
-        """Call a function in another process, which is killed with the lab if it still runs."""
-        process = Elsewhere(function, *arguments)
-        self.at_close(process.kill)
-        return process
 
     def peeking(self, enumerator: SplitEnumerator) -> SupportsPeek:
         """Return the enumerator as one with peek() and latest()."""

@@ -1,12 +1,9 @@
 """tidegate's connectors, the reference and the example keep the rules, on a real broker, endpoint and database.
 
-A new Spark takes long to start.  So a rule that starts one is tested only where no other test shows the same:
-``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects, and
-``test_connect`` reads both through Spark Connect.  Only topics, with and without an archive, are read by queries of
-Spark: ``test_kills`` continues streams of objects to which more come meanwhile, and ``tests/sources/s3`` has batch
-queries.  Objects have another side that fails, too.  The reference is the base of the mutants, and the example has
-tests of its own.  LIVES lives of a query are made up.  With TIDEGATE_CONFORMANCE_DRIVERS=yes, all rules are tested
-everywhere, with as many lives as a user's run takes.
+Only topics, with and without an archive, are read by queries of Spark: ``tests/sources/test_kills.py`` continues
+streams of objects to which more come meanwhile, and ``tests/sources/s3`` has batch queries.  Objects have another side
+that fails, too.  The reference is the base of the mutants, and the example has tests of its own.  LIVES lives of a
+query are made up.  With ALL_RULES=yes, all rules are tested everywhere, with as many lives as a user's run takes.
 """
 
 import os
@@ -21,9 +18,8 @@ from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.checks import whole
 from tidegate.conformance.lab import machine
 
-DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
 LIVES = 3
-EVERYTHING = DRIVERS in os.environ
+EVERYTHING = "ALL_RULES" in os.environ
 IN_PROCESS = tuple(tier for tier in Tier if tier not in {Tier.SPARK, Tier.FAULTS} or EVERYTHING)
 
 
@@ -34,12 +30,6 @@ def fails(rule):
     LIFE-2 counts sockets.  The pool of a process keeps one or two to an endpoint, but none to a proxy before it.
     """
     return rule.tier is Tier.FAULTS or rule.id == "LIFE-2"
-
-
-@pytest.fixture(autouse=True)
-def _few_drivers(monkeypatch):
-    if not EVERYTHING:
-        monkeypatch.setenv(DRIVERS, "no")
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.elsewhere import elsewhere
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.rules import rule
@@ -44,7 +45,7 @@ def another_process_finds_the_same_splits_and_reads_the_same_rows(lab: Lab) -> N
     state, splits = enumerator.snapshot(), sorted(enumerator.discover())
     begins = {part.split_id: part.start for part in ranges}
     lab.tell("read it in another process, and discover there")
-    read, found = lab.elsewhere(read_and_find, source, state, lab.task(ranges, enumerator), begins).result()
+    read, found = elsewhere(read_and_find, source, state, lab.task(ranges, enumerator), begins)
     _expect_same(lab, "here and in another process", first, pa.Table.from_batches(read, source.arrow_schema))
     lab.refuse(ordered_difference("splits that are found here and in another process", splits, found))
 

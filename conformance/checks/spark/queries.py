@@ -1,4 +1,4 @@
-"""SPARK: queries in one Spark session, and in a Spark driver of its own."""
+"""SPARK: queries in one Spark session."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pyspark.errors import PySparkException
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
-from tidegate.conformance.lab.spark.driver import another_driver, read_on_cluster
 from tidegate.conformance.lab.spark.session import shared_session
-from tidegate.conformance.lab.spark.stream import SparkStream, folder, gist
+from tidegate.conformance.lab.spark.stream import SparkStream, gist
 from tidegate.conformance.rules import Tier, rule
 from tidegate.sources.bridge import schema_of
 
@@ -77,15 +76,3 @@ def a_running_stream_takes_what_comes(lab: Lab) -> None:
             lab.split(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
             stream.await_rows(query)
     lab.compare(stream.delivered, in_order=False)
-
-
-@rule("SPARK-10", tier=Tier.SPARK, witness=("a task that was tried again",))
-def a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
-    lab.two_splits(*after(*range(6)))
-    source = lab.source(minPartitions="2")
-    lab.tell("stream on two executors, where every first attempt of a task fails")
-    driver = another_driver(lab, read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
-    keys, is_repeated = driver.result()
-    if is_repeated:
-        lab.saw("a task that was tried again")
-    lab.compare(keys, in_order=False)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import pickle
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.lab.elsewhere import snapshot_of
+from tidegate.conformance.lab.elsewhere import elsewhere
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.refusals import refusal
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.sources.source import Source
 
@@ -32,13 +33,19 @@ def a_snapshot_survives_json(lab: Lab) -> None:
 @rule("STATE-12")
 def the_same_state_is_the_same_text(lab: Lab) -> None:
     stored = _stored(lab)
-    again = lab.enumerator(stored.source, stored.state, stored.positions)
-    again.extents(again.discover())
-    text = _text(again.snapshot())
-    again.close()
+    text = _text(restored(stored.source, stored.state, stored.positions))
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and that of an enumerator restored from it {text}")
-    text = _text(lab.elsewhere(snapshot_of, stored.source, stored.state, stored.positions).result())
+    text = _text(elsewhere(restored, stored.source, stored.state, stored.positions))
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and in another process it becomes {text}")
+
+
+def restored(source: Source, state: Json, positions: Positions) -> Json | None:
+    """Return the snapshot of a restored enumerator after its first discovery."""
+    with closing(source.as_stream().enumerator(state)) as enumerator:
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(positions)
+        enumerator.extents(enumerator.discover())
+        return enumerator.snapshot()
 
 
 @rule("STATE-14")
@@ -113,8 +120,8 @@ def _expect_heeded_or_refused(lab: Lab, stored: _Stored, what: str, state: Json)
 
     answers: list[tuple[list[SplitId], list[str]]] = []
     refusal(lab, f"restored from a snapshot with {what}", lambda: answers.append(go_on()), CheckpointError)
-    for restored in opened:
-        restored.close()
+    for enumerator in opened:
+        enumerator.close()
     for splits, keys in answers:
         lab.expect(
             splits == stored.splits and sorted(keys) == sorted(stored.keys),

@@ -21,7 +21,6 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Such a Spark lives for seconds, in which the second compiler costs more than it saves.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
@@ -33,12 +32,12 @@ def shared_session() -> SparkSession:
         return _started()
 
 
-def configured(builder: SparkSession.Builder) -> SparkSession:
+def _configured() -> SparkSession:
     """Start a session for the kit: fast, quiet, and without ports or files that others may use.
 
     Raises InstallationError if Spark finds no Java that it can start.
     """
-    builder = builder.appName("tidegate conformance")
+    builder = SparkSession.builder.master("local[2]").appName("tidegate conformance")
     for name, value in {**session_conf(), **_SETTINGS}.items():
         builder = builder.config(name, value)
     try:
@@ -58,7 +57,7 @@ def _started() -> SparkSession:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
     try:
-        session = configured(SparkSession.builder.master("local[2]"))
+        session = _configured()
     finally:
         del os.environ["PYTHONPATH"]
         if before is not None:

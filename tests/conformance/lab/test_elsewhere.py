@@ -9,12 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from tests.conformance.small import SmallHarness, small_rule
-from tidegate.conformance.checker import judge
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.lab import elsewhere
-from tidegate.conformance.lab.elsewhere import Elsewhere
-from tidegate.conformance.verdicts import Status
+from tidegate.conformance.lab import elsewhere as other_process
+from tidegate.conformance.lab.elsewhere import elsewhere
 
 
 def a_lock():
@@ -25,7 +22,7 @@ def dies():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def never_ends():
+def leaves_a_thread():
     threading.Thread(target=threading.Event().wait).start()
     return "held"
 
@@ -36,26 +33,17 @@ def never_ends():
 )
 def test_what_cannot_come_back_is_a_complaint(function, complaint):
     with pytest.raises(ConformanceError, match=complaint):
-        Elsewhere(function).result()
+        elsewhere(function)
 
 
-def test_a_process_that_a_thread_keeps_is_killed_after_its_result(monkeypatch):
-    monkeypatch.setattr(elsewhere, "_ENDING_S", 0.1)
-    process = Elsewhere(never_ends)
-    assert process.result() == "held"
-    assert process._process.returncode == -signal.SIGKILL
+def test_a_thread_keeps_no_process_after_its_result():
+    assert elsewhere(leaves_a_thread) == "held"
 
 
-def test_a_process_in_which_a_rule_hangs_is_killed(hangs):
-    processes = []
-
-    def hangs_elsewhere(lab):
-        processes.append(lab.elsewhere(time.sleep, 3_600))
-        hangs.set()
-        processes[0].result()
-
-    assert judge(small_rule("READ-11", hangs_elsewhere), SmallHarness, deadline_s=0.1).status is Status.HUNG
-    assert processes[0]._process.returncode == -signal.SIGKILL
+def test_a_call_that_hangs_is_a_complaint(monkeypatch):
+    monkeypatch.setattr(other_process, "_DEADLINE_S", 0.1)
+    with pytest.raises(ConformanceError, match=r"sleep\(\) did not end within 0\.1 s in another process"):
+        elsewhere(time.sleep, 3_600)
 
 
 def test_a_function_that_is_not_found_there_is_a_complaint(monkeypatch):
@@ -63,4 +51,4 @@ def test_a_function_that_is_not_found_there_is_a_complaint(monkeypatch):
     exec("def here():\n    pass", module.__dict__)  # noqa: S102 - only this process knows it
     monkeypatch.setitem(sys.modules, "nowhere_else", module)
     with pytest.raises(ConformanceError, match="No module named 'nowhere_else'"):
-        Elsewhere(module.here).result()
+        elsewhere(module.here)

@@ -1,8 +1,6 @@
 """Sins that need a part of their own: a reader, an enumerator or a client of the reference connector."""
 
-import os
 import pickle
-import tempfile
 from pathlib import Path
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
@@ -22,18 +20,15 @@ class CountsHalfOfTheRows(MemoryEnumerator):
 
 
 class LocksOthersOut(MemoryEnumerator):
-    @property
-    def lock(self):
-        return Path(tempfile.gettempdir(), f"tidegate-mutant-{self._client.name}")
+    LOCKED = {}  # noqa: RUF012 - of all enumerators
 
     def discover(self):
-        if self.lock.exists() and int(self.lock.read_text()) != os.getpid():
+        if self.LOCKED.setdefault(self._client.name, self) is not self:
             raise ConnectorError("another query reads this store")
-        self.lock.write_text(str(os.getpid()))
         return super().discover()
 
     def close(self):
-        self.lock.unlink(missing_ok=True)
+        self.LOCKED.pop(self._client.name, None)
         super().close()
 
 
@@ -123,7 +118,7 @@ def with_client(client):
 
 MUTANTS = [
     Mutant("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", sinful(enumerator=CountsHalfOfTheRows)),
-    Mutant("only close() lets the next run in", "FAULT-7", "another query reads", sinful(enumerator=LocksOthersOut)),
+    Mutant("only close() lets the next run in", "STATE-7", "another query reads", sinful(enumerator=LocksOthersOut)),
     Mutant(
         "a reader that is given up leaks",
         "LIFE-2",

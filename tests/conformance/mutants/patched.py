@@ -30,7 +30,6 @@ READ_RANGE = "yield from self._read(client, wanted)"
 READS_ON = "position = wanted.start"
 RETURN_STATE = "return self._state"
 DEADLINE = "self.deadline.total_seconds()"
-OPTIONS = '"deadline": "1 second", **options})'
 ERRORS = "import CheckpointError, DataLossError"
 WITH_CONNECTOR_ERROR = (ERRORS, "import CheckpointError, ConnectorError, DataLossError")
 IGNORING = "{'bad_event_time': 'ignore', 'future_event_time': 'ignore'}"
@@ -315,8 +314,6 @@ PATCHES = [
     + (f"{READ_RANGE}; client.ask('trim', wanted.split_id, wanted.end)", "self._source.fail_on_data_loss", "False"),
     ("SPARK-4", "the end of a split is looked for once in a run", "a running stream has not delivered all of", EXTENT)
     + (f"self.known.setdefault(split, {EXTENT})", STATE, f"{STATE}; self.known = {{}}"),
-    ("SPARK-10", "a source holds an open resource", "cannot be pickled", OPTIONS)
-    + (f"{OPTIONS}.model_copy(update={{'lock': __import__('threading').Lock()}})",),
     ("FAULT-1", "there is no deadline", "planning did not end within 4.5 s", DEADLINE, "3_600"),
     ("FAULT-2", "a request that is repeated because it is slow is answered twice", "they differ", READ_RANGE)
     + (
