@@ -1,4 +1,4 @@
-"""What a preview says of Spark, and the options that it suggests.  Pure logic: to text."""
+"""What a preview says of Spark and of each split, and the options that it suggests.  Pure logic: to text."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.durations import milliseconds
+from tidegate.alignment.splits import SplitId
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, share, span
+from tidegate.jobs.preview.seen import MUCH, History, Seen
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.preview import Preview
 
 
+_DAY_MS = 86_400_000
 _LEAST_MS = 60_000  # of disorder: samples do not see all
-_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
+_UNITS = ((_DAY_MS, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +179,38 @@ def _rounded_up(budget: Budget) -> Budget:
     numbers = (budget.rows, budget.bytes, budget.files)
     units = (int(10 ** max(0, len(str(number)) - 2)) for number in numbers)
     return Budget(*(None if n is None else -(-n // unit) * unit for n, unit in zip(numbers, units, strict=True)))
+
+
+def remarks(seen: Seen, split: SplitId) -> list[str]:
+    """Return what is remarkable about a split."""
+    history = seen.histories.get(split)
+    if history is None:
+        return ["empty"]
+    blind = ["the time index is blind here: figures come from samples"] if split in seen.blind else []
+    return [*seen.notes.get(split, ()), *_of_history(seen, history), *blind]
+
+
+def _of_history(seen: Seen, history: History) -> Iterator[str]:
+    times = np.sort(history.times_ms)
+    if not seen.are_objects:  # their parts begin and end as the objects were written
+        yield from _holes(times, *seen.shown_span)
+    if times[-1] > seen.now_ms + _DAY_MS:
+        yield f"records from the future, up to {clock_time(int(times[-1]))}"
+    if times[0] <= _DAY_MS:
+        yield "records at 0"
+    elif history.disorder_ms:
+        furthest = f"up to {span(history.disorder_ms)}"
+        yield (f"{furthest} behind earlier objects" if seen.are_objects else f"out of order by {furthest}, by samples")
+    if history.density < 1:
+        yield f"{share(round(1000 * history.density), 1000)} of the offsets hold a record (compaction, transactions)"
+
+
+def _holes(times: NDArray[np.int64], begin_ms: int, end_ms: int) -> Iterator[str]:
+    much_ms = max(1, (end_ms - begin_ms) // MUCH)
+    shown = times[(times >= begin_ms) & (times <= end_ms)]
+    if times[0] - begin_ms > much_ms:
+        yield f"begins {span(int(times[0]) - begin_ms)} after the first"
+    if end_ms - times[-1] > much_ms:
+        yield f"quiet for the last {span(end_ms - int(times[-1]))}"
+    if len(shown) > 1 and (gap_ms := int(np.diff(shown).max())) > much_ms:
+        yield f"a gap of {span(gap_ms)} from {clock_time(int(shown[np.diff(shown).argmax()]))}"

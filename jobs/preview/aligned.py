@@ -13,7 +13,7 @@ from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
 from tidegate.alignment.standing import find_standing
-from tidegate.jobs.preview.history import History
+from tidegate.jobs.preview.seen import History
 
 MOST_PLANS = 500_000  # of single splits: some ten seconds
 _LEAST_SPLITS = 10  # a plan of fewer takes as long

@@ -13,9 +13,7 @@ from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
-from tidegate.jobs.preview.advice import lead, of_spark, part, splits, suggestions, verdict
-from tidegate.jobs.preview.remarks import remarks, shown_span
-from tidegate.jobs.preview.terminal import bars
+from tidegate.jobs.preview.advice import lead, of_spark, part, remarks, splits, suggestions, verdict
 
 if TYPE_CHECKING:
     from tidegate.jobs.preview.preview import Preview, SplitPreview
@@ -35,7 +33,6 @@ _STYLE = (
 
 def page(found: Preview) -> str:
     """Return the page, which needs no other file and no network."""
-    said = remarks(found)
     origin = "a survey of the objects" if found.seen.are_objects else "Kafka's time index and samples"
     figures = [figure(f"Event time against {_across(found)}", _span(found), _picture(found))] if found.rows else []
     if found.rows:
@@ -48,13 +45,13 @@ def page(found: Preview) -> str:
         headline=verdict(found),
         introduction=f"{found.reads}: {splits(found)}. {of_spark(found)}" if found.rows else f"{splits(found)}.",
         figures=figures,
-        below=table([found.seen.word, *_COLUMNS], [_row(found, split, said[split.id]) for split in found.splits]),
+        below=table([found.seen.word, *_COLUMNS], [_row(found, split) for split in found.splits]),
         head=f"<style>{_REMARKS}</style>",
         footer=f"From {origin}, not from all rows. Made by <code>tidegate preview</code>.",
     )
 
 
-def _row(found: Preview, split: SplitPreview, remarkable: Sequence[str]) -> str:
+def _row(found: Preview, split: SplitPreview) -> str:
     lost = found.limited.lost.get(split.id, 0)
     cells = (
         split.id,
@@ -62,7 +59,7 @@ def _row(found: Preview, split: SplitPreview, remarkable: Sequence[str]) -> str:
         clock_time(split.last_ms),
         count(split.rows),
         count(lost),
-        "; ".join(remarkable),
+        "; ".join(remarks(found.seen, split.id)),
     )
     return table_row(cells, {1 + _COLUMNS.index("lost by Spark"): "lost"} if lost else {})
 
@@ -74,7 +71,7 @@ def notebook(found: Preview) -> str:
 
 
 def _span(found: Preview) -> str:
-    begin_ms, end_ms = shown_span(found)
+    begin_ms, end_ms = found.seen.shown_span
     few = len(found.splits) > _MOST_SPLITS
     return (
         f"{count(found.rows)} rows from {clock_time(begin_ms)} to {clock_time(end_ms)}. The darker, the more rows."
@@ -102,14 +99,13 @@ def _names(shown: Sequence[SplitPreview]) -> list[str]:
 
 def _picture(found: Preview) -> str:
     """Draw a column for each split: where it has rows in event time, and how many."""
-    begin_ms, end_ms = shown_span(found)
-    axis = utc_times(begin_ms, end_ms)
+    axis = utc_times(*found.seen.shown_span)
     shown = found.splits[:_MOST_SPLITS]
     names = [(place + 0.5, name) for place, name in enumerate(_names(shown))]
     canvas = Canvas(range(len(shown)), _HEIGHT, axis, _across(found), names)
     part_ms = (axis.end - axis.begin) / _PARTS
     histories = found.seen.histories
-    rows = {s.id: bars(histories[s.id], axis.begin, axis.end, _PARTS) for s in shown if s.id in histories}
+    rows = {s.id: histories[s.id].bars(axis.begin, axis.end, _PARTS) for s in shown if s.id in histories}
     most = max((max(parts) for parts in rows.values()), default=0) or 1
 
     def marks() -> Iterator[str]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.splits import Positions, SplitId
-from tidegate.jobs.preview.history import History
+from tidegate.jobs.preview.seen import History
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,51 @@
-"""A preview in the terminal: a line of bars for each split, and the lines to paste.  Pure logic: to rich's tables."""
+"""Shows a preview in the terminal, as a line of bars for each split and lines to paste; as JSON; or as a page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from pathlib import Path
 
-import numpy as np
+import typer
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
 from tidegate.jobs.figures import clock_time, count, printable
-from tidegate.jobs.preview.advice import of_spark, part, splits, suggestions, verdict
-from tidegate.jobs.preview.remarks import remarks, shown_span
-
-if TYPE_CHECKING:
-    from tidegate.jobs.preview.history import History
-    from tidegate.jobs.preview.preview import Preview
-
+from tidegate.jobs.files import writable
+from tidegate.jobs.preview.advice import of_spark, part, remarks, splits, suggestions, verdict
+from tidegate.jobs.preview.page import page
+from tidegate.jobs.preview.preview import Preview, preview
+from tidegate.sources.source import Source
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 32
 _MOST_SPLITS = 40
 
 
-def bars(history: History, begin_ms: float, end_ms: float, number: int) -> list[float]:
-    """Return the rows of a split in each of some equal parts of event time, ``end_ms`` included."""
-    counts, _ = np.histogram(history.times_ms, number, (begin_ms, end_ms))
-    return [float(rows) for rows in counts * history.rows_of_each]
+def show_preview(
+    source: Source, watermark_delay: timedelta, window: timedelta, *, as_json: bool, html: Path | None
+) -> None:
+    """Print the preview of a source.
+
+    html: a page to write, too.  Its path is the last line of stdout, or a line of stderr where stdout is JSON.
+
+    Raises OptionError if the page cannot be written, before anything is asked, and the errors of ``tidegate.preview``.
+    """
+    if html is not None:
+        writable("--html", html)
+    found = preview(source, watermark_delay=watermark_delay, window=window)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=1))
+    else:
+        for part in terminal(found):
+            Console(highlight=False, markup=False).print(part)
+    if html is not None:
+        html.write_text(page(found), encoding="utf-8")
+        typer.echo(html.absolute(), err=as_json)
 
 
 def terminal(found: Preview) -> Iterator[RenderableType]:
@@ -37,7 +53,7 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
     yield Text(printable(f"{verdict(found)}\n{found.reads}: {splits(found)}" if found.rows else verdict(found)))
     if not found.rows:
         return
-    begin_ms, end_ms = shown_span(found)
+    begin_ms, end_ms = found.seen.shown_span
     table = Table(
         Column(found.seen.word, overflow="fold"),
         Column(f"{clock_time(begin_ms)[:16]} to {clock_time(end_ms)[:16]}", min_width=_WIDTH),
@@ -46,8 +62,8 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    said = remarks(found)
-    rows = {s: bars(history, begin_ms, end_ms, _WIDTH) for s, history in found.seen.histories.items()}
+    said = {split.id: remarks(found.seen, split.id) for split in found.splits}
+    rows = {s: history.bars(begin_ms, end_ms, _WIDTH) for s, history in found.seen.histories.items()}
     most = max((max(parts) for parts in rows.values()), default=0) or 1
     # Where there are many, those with most to say come first.
     lost = {split.id: found.limited.lost.get(split.id, 0) for split in found.splits}

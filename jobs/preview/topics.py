@@ -22,8 +22,7 @@ from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.preview.aligned import aligned_histories
 from tidegate.jobs.preview.curve import Curve
-from tidegate.jobs.preview.history import MOST_TIMES, History
-from tidegate.jobs.preview.seen import Seen
+from tidegate.jobs.preview.seen import MOST_TIMES, History, Seen
 from tidegate.jobs.preview.spark import by_backlog
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.punctuated import PunctuatedWatermarks

@@ -109,7 +109,7 @@ def preview(  # noqa: PLR0913 - parameters are options
     """
     from tidegate.jobs.arguments import parse_span, span_text
     from tidegate.jobs.named_source import named_source
-    from tidegate.jobs.preview.command import show_preview
+    from tidegate.jobs.preview.terminal import show_preview
 
     of_kafka = {
         "--bootstrap-servers": bootstrap_servers,

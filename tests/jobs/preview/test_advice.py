@@ -8,13 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.streams import HOUR, MINUTE, NOON, even_times
-from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.jobs.preview.advice import delay
-from tidegate.jobs.preview.history import History
-from tidegate.jobs.preview.preview import Preview, SplitPreview
-from tidegate.jobs.preview.remarks import remarks
-from tidegate.jobs.preview.seen import Seen
-from tidegate.jobs.preview.spark import outcome
+from tidegate.alignment.budget import UNLIMITED
+from tidegate.jobs.preview.advice import delay, remarks
+from tidegate.jobs.preview.seen import History, Seen
 from tidegate.sources.options import parse_duration
 
 DAY = 24 * HOUR
@@ -46,13 +42,8 @@ def remarks_beside_a_full_day(times, **known):
         now_ms=NOON + DAY,
         **known,
     )
-    nothing = outcome(histories, (), 0, 1)
-    splits = tuple(SplitPreview(split, None, None, 0, 0) for split in ("t-0", "t-1"))
-    hour = timedelta(hours=1)
-    found = Preview("t", hour, hour, UNLIMITED, hour, splits, seen, nothing, nothing, Budget(rows=1), nothing)
-    said = remarks(found)
-    assert said["t-0"] == []
-    return said["t-1"]
+    assert remarks(seen, "t-0") == []
+    return remarks(seen, "t-1")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, 
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import aligned, topics
-from tidegate.jobs.preview.remarks import remarks
+from tidegate.jobs.preview.advice import remarks
 from tidegate.readers.kafka.wire.frames import FrameSocket
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.servers import KafkaSecurity, KafkaServer
@@ -234,7 +234,7 @@ def test_a_partition_whose_samples_lie_in_aborted_transactions_has_no_mark(kafka
         producer.close()
     committed = {"isolation.level": "read_committed"}
     found = preview(kafka_source(kafka, topic, watermark_from="header:mark", kafka=committed))
-    assert "no record in the samples" in remarks(found)[f"{topic}-0"]
+    assert "no record in the samples" in remarks(found.seen, f"{topic}-0")
 
 
 def test_a_transactional_back_fill_is_seen_by_samples(kafka):
@@ -255,8 +255,9 @@ def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300, 10 * MINUTE, 5 * MINUTE)), rel=0.02)
     assert [(s.first_ms, s.last_ms) for s in found.splits] == [(times[0], times[-1]) for times in partitions]
     assert len(found.seen.blind) == 2
-    for of_split in remarks(found).values():
-        assert re.search("99.\\d % of the offsets hold a record \\(compaction, transactions\\)", "; ".join(of_split))
+    for split in found.splits:
+        said = "; ".join(remarks(found.seen, split.id))
+        assert re.search("99.\\d % of the offsets hold a record \\(compaction, transactions\\)", said)
 
 
 @pytest.mark.parametrize(
