@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+import pyarrow as pa
+
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
@@ -19,8 +21,7 @@ from tidegate.enumerators.s3.cleaning.background import SourceCleaning
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
 from tidegate.enumerators.s3.discovery.rounds import BackgroundRounds, ObjectDiscovery
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.standing import ManifestStanding, Step
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.query_folder import QueryFolder
@@ -213,7 +214,7 @@ class S3Enumerator(SplitEnumerator):
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
-    def _take_in(self, chunks: ChunkSorter) -> None:
+    def _take_in(self, chunks: pa.Table) -> None:
         """Continue from the objects that a round found."""
         self._takes_existing = True
         number = self._standing.snapshot.number
@@ -260,7 +261,7 @@ class S3Enumerator(SplitEnumerator):
                 self._cleaning.advance(self.live[split], end)
         self._cleaning.go_on(self.live)
 
-    def _store_aside(self, chunks: ChunkSorter) -> Manifest:
+    def _store_aside(self, chunks: pa.Table) -> Manifest:
         """Store a manifest of chunks that no round found: the number stays that of the last round's."""
         manifest = Manifest.build(self._standing.snapshot.number, chunks)
         if self._folder is not None:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from tidegate.alignment.splits import Positions, SplitId
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 
@@ -51,7 +52,7 @@ class ManifestStanding:
         unread = {split: manifest for split, manifest in self.live.items() if committed.get(split, 0) < len(manifest)}
         return replace(self, live=unread)
 
-    def with_chunks(self, chunks: ChunkSorter) -> Step:
+    def with_chunks(self, chunks: pa.Table) -> Step:
         """Create a manifest of chunks, unless there are none."""
         if not len(chunks):
             return Step(self, {})
@@ -67,7 +68,7 @@ class ManifestStanding:
             return Step(self, {})
         return Step(replace(self, snapshot=replace(self.snapshot, seen=seen.snapshot())), new)
 
-    def after_round(self, chunks: ChunkSorter, seen: SeenObjects) -> Step:
+    def after_round(self, chunks: pa.Table, seen: SeenObjects) -> Step:
         """Take in the result of a round: its chunks are one manifest, and their objects are not found again."""
         with_chunks = self.with_chunks(chunks)
         noted = with_chunks.standing.with_seen(seen)
@@ -77,7 +78,5 @@ class ManifestStanding:
         """Merge the rests of all manifests, if there are too many."""
         if len(self.live) <= MOST_MANIFESTS:
             return Step(self, {})
-        rests = ChunkSorter()
-        for split, manifest in self.live.items():
-            rests.add(manifest.chunks(committed.get(split, 0), len(manifest)))
-        return replace(self, live={}).with_chunks(rests)
+        rests = [manifest.chunks(committed.get(split, 0), len(manifest)) for split, manifest in self.live.items()]
+        return replace(self, live={}).with_chunks(pa.Table.from_batches(rests))

@@ -12,7 +12,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.rereads import request_reread
 from tidegate.errors import OptionError
 from tidegate.jobs.ledger.query_ledger import QueryLedger, times_of
@@ -55,11 +54,9 @@ def reread_objects(ledger: QueryLedger, objects: str | None, begin: datetime | N
             else "no such object was found before, or none holds such rows"
         )
         raise OptionError(f"{wanted.text!r} names nothing to read again: {detail}")
-    sorter = ChunkSorter()
-    sorter.add(chunks)
-    now_ms = int(time.time() * 1000)
-    request = request_reread(ledger.ledger, sorter, now_ms)
-    asked = Manifest.build(now_ms, sorter)
+    table, now_ms = pa.Table.from_batches([chunks]), int(time.time() * 1000)
+    request = request_reread(ledger.ledger, table, now_ms)
+    asked = Manifest.build(now_ms, table)
     return {
         "request": request,
         "chunks": len(asked),

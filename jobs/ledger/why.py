@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.discovery.left_out import LeftOutObject
-from tidegate.enumerators.s3.manifests.chunk_sorter import compressed_batches
+from tidegate.enumerators.s3.manifest import compressed_batches
 from tidegate.errors import OptionError
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object

@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.daemon_threads import DaemonThreads
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, counted
-from tidegate.readers.objects.values import S3Object
+from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 8
@@ -70,19 +69,19 @@ class SourceCleaning:
             if self._run is None or self._run.done():
                 self._run = self._dispatcher.submit(self._work)
 
-    def merge(self, build: Callable[[ChunkSorter], Manifest]) -> None:
+    def merge(self, build: Callable[[pa.Table], Manifest]) -> None:
         """Merge manifests into one that ``build`` stores, if too many wait for cleaning."""
         with self._changed:
             waiting = {split: range_ for split, range_ in self._ranges.items() if split not in self._live}
         if len(waiting) <= _MOST_MANIFESTS:
             return
-        left = ChunkSorter()
+        left = []
         for split, (done, end) in waiting.items():
             try:
-                left.add(self._manifest(split).last_chunks(done, end))
+                left.append(self._manifest(split).last_chunks(done, end))
             except CheckpointError as problem:  # noqa: PERF203 - there are few
                 _warn_of_lost(split, problem)
-        merged = build(left)
+        merged = build(pa.Table.from_batches(left, CHUNK_SCHEMA))
         with self._changed:
             # Cleaning an object that was cleaned meanwhile does no harm.
             for split in waiting:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.discovery.left_out import LeftOut
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
@@ -77,8 +76,8 @@ class ObjectDiscovery:
             **({} if self.notifications is None else self.notifications.metrics()),
         }
 
-    def round(self, *, existing: bool = True) -> ChunkSorter:
-        """Run one round, and return the chunks of new objects.
+    def round(self, *, existing: bool = True) -> pa.Table:
+        """Run one round, and return the chunks of new objects, as columns of CHUNK_SCHEMA.
 
         existing: False: remember the existing objects, and return no chunks.
 
@@ -87,7 +86,7 @@ class ObjectDiscovery:
         """
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
-        sorter = ChunkSorter()
+        found: list[pa.RecordBatch] = []
         lists = self.notifications is None or self.notifications.begin_round(begun_ms)
         if self.folders is not None:
             self.folders.begin_round(begun_ms, lists=lists)
@@ -103,12 +102,12 @@ class ObjectDiscovery:
                         seen.add([obj for obj, _ in some])
                         if self.folders is not None and existing:
                             self.folders.add(self._holding(some))
-                        sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
+                        found.append(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self.notifications is None else self.notifications.end_round(begun_ms))
         self.seen = seen
         if self.folders is not None:
             self.folders.end_round()
-        return sorter
+        return pa.Table.from_batches(found, CHUNK_SCHEMA)
 
     def _finders(self, *, lists: bool, existing: bool) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
         if lists:
@@ -221,12 +220,12 @@ def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:
 class BackgroundRounds:
     """Runs one round at a time, in a thread beside the plans, so that a long round delays no batch."""
 
-    def __init__(self, look: Callable[[], ChunkSorter]) -> None:
+    def __init__(self, look: Callable[[], pa.Table]) -> None:
         self._look = look
         self._pool: DaemonThreads | None = None
-        self._round: Future[ChunkSorter] | None = None
+        self._round: Future[pa.Table] | None = None
 
-    def begin(self) -> Future[ChunkSorter]:
+    def begin(self) -> Future[pa.Table]:
         """Begin a round, unless one is running."""
         if self._pool is None:
             self._pool = DaemonThreads(1, "tidegate-discovery")
@@ -234,7 +233,7 @@ class BackgroundRounds:
             self._round = self._pool.submit(self._look)
         return self._round
 
-    def found(self) -> ChunkSorter | None:
+    def found(self) -> pa.Table | None:
         """Return the result of a round; None: it is still running.  Raises the errors of the round.
 
         The first call waits for its round to end, because a bounded run must read all objects.  A later call waits for

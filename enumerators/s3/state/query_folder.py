@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.errors import CheckpointError

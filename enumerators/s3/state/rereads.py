@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+import pyarrow as pa
+
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.ledger import Ledger
 
 PREFIX = "reread-"
 
 
-def request_reread(ledger: Ledger, chunks: ChunkSorter, number: int) -> str:
+def request_reread(ledger: Ledger, chunks: pa.Table, number: int) -> str:
     """Ask a query to read chunks again, and return the request's name; the number tells it from others."""
     request = Manifest.build(number, chunks)
     name = PREFIX + request.id
@@ -32,14 +33,13 @@ class RereadRequests:
         self._taken = dict(taken)
         self._stored = max(self._taken.values(), default=0)
 
-    def pending(self) -> dict[str, ChunkSorter]:
+    def pending(self) -> dict[str, pa.Table]:
         """Return the chunks of each new request, by its name."""
         requests = {}
         for name in self._ledger.names():
             if name.startswith(PREFIX) and name not in self._taken:
                 request = Manifest.parse(name.removeprefix(PREFIX), self._ledger.read(name))
-                requests[name] = ChunkSorter()
-                requests[name].add(request.chunks(0, len(request)))
+                requests[name] = pa.Table.from_batches([request.chunks(0, len(request))])
         return requests
 
     def take(self, name: str, number: int) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pyarrow as pa
+
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.objects.values import CHUNK_SCHEMA, ChunkSurvey, ObjectFormat, S3Object, TimeRange
 
 MODIFIED = 1_700_000_000_000
 CHUNK_BYTES = 10
@@ -76,6 +78,11 @@ class Store(ObjectFormat):
 
     def chunks_of(self, key):
         return Counter((key, CHUNK_BYTES * n) for n in range(len(self.times[key])))
+
+
+def chunk_table(chunks):
+    """Return chunks as a round returns them."""
+    return pa.Table.from_pylist([chunk._asdict() for chunk in chunks], CHUNK_SCHEMA)
 
 
 def discovery(store, times=None, max_age_ms=None, **settings):

@@ -2,15 +2,14 @@
 
 from collections import Counter
 
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tests.enumerators.s3.objects import chunk_table
 from tidegate.enumerators.s3.standing import MOST_MANIFESTS, ManifestStanding
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
-from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, S3Object
+from tidegate.readers.objects.values import Chunk, S3Object
 
 BEGIN = ManifestStanding(S3Snapshot("a", 0, None))
 MODIFIED = 1_700_000_000_000
@@ -18,12 +17,6 @@ MODIFIED = 1_700_000_000_000
 
 def chunk(key, time_ms=5):
     return Chunk(key, 100, "e", MODIFIED, 0, 100, 7, time_ms, time_ms)
-
-
-def sorter(*chunks):
-    made = ChunkSorter()
-    made.add(pa.Table.from_pylist([chunk._asdict() for chunk in chunks], CHUNK_SCHEMA))
-    return made
 
 
 def seen(*keys):
@@ -48,7 +41,7 @@ def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merg
         number += count
         expected.update(keys)
         before = standing
-        steps = [standing.without_read(committed).after_round(sorter(*map(chunk, keys)), seen())]
+        steps = [standing.without_read(committed).after_round(chunk_table(map(chunk, keys)), seen())]
         steps.append(steps[0].standing.merged(committed))
         standing = steps[-1].standing
         for step in steps:
@@ -69,9 +62,9 @@ def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merg
 
 def test_what_was_seen_is_named_beside_the_manifest_and_each_of_its_runs_is_written_once():
     memory = seen("a", "b")
-    step = BEGIN.after_round(sorter(chunk("a"), chunk("b")), memory)
+    step = BEGIN.after_round(chunk_table([chunk("a"), chunk("b")]), memory)
     (manifest,) = step.standing.live
     assert [*step.files] == [manifest, *(run.name for run in memory.runs)]
     assert {*step.standing.snapshot.runs} == {run.name for run in memory.runs}
-    assert step.standing.after_round(ChunkSorter(), memory).files == {}
+    assert step.standing.after_round(chunk_table([]), memory).files == {}
     assert BEGIN.snapshot.runs == ()

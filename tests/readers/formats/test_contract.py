@@ -19,7 +19,7 @@ from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.memory import BOM, COMPRESSED
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes

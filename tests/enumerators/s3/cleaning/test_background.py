@@ -5,13 +5,11 @@ import threading
 
 import pytest
 
-from tests.enumerators.s3.objects import CHUNK_BYTES
+from tests.enumerators.s3.objects import CHUNK_BYTES, chunk_table
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.cleaning import background as source_cleaning
 from tidegate.enumerators.s3.cleaning.background import SourceCleaning
-from tidegate.enumerators.s3.discovery.rounds import _columns
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError
 from tidegate.readers.objects.values import Chunk
 
@@ -25,10 +23,7 @@ class Ledger:
         self.manifests = {}
 
     def add(self, *keys):
-        chunks = [Chunk(key, CHUNK_BYTES, "e", 0, 0, CHUNK_BYTES, 1, 0, 0) for key in keys]
-        sorter = ChunkSorter()
-        sorter.add(_columns(chunks))
-        return self.build(sorter)
+        return self.build(chunk_table(Chunk(key, CHUNK_BYTES, "e", 0, 0, CHUNK_BYTES, 1, 0, 0) for key in keys))
 
     def build(self, chunks):
         manifest = Manifest.build(len(self.manifests) + 1, chunks)

@@ -7,7 +7,7 @@ import pytest
 from tests.enumerators.s3.objects import CHUNK_BYTES, Store, discovery
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError
@@ -21,13 +21,13 @@ def store():
     return Store()
 
 
-def chunks_of(sorter):
-    manifest = Manifest.build(1, sorter)
+def chunks_of(found):
+    manifest = Manifest.build(1, found)
     return manifest.chunks(0, len(manifest)).to_pylist()
 
 
-def keys(sorter):
-    return [chunk["key"] for chunk in chunks_of(sorter)]
+def keys(found):
+    return [chunk["key"] for chunk in chunks_of(found)]
 
 
 def survey_threads():
@@ -128,8 +128,8 @@ def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
 def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):
     store.put("a", [4_999], [5_001])
     without_skew = EventTimePolicy(max_future_skew_ms=0, earliest_ms=LEAST_MS)
-    sorter = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
-    assert [chunk["min_ms"] for chunk in chunks_of(sorter)] == [None, 4_999]
+    found = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
+    assert [chunk["min_ms"] for chunk in chunks_of(found)] == [None, 4_999]
 
 
 def test_a_bounded_number_of_objects_is_in_flight(store):

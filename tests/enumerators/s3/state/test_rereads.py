@@ -2,18 +2,16 @@
 
 from collections import Counter
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.enumerators.s3.objects import CHUNK_BYTES, Store
+from tests.enumerators.s3.objects import CHUNK_BYTES, Store, chunk_table
 from tests.enumerators.s3.queries import LATER_S, Query
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.state.rereads import RereadRequests, request_reread
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.errors import ConnectorError, OptionError
-from tidegate.readers.objects.values import CHUNK_SCHEMA
+from tidegate.readers.objects.values import Chunk
 
 
 def new_query(folder):
@@ -26,14 +24,14 @@ def new_query(folder):
     return made
 
 
-def ask(query, number, key, most=100):
-    """Request the first chunks of an object again; the number distinguishes the request from others."""
-    chunks = ChunkSorter()
-    for at, times in enumerate(query.store.times[key][:most]):
-        begin, end = CHUNK_BYTES * at, CHUNK_BYTES * (at + 1)
-        values = [*query.store.objects[key], begin, end, 1, min(times), max(times)]
-        chunks.add(pa.record_batch([[value] for value in values], schema=CHUNK_SCHEMA))
-    return request_reread(query.source._folder.ledger, chunks, number)
+def ask(query, number, key):
+    """Request an object again; the number distinguishes the request from others."""
+    obj = query.store.objects[key]
+    chunks = [
+        Chunk(*obj, CHUNK_BYTES * at, CHUNK_BYTES * (at + 1), 1, min(times), max(times))
+        for at, times in enumerate(query.store.times[key])
+    ]
+    return request_reread(query.source._folder.ledger, chunk_table(chunks), number)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ and every other answer a difference of two running sums.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +17,13 @@ import pyarrow as pa
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
-from tidegate.enumerators.s3.manifests.chunk_sorter import CHUNKS_PER_BATCH, ChunkSorter, compressed_batches
 from tidegate.errors import CheckpointError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
 CHECKSUM_DIGITS = 16
+CHUNKS_PER_BATCH = 1 << 15
+ORDER = [(name, "ascending", "at_start") for name in ("min_ms", "key", "start")]  # chunks without a time come first
 VERSION = [*S3Object._fields]
 NEVER = np.iinfo(np.int64).min  # lower than any event time
 
@@ -45,9 +47,17 @@ class Manifest:
         self._last: tuple[int, pa.RecordBatch] | None = None
 
     @classmethod
-    def build(cls, number: int, chunks: ChunkSorter) -> Manifest:
-        """Return the manifest of some chunks.  Equal chunks in another order give an equal manifest."""
-        return cls(number, chunks.sorted())
+    def build(cls, number: int, chunks: pa.Table) -> Manifest:
+        """Return the manifest of chunks, as columns of CHUNK_SCHEMA, in any order.
+
+        Equal chunks in another order give an equal manifest.
+        """
+        order = pc.sort_indices(chunks, sort_keys=ORDER)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            for first in range(0, len(order), CHUNKS_PER_BATCH):
+                writer.write_table(chunks.take(order.slice(first, CHUNKS_PER_BATCH)).combine_chunks())
+        return cls(number, sink.getvalue().to_pybytes())
 
     @classmethod
     def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes
@@ -179,6 +189,14 @@ class Manifest:
             # A reader is not thread-safe.
             self._last = last = (index, pa.ipc.open_file(self.data).get_batch(index))
         return last[1]
+
+
+def compressed_batches(data: bytes, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a manifest's data; names: only these columns are decompressed."""
+    fields = None if names is None else [CHUNK_SCHEMA.get_field_index(name) for name in names]
+    file = pa.ipc.open_file(data, options=pa.ipc.IpcReadOptions(included_fields=fields))
+    for index in range(file.num_record_batches):
+        yield file.get_batch(index)
 
 
 def _checksum(data: bytes) -> str:

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import tidegate.enumerators.s3.manifests.manifest
+from tests.enumerators.s3.objects import chunk_table
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
-from tidegate.enumerators.s3.manifests import chunk_sorter
-from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
-from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3 import manifest as manifest_module
+from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.errors import CheckpointError
-from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk
+from tidegate.readers.objects.values import Chunk
 
 small = st.integers(-5, 20)
 ranges = st.tuples(small, st.integers(0, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -34,15 +33,8 @@ chunks = st.builds(
 lists = st.lists(chunks, max_size=12)
 
 
-def sorter_of(*parts) -> ChunkSorter:
-    sorter = ChunkSorter()
-    for part in parts:
-        sorter.add(pa.Table.from_pylist([chunk._asdict() for chunk in part], CHUNK_SCHEMA))
-    return sorter
-
-
 def built(number, of) -> Manifest:
-    return Manifest.build(number, sorter_of(of))
+    return Manifest.build(number, chunk_table(of))
 
 
 def rows(batch: pa.RecordBatch) -> list[Chunk]:
@@ -60,9 +52,7 @@ def by_hand(of) -> list[Chunk]:
 @pytest.fixture(params=["batches of 3", "one batch"])
 def batches(request, monkeypatch):
     if request.param == "batches of 3":
-        monkeypatch.setattr(chunk_sorter, "CHUNKS_PER_BATCH", 3)
-        monkeypatch.setattr(chunk_sorter, "ROWS_AT_ONCE", 6)
-        monkeypatch.setattr(tidegate.enumerators.s3.manifests.manifest, "CHUNKS_PER_BATCH", 3)
+        monkeypatch.setattr(manifest_module, "CHUNKS_PER_BATCH", 3)
 
 
 several = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -104,9 +94,8 @@ def test_what_is_stored_is_what_was_built_whatever_the_order(chunks, dice):
     manifest = built(12, distinct)
     dice.shuffle(distinct)
     assert built(12, distinct).id == manifest.id
-    sorter = sorter_of(*([chunk] for chunk in distinct))
-    assert len(sorter) == len(distinct)
-    assert Manifest.build(12, sorter).id == manifest.id
+    one_by_one = pa.concat_tables([chunk_table([]), *(chunk_table([chunk]) for chunk in distinct)])
+    assert Manifest.build(12, one_by_one).id == manifest.id
     parsed = Manifest.parse(manifest.id, manifest.data)
     assert (parsed.id, parsed.number, parsed.data) == (manifest.id, 12, manifest.data)
     assert everything(parsed) == everything(manifest)

@@ -1,1 +1,0 @@
-"""Manifests: the chunks of objects in the order of their event times."""
