@@ -1,26 +1,16 @@
-"""Observes this process: its threads, child processes, sockets and files, and the outside effects of a call."""
+"""Observes this process: its threads, child processes, sockets and files."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 _DESCRIPTORS = next((path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None)
-_OF_FILES = frozenset({"open", "os.mkdir", "os.remove", "os.rename"})
-_OUTWARD = _OF_FILES | {
-    *("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg"),
-    *("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"),
-    *("os.rmdir", "os.link", "os.symlink", "os.truncate"),
-}
 _PROC = Path("/proc")  # of Linux; other systems show no processes
-_listeners: dict[int, list[str]] = {}  # by thread
 
 
 @dataclass(frozen=True)
@@ -56,37 +46,6 @@ class Resources:
                 names = sorted({name for key, name in now.items() if key not in then})
                 grown.append(f"{len(now) - len(then)} more of the kind {kind!r} than before, such as {names[-1]!r}")
         return " and ".join(grown) or None
-
-
-@contextmanager
-def acts() -> Iterator[list[str]]:
-    """Note this thread's actions on other processes and files, by the names of their audit events (PEP 578)."""
-    _install()
-    done = _listeners[threading.get_ident()] = []
-    try:
-        yield done
-    finally:
-        del _listeners[threading.get_ident()]
-
-
-@cache
-def _install() -> None:
-    sys.addaudithook(_notice)  # an audit hook cannot be removed
-
-
-def _notice(event: str, arguments: tuple[Any, ...]) -> None:
-    if _listeners and event in _OUTWARD:
-        done = _listeners.get(threading.get_ident())
-        if done is not None and not (event in _OF_FILES and _harmless(event, arguments)):
-            done.append(event)
-
-
-def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Return whether a file is only read, or is Python's cache of a module that is imported for the first time."""
-    path = arguments[0]
-    opened = isinstance(path, int)  # a descriptor, of what was noticed when it was opened
-    reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
-    return opened or reads or (sys.pycache_prefix or "__pycache__") in str(path)
 
 
 def _descriptors() -> dict[int, str]:

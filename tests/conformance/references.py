@@ -27,13 +27,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)
 
 
-class CommittingEnumerator(MemoryEnumerator):
-    """Has commit() and cost()."""
+class CostingEnumerator(MemoryEnumerator):
+    """Has cost()."""
 
     positions_are_rows = True
-
-    def commit(self, positions):
-        pass
 
     def cost(self, ranges):
         rows = sum(span.end - span.start for span in ranges.values())
@@ -169,8 +166,7 @@ WITHOUT_INDEX = {
 }
 
 REFERENCES = {
-    "ALIGN-7": sinful(enumerator=CommittingEnumerator),
-    "LIFE-16": sinful(enumerator=CommittingEnumerator),
+    "ALIGN-7": sinful(enumerator=CostingEnumerator),
     "READ-30": aside(),
     "TIME-27": sinful(reader=TimedReader),
 }

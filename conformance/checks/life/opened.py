@@ -1,17 +1,15 @@
-"""LIFE: constructors, commits, closing, and pickling."""
+"""LIFE: constructors, and closing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from tidegate.alignment.splits import Positions, SplitRange
-from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.lab.lab import BEGIN_MS, Lab, after
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.lab.resources import Resources, acts
+from tidegate.conformance.lab.resources import Resources
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
+from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.sources.source import Source
 from tidegate.spark_private import from_arrow_schema
 
@@ -67,36 +65,6 @@ def close_may_come_at_any_time(lab: Lab) -> None:
         _close(lab, enumerator, f"{moment}, for the second time")
 
 
-@rule("LIFE-16", witness=("rows that are not committed",))
-def commit_may_be_repeated(lab: Lab) -> None:
-    lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
-    source, enumerator = lab.opened()
-    _commit(enumerator, {})
-    ranges = lab.everything(enumerator)
-    rows = lab.keys(lab.read(source, ranges, enumerator))
-    begin = {part.split_id: part.start for part in ranges}
-    end = {part.split_id: part.end for part in ranges}
-    state = enumerator.snapshot()
-    for number in range(3):
-        _commit(enumerator, begin)
-        again = _there(lab, enumerator)
-        lab.expect(
-            again == ranges, f"after commit number {number + 1} while nothing is read, there are {again}, not {ranges}"
-        )
-    enumerator.close()
-    lab.saw("rows that are not committed")
-    # The runs after one that ended without a commit of its last batch.
-    for number in range(2):
-        enumerator = lab.enumerator(source, state, begin)
-        keys = lab.keys(lab.read(source, _there(lab, enumerator), enumerator))
-        lab.expect(sorted(keys) == sorted(rows), f"run {number + 2} finds {len(keys)} of {len(rows)} unread rows")
-        if number:
-            for _ in range(3):
-                _commit(enumerator, end)
-                enumerator.extents(enumerator.discover())
-        enumerator.close()
-
-
 def _close(lab: Lab, enumerator: SplitEnumerator, moment: str) -> None:
     try:
         enumerator.close()
@@ -114,10 +82,8 @@ def _state_of(lab: Lab, source: Source) -> Json | None:
 
 def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
     before = Resources.now()
-    with acts() as done:
-        instance = make()
+    instance = make()
     grown = Resources.now().beyond(before)
-    lab.expect(not done, f"making {what} acts outside of it: {', '.join(dict.fromkeys(done))}")
     lab.expect(grown is None, f"making {what} leaves {grown}")
     return instance
 
@@ -134,14 +100,3 @@ def _expect_no_growth(lab: Lab, cycle: Callable[[], None]) -> None:
         lambda: True if Resources.now().beyond(before) is None else None,
         lambda: f"after {_CYCLES} more queries there are {Resources.now().beyond(before)}",
     )
-
-
-def _there(lab: Lab, enumerator: SplitEnumerator) -> list[SplitRange]:
-    """Return a range for each split that holds anything now."""
-    return lab.ranges(enumerator.extents(enumerator.discover()))
-
-
-def _commit(enumerator: SplitEnumerator, positions: Positions) -> None:
-    if not isinstance(enumerator, SupportsCommit):
-        raise NotApplicableError(f"{type(enumerator).__name__} has no SupportsCommit, which is optional")
-    enumerator.commit(positions)

@@ -17,14 +17,18 @@ from tidegate.sources.source import Source
 
 
 @rule("SPLIT-11")
-def an_end_never_goes_back(lab: Lab) -> None:
+def a_split_keeps_its_name_and_an_end_never_goes_back(lab: Lab) -> None:
     split = lab.split()
     enumerator = lab.enumerator(lab.source())
     before = dict(enumerator.extents(enumerator.discover()))
     _expect_sane(lab, before, before)
     for number in range(5):
         split.append(BEGIN_MS + number * SECOND_MS)
+        if number == 2 and lab.can(Ability.NEW_SPLITS):
+            lab.split(BEGIN_MS)
         splits = lab.discovered(enumerator)
+        gone = sorted(before.keys() - set(splits))
+        lab.expect(not gone, f"{listed(gone)} is not found any more; discovery finds {listed(splits)}")
         for _ in range(3):
             now = enumerator.extents(splits)
             _expect_sane(lab, before, now)

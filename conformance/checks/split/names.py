@@ -9,7 +9,7 @@ from itertools import count
 
 from tidegate.alignment.splits import SplitId
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.explain import difference, listed, ordered_difference
+from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
@@ -65,30 +65,6 @@ def names_outlive_a_checkpoint(lab: Lab) -> None:
         except UnicodeEncodeError:
             raise lab.fail(f"the name {split!r} cannot be written as UTF-8") from None
         lab.expect(split in kept, f"the name {split!r} comes back from JSON as {next(iter(kept))!r}")
-
-
-@rule("SPLIT-5")
-def a_split_keeps_its_name(lab: Lab) -> None:
-    grows = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    source, enumerator = lab.opened()
-    known = lab.everything(enumerator)
-    first = lab.keys(lab.read(source, known, enumerator))
-    for number in range(2, 5):
-        grows.append(BEGIN_MS + number * SECOND_MS)
-        if lab.can(Ability.NEW_SPLITS):
-            lab.split(BEGIN_MS + number * SECOND_MS)
-        splits = lab.discovered(enumerator)
-        extents = enumerator.extents(splits)
-        for split in known:
-            lab.expect(
-                split.split_id in splits,
-                f"the split {split.split_id!r} is not found any more; discovery finds {listed(splits)}",
-            )
-            begin = extents[split.split_id].begin
-            lab.expect(begin == split.start, f"{split.split_id!r} began at {split.start}, and now begins at {begin}")
-    lab.refuse(
-        ordered_difference("the first range of what grows", first, lab.keys(lab.read(source, known, enumerator)))
-    )
 
 
 @rule("SPLIT-10")
