@@ -15,7 +15,6 @@ from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.records.batches import RecordBatch
 
 EARLIEST_MS = -(2**62)
-_SKIPPED_IN_A_STEP = 4  # records
 _steps_left = 200_000  # records for which Python takes about as long as the loops take to load
 
 
@@ -24,8 +23,8 @@ def first_record(
 ) -> tuple[int, int] | None:
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
-    Records with a timestamp below ``lowest_ms`` are skipped, and those at or past the horizon, which it notes.  Those
-    before ``position`` may be skipped by their lengths alone: their reader checks them.  Raises CorruptDataError.
+    Records with a timestamp below ``lowest_ms`` are skipped, and those at or past the horizon, which it notes.  Raises
+    CorruptDataError.
     """
     if batch.last_offset < position:
         return None
@@ -47,10 +46,7 @@ def _walk(
     """Return offset and timestamp of the record; None: none was found, or something on the way is doubtful."""
     global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
     data = records.data
-    skipped = _records_before(batch, position)
-    end, last = _end_of(data, skipped), batch.base_offset + skipped - 1
-    next_offset = batch.base_offset + skipped if skipped else None
-    _steps_left -= skipped // _SKIPPED_IN_A_STEP
+    end, last = 0, batch.base_offset - 1
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
     while _steps_left > 0:
         _steps_left -= 1
@@ -66,7 +62,6 @@ def _walk(
         is_sound = (
             at <= end <= len(data)
             and last < offset <= batch.last_offset
-            and next_offset in {None, offset}
             and max(abs(base_ms), abs(timestamp_delta), abs(timestamp_ms)) <= LARGEST_MS
         )
         if not is_sound:
@@ -75,32 +70,5 @@ def _walk(
             horizon.note(timestamp_ms)
         elif offset >= position and timestamp_ms >= lowest_ms:
             return offset, timestamp_ms
-        last, next_offset = offset, None
+        last = offset
     return None
-
-
-def _records_before(batch: RecordBatch, position: int) -> int:
-    """Return how many records come before a position; 0 if compaction has left holes, so that the number is unknown."""
-    is_dense = batch.count == batch.last_offset - batch.base_offset + 1
-    return max(0, position - batch.base_offset) if is_dense else 0
-
-
-def _end_of(data: memoryview, count: int) -> int:
-    """Return where a number of records ends, by their lengths alone; behind all data if a length is doubtful."""
-    end = 0
-    try:
-        for _ in range(count):
-            first = data[end]
-            if first < 0x80:
-                twice, start = first, end + 1
-            elif (second := data[end + 1]) < 0x80:
-                twice, start = first & 0x7F | second << 7, end + 2
-            else:
-                length, start = decode_varint(data, end)
-                twice = 2 * length
-            if twice < 0 or twice & 1:  # an odd number means a negative length
-                return len(data)
-            end = start + (twice >> 1)
-    except (IndexError, ValueError):
-        return len(data)
-    return end

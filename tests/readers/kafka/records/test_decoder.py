@@ -214,14 +214,9 @@ def test_records_out_of_order_or_past_the_last_offset_are_corrupt():
     record = (len(ten) - HEADER) // 10
     twice = reseal(ten[: HEADER + record] + ten[HEADER : HEADER + record] + ten[HEADER + 2 * record :])
     for batch in (split(twice), changed(ten, LAST_DELTA_AT, ">i", 8)):
-        with pytest.raises(CorruptDataError, match="impossible field"):
-            decode([batch])
-    # first_record skips records by their lengths; the reader checks them.
-    assert first_record(split(twice), 5) == (5, 1000)
-    doubled = reseal(ten[: HEADER + 4 * record] + ten[HEADER : HEADER + record] + ten[HEADER + 5 * record :])
-    for position in (0, 4):
-        with pytest.raises(CorruptDataError, match="impossible field"):
-            first_record(split(doubled), position, lowest_ms=2000)
+        for ask in (lambda batch=batch: decode([batch]), lambda batch=batch: first_record(batch, 0, lowest_ms=2000)):
+            with pytest.raises(CorruptDataError, match="impossible field"):
+                ask()
 
 
 @pytest.mark.parametrize("base_ms", [-(2**63), 2**63 - 1, -(2**62), LARGEST_MS + 1, -LARGEST_MS - 1])
