@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # A file's name has at most 255 bytes, so it contains only the start of a topic.  The digest distinguishes topics.
 _LONGEST_TOPIC = 150
+_COLUMNS = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,55 +40,27 @@ class BadRecordFile:
     folder: BadRecordFolder
     identity: str
 
-    def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, topic_id: UUID | None) -> BadRecords:
-        """Return a writer for the bad records of a range; it opens nothing before the first record."""
+    def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, topic_id: UUID | None) -> BadRecordFiles:
+        """Return the files for the bad records of a range; nothing is opened before the first record."""
         servers = sorted(server.strip() for server in config.bootstrap_servers.split(","))
         origin = ",".join(servers) if topic_id is None else str(topic_id)
         digest = digest_of([origin, wanted.split_id, wanted.start, wanted.end, self.identity])[:12]
         topic, partition = TopicPartition.of(wanted.split_id)
-        name = f"{topic[:_LONGEST_TOPIC]}-{partition}-{wanted.start}-{wanted.end}-{digest}"
-        return BadRecords(self.folder.files(name))
+        return self.folder.files(f"{topic[:_LONGEST_TOPIC]}-{partition}-{wanted.start}-{wanted.end}-{digest}")
 
 
-class BadRecords:
-    """Takes the bad records of one range to its files."""
+def lines_of(rows: pa.RecordBatch, reasons: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the line of each record.
 
-    def __init__(self, files: BadRecordFiles) -> None:
-        self._files = files
-
-    def add(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
-        """Write records, now or at ``flush``, each with its reason as a clause after "the record".
-
-        rows: with the columns of Spark's Kafka source, ``headers`` included.
-
-        Raises ConnectorError, OptionError or DeadlineError if they cannot be written.
-        """
-        for row, reason in zip(_rows(rows), reasons, strict=True):
-            headers = [{"key": h["key"], "value": _text(h["value"])} for h in row["headers"] or ()]
-            self._files.add(
-                {
-                    "topic": row["topic"],
-                    "partition": row["partition"],
-                    "offset": row["offset"],
-                    "timestamp": row["timestamp"],
-                    "timestampType": row["timestampType"],
-                    "reason": f"the record {reason}",
-                    "key": _text(row["key"]),
-                    "value": _text(row["value"]),
-                    "headers": headers,
-                }
-            )
-
-    def flush(self) -> None:
-        """Write the records that are not written yet; raises the errors of ``add``."""
-        self._files.flush()
-
-
-def _rows(rows: pa.RecordBatch) -> list[Mapping[str, Any]]:
-    """Return rows with their timestamps in ms, which have a wider range than Python's datetimes."""
-    times_ms = RecordTimestamp()(rows)
-    in_ms: list[Mapping[str, Any]] = rows.drop_columns(["timestamp"]).append_column("timestamp", times_ms).to_pylist()
-    return in_ms
+    rows: with the columns of Spark's Kafka source, ``headers`` included.
+    reasons: a clause after "the record" for each.
+    """
+    # Times in ms have a wider range than Python's datetimes.
+    rows = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", RecordTimestamp()(rows))
+    for row, reason in zip(rows.select(_COLUMNS).to_pylist(), reasons, strict=True):
+        headers = [{"key": h["key"], "value": _text(h["value"])} for h in row["headers"] or ()]
+        texts = {"key": _text(row["key"]), "value": _text(row["value"]), "headers": headers}
+        yield {**row, "reason": f"the record {reason}", **texts}
 
 
 def _text(data: bytes | None) -> str | None:

@@ -25,9 +25,10 @@ from tidegate.errors import (
 )
 from tidegate.readers.archive.objects import ArchivedPart
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
+from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecords
+from tidegate.readers.kafka.bad_records import BadRecordFile, lines_of
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.cluster import LeaderCall
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -190,14 +191,15 @@ class KafkaSplitReader(SplitReader):
                 yield from self._read_range(client, left, only_kafka, None, include_headers=include_headers)
 
     def _judged(
-        self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecords | None
+        self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecordFiles | None
     ) -> TimedBatch:
         event_times, is_aside = self._event_times or RecordTimes(), None
         times, faults, set_aside = event_times.judge(batch, horizon)
         if set_aside:
             self._set_aside[wanted] += len(set_aside)
             if aside is not None:
-                aside.add(batch.take(pa.array([*set_aside], pa.int64())), [*set_aside.values()])
+                for line in lines_of(batch.take(pa.array([*set_aside], pa.int64())), [*set_aside.values()]):
+                    aside.add(line)
             marked = np.zeros(batch.num_rows, np.bool_)
             marked[[*set_aside]] = True
             is_aside = pa.array(marked)

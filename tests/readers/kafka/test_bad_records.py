@@ -20,7 +20,7 @@ from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.events.watching import Watching, watched
-from tidegate.readers.kafka.bad_records import BadRecordFile
+from tidegate.readers.kafka.bad_records import BadRecordFile, lines_of
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.places.bad_records import BadRecordFolder
@@ -106,10 +106,14 @@ def encoded(data):
     return None if data is None else base64.b64encode(data).decode()
 
 
+def write(place, rows):
+    place.add(*lines_of(rows, ["is bad"]))
+    place.flush()
+
+
 def test_a_topic_of_the_longest_name_has_a_file(lab, tmp_path):
     place = files_in(tmp_path).of_range(lab.config(), SplitRange(f"{'x' * 249}-999999", 2**62, 2**63 - 1), None)
-    place.add(kafka_rows([b"no json"]), ["is bad"])
-    place.flush()
+    write(place, kafka_rows([b"no json"]))
     (file,) = tmp_path.iterdir()
     assert len(file.name) < 255
 
@@ -117,8 +121,7 @@ def test_a_topic_of_the_longest_name_has_a_file(lab, tmp_path):
 def test_a_record_of_an_archive_without_timestamps_is_written(tmp_path):
     place = files_in(tmp_path).of_range(KafkaConnectionConfig("a:1"), SplitRange("orders-3", 40, 41), None)
     row = kafka_rows([b"no json"]).to_pylist()[0] | {"timestamp": None, "timestampType": None}
-    place.add(pa.RecordBatch.from_pylist([row], SCHEMA), ["is bad"])
-    place.flush()
+    write(place, pa.RecordBatch.from_pylist([row], SCHEMA))
     (file,) = tmp_path.iterdir()
     line = json.loads(file.read_text())
     assert (line["offset"], line["timestamp"], line["timestampType"]) == (40, None, None)
@@ -127,8 +130,7 @@ def test_a_record_of_an_archive_without_timestamps_is_written(tmp_path):
 def test_the_order_of_the_servers_names_no_other_file(tmp_path):
     for servers in ("a:1,b:2", "b:2, a:1"):
         place = files_in(tmp_path).of_range(KafkaConnectionConfig(servers), SplitRange("orders-0", 0, 5), None)
-        place.add(kafka_rows([b"no json"]), ["is bad"])
-        place.flush()
+        write(place, kafka_rows([b"no json"]))
     assert len([*tmp_path.iterdir()]) == 1
 
 
