@@ -48,6 +48,8 @@ class JointFetch:
         self._asked_up_to, self._fetched = number + 1, {}
         for place in range(number, len(self._ranges)):
             partition, start, end = self._ranges[place]
+            if start >= end:  # all of it is in the archive
+                continue
             needed = (end - start) * self._bytes_per_record
             if needed > min(left, room * _SMALL) or partition in positions:
                 break

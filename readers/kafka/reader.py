@@ -156,20 +156,15 @@ class KafkaSplitReader(SplitReader):
                 replace(wanted, start=max(wanted.start, details.kafka_from))
                 for wanted, details in zip(task.ranges, all_details, strict=True)
             ]
-            numbers = [number for number, left in enumerate(in_kafka) if left.start < left.end]
-            beginnings = JointFetch(
-                client, [in_kafka[number] for number in numbers], [all_details[number].topic_id for number in numbers]
-            )
-            places = {number: place for place, number in enumerate(numbers)}
+            beginnings = JointFetch(client, in_kafka, [details.topic_id for details in all_details])
             for number, (wanted, details) in enumerate(zip(in_kafka, all_details, strict=True)):
                 older = replace(task.ranges[number], end=min(wanted.start, wanted.end))
                 for batch in self._archived(client, older, details, include_headers=include_headers):
                     yield number, batch, details
-                if number not in places:
-                    continue
-                beginning = beginnings.take(places[number])
-                for batch in self._read_range(client, wanted, details, beginning, include_headers=include_headers):
-                    yield number, batch, details
+                if wanted.start < wanted.end:
+                    beginning = beginnings.take(number)
+                    for batch in self._read_range(client, wanted, details, beginning, include_headers=include_headers):
+                        yield number, batch, details
 
     def _archived(
         self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, *, include_headers: bool
