@@ -15,8 +15,8 @@ from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.field import ReadField, field_reader
-from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
+from tidegate.readers.registry.field import fields_of
+from tidegate.readers.registry.schemas import registry_of
 from tidegate.readers.registry.wire import schema_id_of
 
 RegistryForm: TypeAlias = Literal["avro", "protobuf"]
@@ -86,13 +86,11 @@ class RegistryTimestamp(UnitAssigner):
                 rows_of.setdefault(schema_id, []).append(row)
         for schema_id, rows in rows_of.items():
             schema = registry_of(self.registry).schema(schema_id)
-            read = None if schema is None else self._reader(schema)
-            for places, fields in () if read is None else read([values[row] or b"" for row in rows]):
+            if schema is None:
+                continue
+            whole = [values[row] or b"" for row in rows]
+            for places, fields in fields_of(schema, self.form, tokens_of(self.pointer), whole):
                 yield [rows[place] for place in places], fields
-
-    def _reader(self, schema: RegisteredSchema) -> ReadField | None:
-        form, pointer = self.form, self.pointer
-        return schema.decoder((form, pointer), lambda: field_reader(schema, form, tokens_of(pointer)))
 
 
 def _is_time(kind: pa.DataType) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,8 @@ from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.avro.skipping import full_name
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit
-from tidegate.readers.registry.schemas import RegisteredSchema
+from tidegate.readers.registry.schemas import RegisteredSchema, memory_of, wanted
+from tidegate.readers.registry.wire import HEADER_BYTES
 
 _BOUND = SizeLimit(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 
@@ -21,39 +22,39 @@ _BOUND = SizeLimit(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 class AvroValues:
     """The values of one schema.
 
-    wanted: fields that will be asked for; the others may have more types than are converted.
+    names: the wanted fields; what the others hold is never converted.  None: all.
+    kind: the type of a value, a struct.
 
-    Raises CorruptDataError for a schema that is not a record, and OptionError for a union that Spark cannot hold.
+    Raises CorruptDataError for a schema that is not a record, or if several fields match a name.  Raises OptionError
+    for a field that Spark cannot hold.
     """
 
-    def __init__(self, schema: RegisteredSchema, wanted: Collection[str] = ()) -> None:
+    def __init__(self, schema: RegisteredSchema, names: Sequence[str] | None = None) -> None:
+        schema.require("avro")
         try:
             parts = [json.loads(text) for text in schema.references.values()]
             defined = {full_name(part["name"], part.get("namespace")): part for part in parts}
             whole = _inlined(json.loads(schema.text), defined, set())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise CorruptDataError("its schema is no Avro schema") from None
-        self._records = AvroRecords(whole, _BOUND, wanted)
-        self.names = [field.name for field in self._records.fields]
+        self._records = AvroRecords(whole, _BOUND, names or ())
+        self._names = wanted([field.name for field in self._records.fields], names)
+        self.kind = self._records.kind_of(self._names)
+        self.memory = memory_of(self.kind)
 
-    def kind(self, names: Collection[str]) -> pa.StructType:
-        """Return the type of these fields; raises OptionError or CorruptDataError for one that Spark cannot hold."""
-        return self._records.kind_of(names)
-
-    def decode(self, payloads: Sequence[bytes], names: Collection[str]) -> pa.StructArray:
-        """Return the named fields of each value; null if the bytes do not fit the schema; raises as ``kind``."""
-        kind = self.kind(names)
-        blocks = [AvroBlock(number, number + 1, 1, payload) for number, payload in enumerate(payloads)]
+    def decode(self, values: Sequence[bytes]) -> pa.StructArray:
+        """Return the fields of each value, header included; null if the bytes do not fit the schema."""
+        blocks = [AvroBlock(number, number + 1, 1, value[HEADER_BYTES:]) for number, value in enumerate(values)]
         try:
-            batches = [*self._records.batches(blocks, names)]
+            batches = [*self._records.batches(blocks, self._names)]
         except CorruptDataError:
             # One bad value makes its whole batch fail, so halves are decoded until the bad values are alone.
-            if len(payloads) == 1:
-                return pa.nulls(1, kind)
-            half = len(payloads) // 2
-            return pa.concat_arrays([self.decode(payloads[:half], names), self.decode(payloads[half:], names)])
+            if len(values) == 1:
+                return pa.nulls(1, self.kind)
+            half = len(values) // 2
+            return pa.concat_arrays([self.decode(values[:half]), self.decode(values[half:])])
         arrays = [batch.to_struct_array() for batch in batches]
-        return pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind)
+        return pa.concat_arrays(arrays) if arrays else pa.nulls(0, self.kind)
 
 
 def record_names(schema: RegisteredSchema) -> tuple[str, ...]:

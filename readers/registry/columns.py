@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,18 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.errors import BadRecordError, CorruptDataError, OptionError
-from tidegate.readers.arrow.conform import conform, position_of, spark_schema
+from tidegate.errors import BadRecordError, CorruptDataError
+from tidegate.readers.arrow.conform import conform, spark_schema
 from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.protobuf_schema import ProtobufSchema
+from tidegate.readers.registry.protobuf_schema import ProtobufSchema, messages_of
 from tidegate.readers.registry.protobuf_values import ProtobufValues
-from tidegate.readers.registry.schemas import RegisteredSchema, memory_of, registry_of
-from tidegate.readers.registry.wire import HEADER_BYTES, schema_id_of
+from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
+from tidegate.readers.registry.wire import schema_id_of
 
 Form: TypeAlias = Literal["avro", "protobuf"]
 Mode: TypeAlias = Literal["FAILFAST", "PERMISSIVE"]
-_Decode: TypeAlias = Callable[[Sequence[bytes]], pa.StructArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +59,12 @@ class RegistryColumn:
         return pa.concat_arrays(parts).take(pa.array(places))
 
     def _part(self, schema_id: int | None, values: Sequence[bytes]) -> pa.StructArray:
-        decode = self._decoder(schema_id)
-        if decode is None:
+        decoder = self._decoder(schema_id)
+        if decoder is None:
             if self.mode == "FAILFAST":
                 raise CorruptDataError(f"a value {self._why(schema_id)}; set mode to PERMISSIVE for null")
             return pa.nulls(len(values), self.kind)
-        structs = decode(values)
+        structs = decoder.decode(values)
         batch, fits = _fitting(pa.RecordBatch.from_struct_array(structs), pa.schema(list(self.kind)))
         bad = np.asarray(structs.is_null()) | ~fits
         if self.mode == "FAILFAST" and bad.any():
@@ -75,7 +74,7 @@ class RegistryColumn:
             )
         return pa.StructArray.from_arrays(batch.columns, fields=list(self.kind), mask=pa.array(bad))
 
-    def _decoder(self, schema_id: int | None) -> _Decode | None:
+    def _decoder(self, schema_id: int | None) -> AvroValues | ProtobufValues | None:
         schema = None if schema_id is None else registry_of(self.registry).schema(schema_id)
         if schema is None:
             return None
@@ -136,8 +135,7 @@ def column_of_subject(
     if schema.kind.lower() != form:
         raise CorruptDataError(f"the schema of {subject!r} is of the type {schema.kind}, not {form.upper()}")
     if form == "avro":
-        avro = AvroValues(schema)
-        kind, names = avro.kind(avro.names), record_names(schema)
+        kind, names = AvroValues(schema).kind, record_names(schema)
     else:
         values = ProtobufValues(ProtobufSchema(schema), message)
         kind, names = values.kind, (values.full_name,)
@@ -146,30 +144,11 @@ def column_of_subject(
 
 def _decoder(
     schema: RegisteredSchema, form: Form, names: tuple[str, ...], wanted: tuple[str, ...]
-) -> tuple[_Decode | None, int]:
-    """Return what decodes the wanted fields, and its memory; None: values of this schema cannot be decoded."""
-    if schema.kind.lower() != form:
-        return None, 0
-    try:
-        if form == "avro":
-            # Fields match by name, so a record of another name would become a row of nulls.
-            is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
-            return (None, 0) if is_another else _avro_decoder(schema, wanted)
-        messages = ProtobufSchema(schema)
-    except CorruptDataError:
-        return None, 0
-    try:
-        values = ProtobufValues(messages, names[0] if names else None, wanted)
-    except (CorruptDataError, OptionError):
-        return None, 0
-    return values.decode, memory_of(values.kind, messages.descriptors)
-
-
-def _avro_decoder(schema: RegisteredSchema, wanted: Sequence[str]) -> tuple[_Decode | None, int]:
-    try:
-        values = AvroValues(schema, wanted)
-        names = [values.names[at] for name in wanted if (at := position_of(name, values.names)) is not None]
-        memory = memory_of(values.kind(names))
-    except (CorruptDataError, OptionError):
-        return None, 0
-    return lambda whole: values.decode([value[HEADER_BYTES:] for value in whole], names), memory
+) -> AvroValues | ProtobufValues:
+    """Return what decodes the wanted fields."""
+    if form == "protobuf":
+        return ProtobufValues(messages_of(schema), names[0] if names else None, wanted)
+    if names and (own := record_names(schema)[:1]) and own[0] not in names:
+        # Fields match by name, so a record of another name would become a row of nulls.
+        raise CorruptDataError(f"its record is called {own[0]}")
+    return AvroValues(schema, wanted)

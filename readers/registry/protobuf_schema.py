@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.errors import CorruptDataError, NoMessageError, OptionError, did_you_mean
+from tidegate.errors import CorruptDataError, InstallationError, NoMessageError, did_you_mean
 from tidegate.readers.registry.protoc import compiled
-from tidegate.readers.registry.schemas import RegisteredSchema
+from tidegate.readers.registry.schemas import OF_A_BYTE, RegisteredSchema
 
 TIMESTAMP = "google.protobuf.Timestamp"
 
@@ -17,26 +17,30 @@ TIMESTAMP = "google.protobuf.Timestamp"
 class ProtobufSchema:
     """The messages of one schema.
 
-    descriptors: the bytes of its descriptors.
-
-    Raises CorruptDataError if the compiler refuses the schema, and OptionError if the packages of tidegate[registry]
-    are missing.
+    Raises CorruptDataError if the compiler refuses the schema, and InstallationError if the packages of
+    tidegate[registry] are missing.
     """
 
     def __init__(self, schema: RegisteredSchema) -> None:
-        if schema.kind != "PROTOBUF":
-            raise CorruptDataError(f"its schema is of the type {schema.kind}, not PROTOBUF")
-        self._file, self.descriptors = _compiled(schema)
+        schema.require("protobuf")
+        try:
+            self._file, descriptors = compiled(schema.text, schema.references)
+        except ImportError:
+            raise InstallationError(
+                "values of Protobuf need packages that are missing: pip install 'tidegate[registry]'"
+            ) from None
+        self.memory = OF_A_BYTE * descriptors
         self._top = [*self._file.message_types_by_name.values()]
         self._classes: dict[tuple[int, ...], Any] = {}
 
     def message(self, indexes: tuple[int, ...]) -> Any:
-        """Return the descriptor of the message at a path of indexes.  Raises IndexError if there is none."""
-        if min(indexes) < 0:
-            raise IndexError(indexes)
-        descriptor = self._top[indexes[0]]
-        for index in indexes[1:]:
-            descriptor = descriptor.nested_types[index]
+        """Return the descriptor of the message at a path of indexes.  Raises CorruptDataError if there is none."""
+        descriptor, inner = None, self._top
+        for index in indexes:
+            if not 0 <= index < len(inner):
+                raise CorruptDataError("its schema has no such message")
+            descriptor = inner[index]
+            inner = descriptor.nested_types
         return descriptor
 
     def named(self, full_name: str) -> Any:
@@ -47,10 +51,7 @@ class ProtobufSchema:
         return messages[full_name]
 
     def parsed(self, indexes: tuple[int, ...], data: bytes) -> Any:
-        """Parse a message.
-
-        Raises IndexError if there is no message at the indexes, and CorruptDataError for bytes that do not fit it.
-        """
+        """Parse a message.  Raises CorruptDataError if there is none at the indexes, or the bytes do not fit it."""
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
 
@@ -69,10 +70,9 @@ def _with_nested(messages: list[Any]) -> list[Any]:
     return [nested for message in messages for nested in (message, *_with_nested([*message.nested_types]))]
 
 
-def _compiled(schema: RegisteredSchema) -> tuple[Any, int]:
-    try:
-        return compiled(schema.text, schema.references)
-    except ImportError:
-        raise OptionError(
-            "values of Protobuf need packages that are missing: pip install 'tidegate[registry]'"
-        ) from None
+def messages_of(schema: RegisteredSchema) -> ProtobufSchema:
+    """Return the messages of a schema, which is compiled once; raises what ``ProtobufSchema`` raises."""
+    messages = schema.decoder("messages", lambda: ProtobufSchema(schema))
+    if messages is None:
+        raise CorruptDataError("its schema is no Protobuf schema")
+    return messages

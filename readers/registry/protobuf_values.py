@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.registry.protobuf_schema import TIMESTAMP, ProtobufSchema
+from tidegate.readers.registry.schemas import memory_of, wanted
 from tidegate.readers.registry.wire import message_indexes
 
 _MOST_LEVELS = 60  # levels of nested messages; Arrow's limit is 64
@@ -37,18 +37,12 @@ class ProtobufValues:
         zeros_are_null: bool = False,
     ) -> None:
         self._schema, self._zeros_are_null = schema, zeros_are_null
-        try:
-            self._message = schema.message((0,)) if message is None else schema.named(message)
-        except IndexError:
-            raise CorruptDataError("its schema has no message") from None
+        self._message = schema.message((0,)) if message is None else schema.named(message)
         self.full_name: str = self._message.full_name
-        fields = [*self._message.fields]
-        if names is not None:
-            own = [field.name for field in fields]
-            places = [position_of(name, own) for name in names]
-            fields = [fields[place] for place in sorted({place for place in places if place is not None})]
-        self._fields = fields
-        self.kind: pa.StructType = _struct(fields, (self.full_name,), iter(range(_MOST_TYPES)))
+        fields = self._message.fields_by_name
+        self._fields = [fields[name] for name in wanted([*fields], names)]
+        self.kind: pa.StructType = _struct(self._fields, (self.full_name,), iter(range(_MOST_TYPES)))
+        self.memory = memory_of(self.kind)
 
     def decode(self, values: Sequence[bytes]) -> pa.StructArray:
         """Return the fields of each value, header included; null if the bytes do not fit the message."""

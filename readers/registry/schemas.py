@@ -14,15 +14,17 @@ import base64
 import logging
 import ssl
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from tidegate.errors import ConnectorError, CorruptDataError, OptionError, TransientError
+from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.http import Answer, NoAnswerError, ask
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.retry import Deadline
@@ -35,12 +37,18 @@ _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000  # missing schemas
 _MOST_MEMORY = 256 << 20  # of all schemas that are kept, with their decoders; the newest one is kept in any case
 # How much memory they take, in bytes, as measured with Avro and with Protobuf.
-_OF_A_SCHEMA, _OF_A_BYTE, _OF_A_TYPE = 2_000, 30, 500
+OF_A_SCHEMA, OF_A_BYTE, OF_A_TYPE = 2_000, 30, 500
 _MISSING_S = 10.0  # seconds until a missing schema is requested again, and until the next one is requested twice
 _REPLICA_S = 1.0  # the assumed delay of a replica
 _LOG = logging.getLogger("tidegate.reader")
 
-_Decoder = TypeVar("_Decoder")
+_Made = TypeVar("_Made", bound="Decoder")
+
+
+class Decoder(Protocol):
+    """Decodes values of one schema, or a part of their decoding; ``memory``: the bytes that it takes."""
+
+    memory: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +64,51 @@ class RegisteredSchema:
     kind: str
     text: str
     references: Mapping[str, str] = field(default_factory=dict)
-    _decoders: dict[Hashable, tuple[Any, int]] = field(default_factory=dict, compare=False, repr=False)
+    _decoders: dict[Hashable, Decoder | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def memory(self) -> int:
         """The memory in bytes that it takes with its decoders, as far as can be estimated."""
         characters = len(self.text) + sum(map(len, self.references.values()))
-        return _OF_A_SCHEMA + _OF_A_BYTE * characters + self._memory_of_decoders
+        return OF_A_SCHEMA + OF_A_BYTE * characters + self._memory_of_decoders
 
     @property
     def _memory_of_decoders(self) -> int:
-        return sum(memory for _, memory in self._decoders.values())
+        return sum(decoder.memory for decoder in self._decoders.values() if decoder is not None)
 
-    def decoder(self, key: Hashable, make: Callable[[], tuple[_Decoder, int]]) -> _Decoder:
+    def require(self, form: str) -> None:
+        """Raise CorruptDataError if it is not of the form "avro" or "protobuf"."""
+        if self.kind != form.upper():
+            raise CorruptDataError(f"its schema is of the type {self.kind}, not {form.upper()}")
+
+    def decoder(self, key: Hashable, make: Callable[[], _Made]) -> _Made | None:
         """Return what decodes its values; it is made once, and kept as long as the schema.
 
-        make: returns it, and the memory that it takes, by ``memory_of``.
+        None: its making has raised CorruptDataError or OptionError, so no value can be decoded.
         """
         if key not in self._decoders:
             if self._memory_of_decoders > _MOST_MEMORY:
                 self._decoders.clear()
-            self._decoders[key] = make()
-        return self._decoders[key][0]  # type: ignore[no-any-return]  # what it made
+            self._decoders[key] = None
+            with suppress(CorruptDataError, OptionError):
+                self._decoders[key] = make()
+        return self._decoders[key]  # type: ignore[return-value]  # what it made
 
 
-def memory_of(kind: pa.DataType | None, descriptors: int = 0) -> int:
-    """Return the memory in bytes that a decoder takes.
+def wanted(fields: Sequence[str], names: Sequence[str] | None) -> list[str]:
+    """Return those of a schema's fields that have these names, whatever their case; None: all.
 
-    kind: what it decodes to; None: it decodes nothing.
-    descriptors: the bytes of the descriptors that it uses.
+    Raises CorruptDataError if several fields match a name.
     """
-    return _OF_A_BYTE * descriptors + (0 if kind is None else _OF_A_TYPE * _types(kind))
+    if names is None:
+        return [*fields]
+    places = {position_of(name, fields) for name in names}
+    return [field for place, field in enumerate(fields) if place in places]
 
 
-def _types(kind: pa.DataType) -> int:
-    return 1 + sum(_types(kind.field(number).type) for number in range(kind.num_fields))
+def memory_of(kind: pa.DataType) -> int:
+    """Return the memory in bytes of what decodes to a type."""
+    return OF_A_TYPE + sum(memory_of(kind.field(number).type) for number in range(kind.num_fields))
 
 
 class SchemaRegistry:

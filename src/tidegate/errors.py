@@ -5,7 +5,7 @@
     │   ├── StrategyError         fields of a WatermarkStrategy
     │   └── NoMessageError        a name that a Protobuf schema does not have
     ├── FunctionError         the caller: a function of a window raised an error
-    ├── InstallationError     the caller: a Python of the cluster lacks tidegate, or has another version
+    ├── InstallationError     the caller: a Python of the cluster lacks tidegate or an extra, or has another version
     ├── CheckpointError       the caller: a checkpoint of another source, of other windows or of a newer version
     ├── DataLossError         the data: planned records are gone
     │   ├── PositionGoneError     a position no longer lies in its log
@@ -64,7 +64,7 @@ class FunctionError(TidegateError):
 
 
 class InstallationError(TidegateError, ImportError):
-    """A Python of the cluster cannot be started, lacks tidegate, or has another version of it."""
+    """A Python of the cluster cannot be started, lacks tidegate or an extra of it, or has another version."""
 
 
 class CheckpointError(TidegateError):

@@ -3,11 +3,13 @@
 import gc
 import itertools
 import json
+import sys
 
 import pyarrow as pa
 import pytest
 
 from tests.support.registered import AT, header, times
+from tidegate.errors import InstallationError
 from tidegate.readers.registry import schemas
 from tidegate.readers.registry.columns import RegistryColumn
 from tidegate.readers.registry.config import RegistryConfig
@@ -148,6 +150,12 @@ def test_a_protobuf_schema_ends_no_process(known, schema, references, index, see
     assert times("protobuf:/t", config, [value], "ms")[0] == [seen]
     column = RegistryColumn(config, "protobuf", pa.struct([("t", pa.int64())]), "PERMISSIVE", ("M",))
     assert column.decoded(pa.array([value])).to_pylist() == [seen and {"t": seen}]
+
+
+def test_packages_that_are_missing_make_no_bad_values(known, monkeypatch):
+    monkeypatch.setitem(sys.modules, "grpc_tools", None)
+    with pytest.raises(InstallationError, match=r"packages that are missing: pip install 'tidegate\[registry\]'$"):
+        times("protobuf:/t", known(MESSAGE.format("", ""), "PROTOBUF"), [header(7) + b"\0"], "ms")
 
 
 def test_times_and_texts_beyond_all_types_are_bad_values(known):
