@@ -1,7 +1,8 @@
-"""The states of a split, as one table.
+"""The states of a split, and how they follow each other.
 
-A state is never stored: every plan derives it from positions, extents, idle timers and the bound.  Only ``STATES`` says
-which states hold back other splits.
+A state is never stored: every plan derives it from positions, extents, idle timers and the bound.  ``holders`` says
+which states hold back other splits.  A paused split never becomes idle: it has records to read (FLINK-35886,
+FLINK-36751).
 
                        +--------------------------------------+
                        v                                      |
@@ -14,7 +15,6 @@ which states hold back other splits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.alignment.splits import SplitId
@@ -39,31 +39,9 @@ class SplitState(Enum):
     """Not discovered.  If it comes back, it continues from its old position."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateRule:
-    """A row of the table: whether the state counts for the minimum over all splits, and which states may follow."""
-
-    in_minimum: bool
-    next: frozenset[SplitState]
-
-
-_LIVE = frozenset({SplitState.UNREAD, SplitState.READING, SplitState.PAUSED, SplitState.CAUGHT_UP})
-_END = frozenset({SplitState.FINISHED, SplitState.REMOVED})
-
-STATES: dict[SplitState, StateRule] = {
-    SplitState.UNREAD: StateRule(in_minimum=True, next=_LIVE | _END),
-    SplitState.READING: StateRule(in_minimum=True, next=_LIVE | _END | {SplitState.IDLE}),
-    # Never IDLE: a paused split has records to read (FLINK-35886, FLINK-36751).
-    SplitState.PAUSED: StateRule(in_minimum=True, next=_LIVE | _END),
-    SplitState.CAUGHT_UP: StateRule(in_minimum=True, next=_LIVE | _END | {SplitState.IDLE}),
-    SplitState.IDLE: StateRule(in_minimum=False, next=_LIVE | _END | {SplitState.IDLE}),
-    SplitState.FINISHED: StateRule(in_minimum=False, next=_END),
-    SplitState.REMOVED: StateRule(in_minimum=False, next=frozenset(SplitState)),
-}
+_RELEASED = (SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED)  # a tuple: looking up an enum in a set is slow, and there may be 10,000 splits
 
 
 def holders(states: Mapping[SplitId, SplitState]) -> set[SplitId]:
     """Return the splits that count for the minimum over all."""
-    # A list, because looking up an enum in a dict or a set is slow, and there may be 10,000 splits.
-    outside = [state for state, rule in STATES.items() if not rule.in_minimum]
-    return {split for split, state in states.items() if state not in outside}
+    return {split for split, state in states.items() if state not in _RELEASED}
