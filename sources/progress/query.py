@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
@@ -60,16 +59,6 @@ class SourceBatch:
             end=end,
             input_rows=source["numInputRows"],
         )
-
-    @property
-    def positions(self) -> Mapping[SplitId, int]:
-        """The position of every split after the batch; empty for a source that is not tidegate's."""
-        return {} if self.end is None else self.end.progress.positions
-
-    @property
-    def state(self) -> Json | None:
-        """The snapshot of the source's enumerator after the batch."""
-        return None if self.end is None else self.end.enumerator
 
 
 class KeptWindows(NamedTuple):

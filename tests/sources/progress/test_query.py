@@ -26,7 +26,7 @@ def test_a_batch_has_spark_s_figures_and_of_each_source_what_it_said_and_where_i
     assert batch.late_dropped == 3
     assert batch.began == datetime(2026, 11, 21, 8, 0, 7, 626_000, tzinfo=timezone.utc)
     assert [said.low for said in batch.source_progress] == [START]
-    assert (batch.source.moved, batch.source.positions, batch.source.state) == (True, {"orders-0": 1}, None)
+    assert (batch.source.moved, batch.source.end.progress.positions) == (True, {"orders-0": 1})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_other_sources_and_planners_that_have_not_planned_say_nothing():
 @pytest.mark.parametrize("offset", [None, 12, "12", "no JSON"])
 def test_offsets_of_other_sources_are_no_positions(offset):
     said = {"startOffset": None, "endOffset": offset, "latestOffset": offset, "numInputRows": 1}
-    assert typed(progress(0, said)).source.positions == {}
+    assert typed(progress(0, said)).source.end is None
 
 
 def test_offsets_that_spark_connect_has_as_texts_are_read():
