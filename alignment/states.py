@@ -39,7 +39,8 @@ class SplitState(Enum):
     """Not discovered.  If it comes back, it continues from its old position."""
 
 
-_RELEASED = (SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED)  # a tuple: looking up an enum in a set is slow, and there may be 10,000 splits
+# A tuple, because looking up an enum in a set is slow, and there may be 10,000 splits.
+_RELEASED = (SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED)
 
 
 def holders(states: Mapping[SplitId, SplitState]) -> set[SplitId]:
