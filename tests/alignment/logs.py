@@ -1,12 +1,8 @@
 """Logs to plan with, which know their whole future, and the sources of Kafka's and of other kinds that read them."""
 
-from __future__ import annotations
-
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head
 
 
@@ -30,21 +26,21 @@ class Log:
     complete: bool = False
 
     @property
-    def last(self) -> int:
+    def last(self):
         return self.entries[-1].position + 1 if self.entries else 0
 
-    def append(self, count: int) -> None:
+    def append(self, count):
         """Make ``count`` more entries readable."""
         coming = [e for e in self.entries if e.position >= self.end]
         if coming:
             self.end = coming[min(count, len(coming)) - 1].position + 1
 
-    def records(self, start: int = 0, end: int | None = None) -> list[Entry]:
+    def records(self, start=0, end=None):
         start = max(start, self.begin)
         return [e for e in self.entries if e.seen and e.position >= start and (end is None or e.position < end)]
 
 
-def log(*times_ms: int, start: int = 0, readable: bool = True) -> Log:
+def log(*times_ms, start=0, readable=True):
     """Make a log of records without holes."""
     made = Log([Entry(start + i, t) for i, t in enumerate(times_ms)], begin=start, end=start)
     if readable:
@@ -52,7 +48,7 @@ def log(*times_ms: int, start: int = 0, readable: bool = True) -> Log:
     return made
 
 
-def disorder(times: Collection[int]) -> int:
+def disorder(times):
     """Return how far any record is behind the greatest time before it; 0: the records are in order."""
     return max((most - t for most, t in zip(accumulate(times, max), times, strict=True)), default=0)
 
@@ -60,15 +56,15 @@ def disorder(times: Collection[int]) -> int:
 class PeekOnly:
     """A source without an index."""
 
-    def __init__(self, logs: Mapping[str, Log]) -> None:
+    def __init__(self, logs):
         self.logs = logs
 
-    def peek(self, positions: Mapping[str, int], horizon: Horizon) -> dict[str, Head | None]:
+    def peek(self, positions, horizon):
         records = {s: self.logs[s].records(p, self.logs[s].end) for s, p in positions.items()}
         return {s: Head(r[0].position, r[0].time_ms) if r else None for s, r in records.items()}
 
-    def latest(self, ends: Mapping[str, int], horizon: Horizon) -> dict[str, int | None]:
-        answers: dict[str, int | None] = {}
+    def latest(self, ends, horizon):
+        answers = {}
         for split, end in ends.items():
             times = [e.time_ms for e in self.logs[split].records(0, end)]
             answers[split] = max(times, default=None)
@@ -78,8 +74,8 @@ class PeekOnly:
 class KafkaLike(PeekOnly):
     """A source whose index finds the first entry of the whole log, transaction markers included."""
 
-    def lookup(self, event_time_ms: int, splits: Collection[str]) -> dict[str, Head | None]:
-        answers: dict[str, Head | None] = {}
+    def lookup(self, event_time_ms, splits):
+        answers = {}
         for split in splits:
             log = self.logs[split]
             entries = [e for e in log.entries if log.begin <= e.position < log.end and e.time_ms >= event_time_ms]

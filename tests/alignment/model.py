@@ -1,19 +1,15 @@
 """A world to plan in: logs, what happens to them, and what plans read of them."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly
+from tests.alignment.logs import KafkaLike
 from tests.alignment.spark_watermark import SparkWatermark
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Plan, Progress
+from tidegate.alignment.plan import Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import find_standing
-from tidegate.alignment.states import SplitState
 
 
 class World:
@@ -24,50 +20,43 @@ class World:
     away: splits that cannot be reached.
     """
 
-    def __init__(
-        self,
-        logs: Mapping[str, Log],
-        limits: Limits,
-        *,
-        source: type[PeekOnly] = KafkaLike,
-        starts: Mapping[str, int] | None = None,
-    ) -> None:
+    def __init__(self, logs, limits, *, source=KafkaLike, starts=None):
         self.logs = dict(logs)
         self.limits = limits
         self.source = source(self.logs)
         self.index = TimeIndex(self.source)
         self.progress = Progress({s: (starts or {}).get(s, log.begin) for s, log in self.logs.items()})
-        self.delivered: dict[str, list[Entry]] = {s: [] for s in self.logs}
-        self.quiet: set[str] = set()
-        self.away: set[str] = set()
-        self.group_low_ms: int | None = None
-        self.added: set[str] = set()
-        self.plans: list[Plan] = []
+        self.delivered = {s: [] for s in self.logs}
+        self.quiet = set()
+        self.away = set()
+        self.group_low_ms = None
+        self.added = set()
+        self.plans = []
         self.spark = SparkWatermark()
 
     # What may happen between two plans.
 
-    def restart(self) -> None:
+    def restart(self):
         self.index = TimeIndex(self.source)
 
-    def discover(self, split: str, log: Log) -> None:
+    def discover(self, split, log):
         self.logs[split] = log
         self.source.logs = self.logs
         self.delivered[split] = []
         self.added.add(split)
         self.progress = replace(self.progress, positions={**self.progress.positions, split: log.begin})
 
-    def trim(self, split: str, begin: int) -> None:
+    def trim(self, split, begin):
         log = self.logs[split]
         log.begin = max(log.begin, min(begin, log.end))
 
-    def remove(self, split: str) -> None:
+    def remove(self, split):
         del self.logs[split]
         self.source.logs = self.logs
 
     # Plans.
 
-    def plan(self) -> Plan:
+    def plan(self):
         extents = {s: self._extent(s) for s in self.logs}
         planned = self._plan(extents, self.index)
         assert self._plan(extents, TimeIndex(self.source)) == planned, "a restart plans something else"
@@ -80,13 +69,13 @@ class World:
         self.plans.append(planned)
         return planned
 
-    def _extent(self, split: str) -> Extent:
+    def _extent(self, split):
         log, at = self.logs[split], self.progress.positions[split]
         if split in self.away:
             return Extent(at, at, settled=split in self.progress.idle, available=False)
         return Extent(log.begin, log.end, log.settled, log.complete)
 
-    def _plan(self, extents: Mapping[str, Extent], index: TimeIndex) -> Plan:
+    def _plan(self, extents, index):
         standing = find_standing(
             self.progress, extents, frozenset(self.quiet), index, self.limits, added=frozenset(self.added)
         )
@@ -96,7 +85,7 @@ class World:
             group_bound = GroupBound(low_ms, low_ms + drift_ms, "another")
         return plan(standing, group_bound, index, self.limits)
 
-    def drain(self) -> None:
+    def drain(self):
         """Plan until nothing changes."""
         most = 10 + 3 * sum(max(0, log.last - log.begin) for log in self.logs.values())
         for _ in range(most):
@@ -105,13 +94,13 @@ class World:
                 return
         raise AssertionError(f"no end after {most} plans: {self.progress}")
 
-    def read(self, split: str) -> list[int]:
+    def read(self, split):
         return [e.time_ms for e in self.delivered[split]]
 
-    def unread(self, split: str) -> list[Entry]:
+    def unread(self, split):
         """Return the unread records that may be read now."""
         return self.logs[split].records(self.progress.positions[split], self._extent(split).end)
 
 
-def states(world: World) -> dict[str, SplitState]:
+def states(world):
     return {s: said.state for s, said in world.plans[-1].splits.items()}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from bisect import bisect_left
 
 from hypothesis import given, settings
@@ -12,7 +10,7 @@ PROFILE = settings(max_examples=500)
 
 @PROFILE
 @given(st.dictionaries(st.text(max_size=2), st.integers(0, 1000), min_size=1), st.integers(0, 3000))
-def test_each_gets_one_where_there_are_enough_and_the_rest_in_proportion(backlog: dict[str, int], rows: int) -> None:
+def test_each_gets_one_where_there_are_enough_and_the_rest_in_proportion(backlog, rows):
     shares = share(backlog, rows)
     total = sum(backlog.values())
     assert sum(shares.values()) == min(rows, total)
@@ -30,14 +28,14 @@ TIMES = st.lists(st.integers(1, 10**6) | st.integers(500, 510), min_size=2, max_
 
 @PROFILE
 @given(TIMES, st.integers(1, 60), st.booleans())
-def test_the_search_finds_a_time_that_fits_well_whenever_one_does(times: list[int], rows: int, sampled: bool) -> None:
-    asked: list[int] = []
+def test_the_search_finds_a_time_that_fits_well_whenever_one_does(times, rows, sampled):
+    asked = []
 
-    def used(time_ms: int) -> float:
+    def used(time_ms):
         asked.append(time_ms)
         return bisect_left(times, time_ms) / rows
 
-    def sample(low: int, high: int, share: float) -> int:
+    def sample(low, high, share):
         between = [t for t in times if low <= t < high]
         return between[int(len(between) * share)] if between else low
 
@@ -56,10 +54,10 @@ def test_the_search_finds_a_time_that_fits_well_whenever_one_does(times: list[in
         assert used(greatest) >= 7 / 8 or used(greatest + 1) > 1, "there is more to be had"
 
 
-def test_the_search_is_patient_only_for_ten_steps() -> None:
-    asked: list[int] = []
+def test_the_search_is_patient_only_for_ten_steps():
+    asked = []
 
-    def used(time_ms: int) -> float:
+    def used(time_ms):
         asked.append(time_ms)
         return 0.5 if time_ms < 2**59 + 12345 else 1.5
 

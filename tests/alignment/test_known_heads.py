@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.alignment.logs import Entry, Log, PeekOnly
-from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.known_heads import KnownHeads
 from tidegate.alignment.splits import Extent, Head
@@ -15,7 +12,7 @@ class Counting(PeekOnly):
 
     looked_through = 0
 
-    def peek(self, positions: dict[str, int], horizon: Horizon) -> dict[str, Head | None]:
+    def peek(self, positions, horizon):
         heads = super().peek(positions, horizon)
         for split, head in heads.items():
             self.looked_through += (self.logs[split].end if head is None else head.position) - positions[split]
@@ -24,10 +21,10 @@ class Counting(PeekOnly):
 
 @settings(max_examples=400)
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.data())
-def test_it_answers_as_looking_would_and_asks_for_no_position_twice(seen: list[bool], data: st.DataObject) -> None:
+def test_it_answers_as_looking_would_and_asks_for_no_position_twice(seen, data):
     records = [Head(position, 10 * position) for position, is_seen in enumerate(seen) if is_seen]
     known, end, begin = KnownHeads(), 0, 0
-    looked: set[int] = set()
+    looked = set()
     for _ in range(data.draw(st.integers(1, 25))):
         end = data.draw(st.integers(end, len(seen)))
         begin = data.draw(st.sampled_from([begin, begin, begin, data.draw(st.integers(begin, max(begin, end)))]))
@@ -50,7 +47,7 @@ def test_it_answers_as_looking_would_and_asks_for_no_position_twice(seen: list[b
         assert not any(first <= head.position < at for head in records)
 
 
-def test_a_stretch_without_a_record_is_looked_through_once_however_it_grows() -> None:
+def test_a_stretch_without_a_record_is_looked_through_once_however_it_grows():
     entries = [Entry(0, 5), *[Entry(position, 9, seen=False) for position in range(1, 1000)], Entry(1000, 7)]
     source = Counting({"a": Log(entries)})
     index = TimeIndex(source)
@@ -65,7 +62,7 @@ def test_a_stretch_without_a_record_is_looked_through_once_however_it_grows() ->
     assert source.looked_through == 800
 
 
-def test_the_latest_time_before_a_stretch_without_a_record_is_asked_for_once() -> None:
+def test_the_latest_time_before_a_stretch_without_a_record_is_asked_for_once():
     entries = [Entry(0, 5), *[Entry(position, 9, seen=False) for position in range(1, 1000)]]
     source = Counting({"a": Log(entries)})
     index = TimeIndex(source)
@@ -77,7 +74,7 @@ def test_the_latest_time_before_a_stretch_without_a_record_is_asked_for_once() -
     assert index.lookups == 1
 
 
-def test_another_index_is_told_of_long_stretches_that_reach_to_the_position() -> None:
+def test_another_index_is_told_of_long_stretches_that_reach_to_the_position():
     logs = {"a": Log([Entry(position, 9, seen=False) for position in range(1000)], end=1000)}
     first, second = TimeIndex(PeekOnly(logs)), TimeIndex(source := Counting(logs))
     first.begin_plan({"a": 10}, {"a": Extent(0, 1000)})

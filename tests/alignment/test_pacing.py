@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,12 +32,12 @@ class Sink:
     speed: float = 50_000.0
     noise: Callable[[], float] = lambda: 1.0
 
-    def take(self, sizer: BatchSizer, backlog: int = EVER_MORE, factor: float = 1.0) -> tuple[Batch, BatchMeasure]:
+    def take(self, sizer, backlog=EVER_MORE, factor=1.0):
         rows = min(sizer.rows, backlog)
         batch = Batch(sizer.rows, self.fixed + rows / self.speed)
         return batch, BatchMeasure(rows, factor * (self.fixed + rows / (self.speed * self.noise())))
 
-    def run(self, sizer: BatchSizer, batches: int, backlog: Callable[[], int] = lambda: EVER_MORE) -> list[Batch]:
+    def run(self, sizer, batches, backlog=lambda: EVER_MORE):
         taken = []
         for _ in range(batches):
             batch, measure = self.take(sizer, backlog())
@@ -48,17 +46,17 @@ class Sink:
         return taken
 
 
-def noise(seed: int) -> Callable[[], float]:
+def noise(seed):
     random = Random(seed)
     return lambda: random.uniform(0.7, 1.3)
 
 
-def variation(batches: list[Batch]) -> float:
+def variation(batches):
     budgets = [batch.budget for batch in batches]
     return pstdev(budgets) / mean(budgets)
 
 
-def until_back(batches: list[Batch], target: float) -> int:
+def until_back(batches, target):
     """Return the number of batches before the first from which on all are within 30 % of the target."""
     off = [i for i, batch in enumerate(batches) if abs(batch.seconds / target - 1) > 0.3]
     return off[-1] + 1 if off else 0
@@ -67,14 +65,14 @@ def until_back(batches: list[Batch], target: float) -> int:
 @pytest.mark.parametrize("fixed", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("target", [1.0, 10.0, 60.0])
 @pytest.mark.parametrize("speed", [20.0, 50_000.0, 10_000_000.0])
-def test_batches_settle_at_the_target_whatever_the_speed(target: float, fixed: float, speed: float) -> None:
+def test_batches_settle_at_the_target_whatever_the_speed(target, fixed, speed):
     batches = Sink(fixed, speed).run(BatchSizer(target), 60)
     assert batches[-1].seconds == pytest.approx(target, rel=0.1)
 
 
 @PROFILE
 @given(SEEDS, st.sampled_from([1.0, 10.0]), st.floats(0, 0.3))
-def test_noise_does_not_make_the_budget_oscillate(seed: int, target: float, fixed: float) -> None:
+def test_noise_does_not_make_the_budget_oscillate(seed, target, fixed):
     batches = Sink(fixed, noise=noise(seed)).run(BatchSizer(target), 140)[40:]
     assert variation(batches) < 0.15
     assert mean([batch.seconds for batch in batches]) == pytest.approx(target, rel=0.1)
@@ -82,9 +80,7 @@ def test_noise_does_not_make_the_budget_oscillate(seed: int, target: float, fixe
 
 @PROFILE
 @given(SEEDS, st.sampled_from([2.0, 10.0]), st.floats(0, 0.3))
-def test_a_sink_that_slows_down_five_times_is_met_after_at_most_three_batches(
-    seed: int, target: float, fixed: float
-) -> None:
+def test_a_sink_that_slows_down_five_times_is_met_after_at_most_three_batches(seed, target, fixed):
     sizer, sink = BatchSizer(target), Sink(fixed, noise=noise(seed))
     sink.run(sizer, 40)
     sink.speed /= 5
@@ -93,7 +89,7 @@ def test_a_sink_that_slows_down_five_times_is_met_after_at_most_three_batches(
     assert after[-1].seconds == pytest.approx(target, rel=0.3)
 
 
-def test_a_sink_that_speeds_up_again_is_followed_by_doubling() -> None:
+def test_a_sink_that_speeds_up_again_is_followed_by_doubling():
     sizer, sink = BatchSizer(10.0), Sink(speed=10_000.0)
     sink.run(sizer, 40)
     sink.speed *= 5
@@ -105,7 +101,7 @@ def test_a_sink_that_speeds_up_again_is_followed_by_doubling() -> None:
 
 @PROFILE
 @given(SEEDS)
-def test_a_pause_costs_two_batches(seed: int) -> None:
+def test_a_pause_costs_two_batches(seed):
     sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
     settled = mean([batch.budget for batch in sink.run(sizer, 60)[40:]])
     before = sizer.rows
@@ -119,7 +115,7 @@ def test_a_pause_costs_two_batches(seed: int) -> None:
 
 @PROFILE
 @given(SEEDS, st.integers(0, 5_000))
-def test_small_batches_leave_the_budget_where_it_was(seed: int, most: int) -> None:
+def test_small_batches_leave_the_budget_where_it_was(seed, most):
     random = Random(seed)
     sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
     sink.run(sizer, 40)
@@ -128,7 +124,7 @@ def test_small_batches_leave_the_budget_where_it_was(seed: int, most: int) -> No
     assert sizer.rows == pytest.approx((10.0 - sink.fixed) * sink.speed, rel=0.4)
 
 
-def test_small_batches_teach_the_fixed_time() -> None:
+def test_small_batches_teach_the_fixed_time():
     sizer, sink = BatchSizer(2.0), Sink(fixed=0.8)
     sink.run(sizer, 30, lambda: 10)
     batches = sink.run(sizer, 20)
@@ -136,7 +132,7 @@ def test_small_batches_teach_the_fixed_time() -> None:
     assert batches[-1].seconds == pytest.approx(2, rel=0.1)
 
 
-def test_batches_that_leave_their_budget_unused_do_not_let_it_grow() -> None:
+def test_batches_that_leave_their_budget_unused_do_not_let_it_grow():
     sizer = BatchSizer(10.0)
     Sink().run(sizer, 100, lambda: 400)
     assert sizer.rows == 1_000
@@ -144,13 +140,13 @@ def test_batches_that_leave_their_budget_unused_do_not_let_it_grow() -> None:
     assert sizer.rows == 1_800
 
 
-def test_a_target_below_the_fixed_time_does_not_end_in_batches_of_one_row() -> None:
+def test_a_target_below_the_fixed_time_does_not_end_in_batches_of_one_row():
     batches = Sink(fixed=0.5).run(BatchSizer(0.4), 100)
     assert 100 < batches[-1].budget < 0.4 / 3 * 50_000
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf, -math.inf])
-def test_a_time_that_no_batch_takes_teaches_nothing(seconds: float) -> None:
+def test_a_time_that_no_batch_takes_teaches_nothing(seconds):
     sizer, twin = BatchSizer(10.0), BatchSizer(10.0)
     sizer.observe(BatchMeasure(10**6, seconds))
     assert Sink().run(sizer, 20) == Sink().run(twin, 20)
@@ -169,7 +165,7 @@ SECONDS = st.floats() | st.sampled_from([0.001, 0.2, 1e9])
 @example(10.0, [(-(10**9), 1.0)])
 @example(10.0, [(1, 1e308), (2**63 - 1, 1.0)])
 @example(10.0, [(2**63 - 1, 5e-324)])
-def test_no_measures_whatever_break_the_sizer(target: float, measures: list[tuple[int, float]]) -> None:
+def test_no_measures_whatever_break_the_sizer(target, measures):
     sizer = BatchSizer(target)
     for rows, seconds in measures * 20:
         sizer.observe(BatchMeasure(rows, seconds))
@@ -177,6 +173,6 @@ def test_no_measures_whatever_break_the_sizer(target: float, measures: list[tupl
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, 1e-4, math.nan, math.inf])
-def test_a_target_that_no_batch_can_take_is_refused(target: float) -> None:
+def test_a_target_that_no_batch_can_take_is_refused(target):
     with pytest.raises(OptionError, match="target batch duration"):
         BatchSizer(target)

@@ -1,8 +1,5 @@
 """The rules of a plan, one by one, on worlds small enough to follow by hand."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -13,7 +10,7 @@ from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
-from tidegate.alignment.splits import Extent, SplitRange
+from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import find_standing
 from tidegate.alignment.states import SplitState
 
@@ -23,14 +20,14 @@ WALL_CLOCK_MS = 10**9
 class TestLow:
     """Rule 1: low is the least head time of unread splits, and of splits that may still deliver."""
 
-    def test_beam_20908_a_split_that_never_had_a_record_holds_nobody(self) -> None:
+    def test_beam_20908_a_split_that_never_had_a_record_holds_nobody(self):
         world = World({"empty": log(), "busy": log(0, 100)}, Limits(max_drift_ms=10))
         world.plan()
         world.plan()
         assert world.read("busy") == [0, 100]
         assert world.progress.watermark_ms == 99
 
-    def test_late_splits_alone_are_read_slice_by_slice_too(self) -> None:
+    def test_late_splits_alone_are_read_slice_by_slice_too(self):
         # Without the bound of an earlier run there was no low and no bound.  The slice overshot, and
         # with a budget the bound was then in the past, where it paused the split for ever.
         world = World({"a": log(1000)}, Limits())
@@ -48,7 +45,7 @@ class TestLow:
 class TestBound:
     """Rule 2: the bound is low + drift, and comes down only through the group."""
 
-    def test_a_batch_that_is_cut_earlier_by_its_budget_leaves_the_bound_where_it_was(self) -> None:
+    def test_a_batch_that_is_cut_earlier_by_its_budget_leaves_the_bound_where_it_was(self):
         world = World({"a": log(100, 105)}, Limits(max_drift_ms=10, out_of_orderness_ms=None))
         world.plan()
         world.discover("slower", log(50, 51, 52))
@@ -57,7 +54,7 @@ class TestBound:
         assert world.read("slower") == [50]
         assert world.progress.bound_ms == 110
 
-    def test_the_group_lowers_the_bound_and_then_ranges_are_empty_not_negative(self) -> None:
+    def test_the_group_lowers_the_bound_and_then_ranges_are_empty_not_negative(self):
         world = World({"a": log(100, 105, 120)}, Limits(max_drift_ms=10))
         world.plan()
         world.group_low_ms = 0
@@ -71,14 +68,14 @@ class TestBound:
 class TestBudget:
     """Rule 3: the greatest time that fits, else T = low + 1 ms and cuts by position."""
 
-    def test_the_cut_is_by_time_when_a_time_fits(self) -> None:
+    def test_the_cut_is_by_time_when_a_time_fits(self):
         world = World({"a": log(*range(0, 100, 2)), "b": log(*range(0, 100, 5))}, Limits(budget=Budget(rows=14)))
         world.plan()
         assert (len(world.read("a")), len(world.read("b"))) == (9, 4)
         assert world.progress.bound_ms in {17, 18}
 
-    def test_a_record_dearer_than_the_budget_is_read_alone(self) -> None:
-        def cost(ranges: Mapping[str, SplitRange]) -> Cost:
+    def test_a_record_dearer_than_the_budget_is_read_alone(self):
+        def cost(ranges):
             return Cost(bytes=sum(100 * (r.end - r.start) for r in ranges.values()))
 
         world = World({"a": log(1, 1, 2), "b": log(1)}, Limits(budget=Budget(bytes=50), cost=cost))
@@ -89,9 +86,7 @@ class TestBudget:
         [("abc", 1, 900, 10, 13), ("a", 9, 900, 18, 24), ("abc", 1, 2, 2, 2)],
         ids=["one beside many gets the share of one", "many leave half", "what a short one leaves is used"],
     )
-    def test_late_splits_get_a_fair_share_of_the_budget(
-        self, leading: str, late: int, unread: int, least: int, most: int
-    ) -> None:
+    def test_late_splits_get_a_fair_share_of_the_budget(self, leading, late, unread, least, most):
         world = World({s: log(*range(1000, 1101), readable=False) for s in leading}, Limits())
         for count in (1, 100):
             for split_log in world.logs.values():
@@ -106,15 +101,15 @@ class TestBudget:
         assert least <= sum(count for s, count in rows.items() if s not in leading) <= most
         assert sum(rows.values()) >= 37  # the budget is used, up to records of one time
 
-    def test_the_scarcest_unit_decides(self) -> None:
-        def cost(ranges: Mapping[str, SplitRange]) -> Cost:
+    def test_the_scarcest_unit_decides(self):
+        def cost(ranges):
             return Cost(rows=sum(r.end - r.start for r in ranges.values()), files=len(ranges))
 
         logs = {f"s{i}": log(i * 10, i * 10 + 1) for i in range(5)}
         world = World(logs, Limits(budget=Budget(rows=100, files=2), cost=cost))
         assert set(world.plan().ranges) == {"s0", "s1"}
 
-    def test_without_alignment_the_budget_is_shared_by_backlog(self) -> None:
+    def test_without_alignment_the_budget_is_shared_by_backlog(self):
         world = World(
             {"a": log(*range(30)), "b": log(*range(1000, 1010))}, Limits(aligned=False, budget=Budget(rows=8))
         )
@@ -132,8 +127,8 @@ class TestEnds:
         [(None, 8, 1, 7), (50, 50, 1, 49), (95, 95, 2, 94), (2, 100, 2, 109)],
     )
     def test_a_split_at_its_target_holds_by_the_next_record_that_a_later_run_reads(
-        self, beyond_ms: int | None, low_ms: int, position: int, watermark_ms: int
-    ) -> None:
+        self, beyond_ms, low_ms, position, watermark_ms
+    ):
         short = log(0) if beyond_ms is None else log(0, beyond_ms)
         index = TimeIndex(KafkaLike({"short": short, "long": log(0, 100, 200)}))
         extents = {"short": Extent(0, 1, more=beyond_ms is not None), "long": Extent(0, 3)}
@@ -145,7 +140,7 @@ class TestEnds:
         assert planned.progress.watermark_ms == watermark_ms
         assert planned.splits["short"].state is SplitState.CAUGHT_UP
 
-    def test_a_record_past_a_configured_end_is_nobodys_next_record(self) -> None:
+    def test_a_record_past_a_configured_end_is_nobodys_next_record(self):
         short = Log([Entry(0, 0), Entry(2, 50)], end=3)
         index = TimeIndex(KafkaLike({"short": short, "long": log(0, 100, 200)}))
         extents = {"short": Extent(0, 1, more=True), "long": Extent(0, 3)}
@@ -153,7 +148,7 @@ class TestEnds:
         standing = find_standing(before, extents, (), index, limits)
         assert (standing.low_ms, standing.held_by) == (8, "short")
 
-    def test_a_hole_before_a_configured_end_is_read_but_no_record_past_it(self) -> None:
+    def test_a_hole_before_a_configured_end_is_read_but_no_record_past_it(self):
         short = Log([Entry(0, 0), Entry(2, 50)], end=3)
         limits = Limits(max_drift_ms=10, stops={"short": 2, "long": None})
         world = World({"short": short, "long": log(100)}, limits, starts={"short": 1})
@@ -165,14 +160,14 @@ class TestEnds:
 class TestBlindness:
     """Rule 6: the answer of a lookup is a candidate."""
 
-    def transactional(self, commits: int = 3) -> Log:
+    def transactional(self, commits=3):
         entries = []
         for i in range(commits * 10):
             marker = i % 10 == 9
             entries.append(Entry(i, WALL_CLOCK_MS if marker else i * 10, seen=not marker))
         return Log(entries, end=commits * 10)
 
-    def test_a_transactional_back_fill_advances_past_its_commit_markers(self) -> None:
+    def test_a_transactional_back_fill_advances_past_its_commit_markers(self):
         # The first marker answers every lookup.  A batch that is cut there would hold one transaction, and
         # the split would seem to be at the time of the clock.
         world = World({"a": self.transactional()}, Limits(max_drift_ms=150))
@@ -182,19 +177,19 @@ class TestBlindness:
         world.drain()
         assert len(world.read("a")) == 27
 
-    def test_only_the_blind_split_is_probed(self) -> None:
+    def test_only_the_blind_split_is_probed(self):
         world = World({"a": self.transactional(), "b": log(0, 100, 200)}, Limits(max_drift_ms=150))
         planned = world.plan()
         assert (planned.splits["a"].exact, planned.splits["b"].exact) == (False, True)
         assert world.read("b") == [0, 100]
 
-    def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self) -> None:
+    def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self):
         # A lookup searches the whole log, even the records that were read.
         entries = [Entry(0, 0), Entry(1, 150, seen=False), Entry(2, 5), Entry(3, 100), Entry(4, 200), Entry(5, 300)]
         world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10))
         assert [world.plan().splits["a"].exact for _ in range(3)] == [False, False, True]
 
-    def test_a_probed_split_that_is_also_cut_by_position_is_still_inexact(self) -> None:
+    def test_a_probed_split_that_is_also_cut_by_position_is_still_inexact(self):
         world = World({"a": log(*[5] * 7)}, Limits(budget=Budget(rows=3)), source=PeekOnly)
         assert not world.plan().splits["a"].exact
         assert world.read("a") == [5, 5, 5]

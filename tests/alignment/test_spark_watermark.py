@@ -1,8 +1,5 @@
 """Spark drops no row in order, if its delay is as long as the disorder."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
 
@@ -14,25 +11,24 @@ from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
 from tests.alignment.model import World
 from tests.alignment.spark_watermark import SparkWatermark
 from tidegate.alignment.budget import Budget, Cost
-from tidegate.alignment.plan import Limits, Plan
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.plan import Limits
 
 YEAR_2099_MS = 4_070_908_800_000
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
 
-def in_bytes(ranges: Mapping[str, SplitRange]) -> Cost:
+def in_bytes(ranges):
     """As Kafka's: rows, and bytes by their mean size."""
     count = sum(r.end - r.start for r in ranges.values())
     return Cost(rows=count, bytes=64 * count)
 
 
-def rows(planned: Plan) -> int:
+def rows(planned):
     return sum(r.end - r.start for r in planned.ranges.values())
 
 
-def test_spark_drops_what_is_at_or_before_the_greatest_time_of_the_batches_before_minus_the_delay() -> None:
+def test_spark_drops_what_is_at_or_before_the_greatest_time_of_the_batches_before_minus_the_delay():
     spark = SparkWatermark()
     assert spark.dropped([-(10**9)], delay_ms=1, lag=1) == []
     spark.deliver({"a": [100]})
@@ -54,7 +50,7 @@ SEGMENTS = st.lists(
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> Log:
+def histories(draw):
     now_ms, entries = draw(st.sampled_from([0, 0, 0, 500, 20_000])), []
     for count, gap_ms, kind in draw(SEGMENTS):
         for i in range(count):
@@ -72,9 +68,7 @@ def histories(draw: st.DrawFn) -> Log:
     st.sampled_from([None, 40, 1_000, 5_000]),
     st.sampled_from([*(Budget(rows=rows) for rows in (None, 1, 3, 20, 100)), Budget(bytes=100), Budget(bytes=3_000)]),
 )
-def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(
-    logs: list[Log], hidden: list[Log], source: type[PeekOnly], drift_ms: int | None, budget: Budget
-) -> None:
+def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(logs, hidden, source, drift_ms, budget):
     limits = Limits(max_drift_ms=drift_ms, budget=budget, cost=in_bytes)
     world = World({f"s{i}": split_log for i, split_log in enumerate(logs)}, limits, source=source)
     world.quiet.update([*world.logs, "late"])
@@ -88,7 +82,7 @@ def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(
 
 
 @pytest.mark.parametrize("source", [KafkaLike, PeekOnly])
-def test_a_partition_of_ignored_records_neither_moves_the_common_cut_nor_starves(source: type[PeekOnly]) -> None:
+def test_a_partition_of_ignored_records_neither_moves_the_common_cut_nor_starves(source):
     every_10_s = list(range(0, 2 * HOUR_MS, 10_000))
     crowded_start = [*accumulate([MINUTE_MS // 360] * 360), *range(MINUTE_MS, 2 * HOUR_MS, 10_000)]
     ignored = Log([Entry(position, YEAR_2099_MS, seen=False) for position in range(2000)], end=2000)
@@ -103,7 +97,7 @@ def test_a_partition_of_ignored_records_neither_moves_the_common_cut_nor_starves
 
 
 @pytest.mark.parametrize("budget", [None, 900])
-def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget: int | None) -> None:
+def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget):
     crowded_end, crowded_begin = (
         [int((40_000 * i) ** 0.5) for i in range(4_000)],
         [i * i // 1_000 for i in range(4_000)],
@@ -119,7 +113,7 @@ def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget: int | 
 
 
 @pytest.mark.parametrize("source", [KafkaLike, PeekOnly])
-def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type[PeekOnly]) -> None:
+def test_a_late_partition_shares_the_budget_with_those_that_are_not(source):
     world = World(
         {"a": log(*range(100_000, 110_000, 10)), "b": log(*range(100_000, 110_000, 10))},
         Limits(max_drift_ms=5_000, budget=Budget(rows=100)),
@@ -139,7 +133,7 @@ def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type
 
 
 @pytest.mark.parametrize("budget", [Budget(rows=1), Budget(bytes=100), Budget(bytes=32), Budget(rows=2)])
-def test_a_late_partition_and_the_others_take_turns_where_a_batch_has_room_for_one_position(budget: Budget) -> None:
+def test_a_late_partition_and_the_others_take_turns_where_a_batch_has_room_for_one_position(budget):
     limits = Limits(max_drift_ms=5_000, budget=budget, cost=in_bytes)
     world = World({"a": log(*range(1_000, 1_100))}, limits)
     world.plan()
@@ -150,7 +144,7 @@ def test_a_late_partition_and_the_others_take_turns_where_a_batch_has_room_for_o
     assert len(world.read("late")) > 20, "a late split starves"
 
 
-def test_a_late_split_that_is_away_for_a_plan_is_still_late() -> None:
+def test_a_late_split_that_is_away_for_a_plan_is_still_late():
     world = World({"a": log(*range(1_000, 1_400))}, Limits(max_drift_ms=5_000, budget=Budget(rows=20)))
     world.plan()
     world.discover("late", log(*range(400)))
@@ -163,7 +157,7 @@ def test_a_late_split_that_is_away_for_a_plan_is_still_late() -> None:
     assert sum(r.end - r.start for s, r in planned.ranges.items() if s == "a") > 5, "late rows have the budget"
 
 
-def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned() -> None:
+def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned():
     world = World({"a": log(*range(100, 160))}, Limits(max_drift_ms=1_000, budget=Budget(rows=10)))
     world.plan()
     world.discover("late", log(*range(50, 80), *range(150, 170)))
@@ -175,7 +169,7 @@ def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_
     assert not world.plans[-1].splits["late"].late
 
 
-def test_the_watermark_waits_for_the_first_row_of_a_late_split_that_is_in_time() -> None:
+def test_the_watermark_waits_for_the_first_row_of_a_late_split_that_is_in_time():
     world = World({"a": log(100, 109, readable=False)}, Limits(budget=Budget(rows=3)))
     world.logs["a"].append(1)
     world.plan()
@@ -186,7 +180,7 @@ def test_the_watermark_waits_for_the_first_row_of_a_late_split_that_is_in_time()
     assert marks == [102, 102]
 
 
-def test_the_watermark_stays_where_only_late_splits_are_active() -> None:
+def test_the_watermark_stays_where_only_late_splits_are_active():
     world = World({"a": log(*range(0, 5000, 100)), "b": log(0, 1000)}, Limits(max_drift_ms=10_000))
     world.quiet.add("a")
     world.drain()

@@ -1,7 +1,5 @@
 """The standing of splits before a plan: their states, and the low for the group."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -23,10 +21,10 @@ DRIFT_10 = Limits(max_drift_ms=10)
 class Source:
     """Splits with positions, and an index that is kept from plan to plan."""
 
-    def __init__(self, logs: dict[str, Log]) -> None:
+    def __init__(self, logs):
         self.logs, self.index = logs, TimeIndex(KafkaLike(logs))
 
-    def standing(self, positions: dict[str, int], limits: Limits = DRIFT_10, *, idle: tuple[str, ...] = ()) -> Standing:
+    def standing(self, positions, limits=DRIFT_10, *, idle=()):
         extents = {s: Extent(log.begin, log.end, log.settled, log.complete) for s, log in self.logs.items()}
         return find_standing(Progress(positions), extents, idle, self.index, limits)
 
@@ -36,8 +34,8 @@ class Source:
     [("late", "", None, 61), ("late", "late", None, None), ("", "late", None, None), ("late", "", 80, 80)],
 )
 def test_without_a_low_the_group_learns_the_watermark_if_a_record_in_time_may_follow_late_ones(
-    overdue: str, held: str, low_ms: int | None, told_ms: int | None
-) -> None:
+    overdue, held, low_ms, told_ms
+):
     standing = Standing(Progress({}, watermark_ms=60), {}, {}, {}, {}, {}, {}, low_ms=low_ms)
     standing = replace(standing, overdue=frozenset({overdue} - {""}), held=frozenset({held} - {""}))
     assert standing.group_low_ms == told_ms
@@ -51,9 +49,7 @@ def test_without_a_low_the_group_learns_the_watermark_if_a_record_in_time_may_fo
         (False, None, {"straggler": 50, "in time": 90, "caught up": 40, "at 95": 95, "away": 70}),
     ],
 )
-def test_each_split_holds_where_it_may_still_have_rows_in_time(
-    waits_for_late: bool, watermark_ms: int | None, lows: dict[str, int]
-) -> None:
+def test_each_split_holds_where_it_may_still_have_rows_in_time(waits_for_late, watermark_ms, lows):
     limits = Limits(max_drift_ms=10, horizon_ms=1000, late_splits="catch-up" if waits_for_late else "admit")
     before = Progress({}, bound_ms=80, watermark_ms=watermark_ms)
     heads_ms = {"late": 20, "straggler": 50, "in time": 90, "held": 1000}
@@ -64,9 +60,7 @@ def test_each_split_holds_where_it_may_still_have_rows_in_time(
 
 
 @pytest.mark.parametrize(("horizon_ms", "told_ms"), [(1000, 61), (30, None)])
-def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_wait_for_the_clock(
-    horizon_ms: int, told_ms: int | None
-) -> None:
+def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_wait_for_the_clock(horizon_ms, told_ms):
     index = TimeIndex(KafkaLike({"late": log(0, 1, 40, 50)}))
     before = Progress({"late": 1}, watermark_ms=60, late=frozenset({"late"}))
     limits = replace(DRIFT_10, horizon_ms=horizon_ms, budget=Budget(rows=1))
@@ -74,12 +68,12 @@ def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_w
     assert plan(standing, GroupBound(), index, limits).next_low_ms == told_ms
 
 
-def test_without_alignment_there_is_no_low() -> None:
+def test_without_alignment_there_is_no_low():
     standing = Source({"a": log(0, 5)}).standing({"a": 0}, Limits(aligned=False))
     assert (standing.low_ms, standing.held_by) == (None, None)
 
 
-def test_a_split_that_has_nothing_to_read_has_the_state_that_it_keeps_after_the_batch() -> None:
+def test_a_split_that_has_nothing_to_read_has_the_state_that_it_keeps_after_the_batch():
     logs = {"unread": log(0, 1), "caught up": log(0), "idle": log(0), "stopped": log(0), "complete": log(0)}
     logs["hollow"] = Log([], end=3)
     logs["complete"].complete = True
@@ -98,14 +92,14 @@ def test_a_split_that_has_nothing_to_read_has_the_state_that_it_keeps_after_the_
     assert (standing.spans.keys(), standing.hollow.keys()) == ({"unread"}, {"hollow"})
 
 
-def test_positions_that_are_gone_are_lost_or_stepped_over() -> None:
+def test_positions_that_are_gone_are_lost_or_stepped_over():
     source = Source({"a": log(5, 6, start=4)})
     with pytest.raises(DataLossError, match=r"^positions 2 to 3 of split 'a' are gone"):
         source.standing({"a": 2})
     assert source.standing({"a": 2}, Limits(fail_on_data_loss=False)).starts == {"a": 4}
 
 
-def test_a_plan_leaves_its_standing_as_it_was_so_that_another_can_follow_when_the_group_has_moved() -> None:
+def test_a_plan_leaves_its_standing_as_it_was_so_that_another_can_follow_when_the_group_has_moved():
     source = Source({"a": log(0, 5, 12, 25), "b": log(3, 30)})
     standing = source.standing({"a": 0, "b": 0})
     held = plan(standing, GroupBound(-20, -10, "another"), source.index, DRIFT_10)
@@ -117,7 +111,7 @@ def test_a_plan_leaves_its_standing_as_it_was_so_that_another_can_follow_when_th
     assert plan(again.standing({"a": 0, "b": 0}), None, again.index, DRIFT_10).ranges == free.ranges
 
 
-def test_an_idle_split_that_cannot_be_reached_is_not_the_low_that_the_group_learns() -> None:
+def test_an_idle_split_that_cannot_be_reached_is_not_the_low_that_the_group_learns():
     index = TimeIndex(KafkaLike({"a": log(0, 100, 500), "away": log(0)}))
     before = Progress({"a": 1, "away": 1}, watermark_ms=5, idle=frozenset({"away"}))
     extents = {"a": Extent(0, 3), "away": Extent(1, 1, available=False)}

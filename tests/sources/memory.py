@@ -4,8 +4,6 @@ Planner, driver and executors are different processes, so the splits live in a J
 append to: {"a": [[position, event_time_ms], ...], ...}.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Options of bad and future event times, as connectors get them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

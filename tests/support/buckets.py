@@ -1,7 +1,5 @@
 """Objects for tests of the S3 source: rows whose event times are known, laid down through boto3."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A clock that moves only when someone sleeps, or a test sets it."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 
 from tidegate.enumerators.clocks import Clocks
@@ -12,20 +10,20 @@ WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 class Clock:
     """Seconds that pass only when someone sleeps."""
 
-    def __init__(self, now: float = 0.0) -> None:
+    def __init__(self, now=0.0):
         self.now = now
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         self.now += seconds
 
     @property
-    def clocks(self) -> Clocks:
+    def clocks(self):
         return Clocks(self, lambda: WALL + self.now, self.sleep)
 
 
-def most_in_a_second(times_s: list[float]) -> int:
+def most_in_a_second(times_s):
     """Return how many of some rising times lie within a second, at most; one that rounding moved is not counted."""
     return max((bisect_right(times_s, at_s + 1 - 1e-6) - place for place, at_s in enumerate(times_s)), default=0)

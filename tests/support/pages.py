@@ -1,7 +1,5 @@
 """The pages of the documentation as programs: their blocks of code, one after the other."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

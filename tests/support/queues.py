@@ -1,7 +1,5 @@
 """Queues of SQS, as moto's server plays them in a thread of this process, and what S3 would say in them."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -4,14 +4,10 @@ Whatever asks for Java gets one that only tells this process, which then leaves 
 need be marked: it may ask by a fixture, in its body, or in a process that it starts.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import tempfile
-from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
@@ -25,7 +21,7 @@ class QuickRun:
     fixtures: the names of those that start one.
     """
 
-    def __init__(self, fixtures: Iterable[str]) -> None:
+    def __init__(self, fixtures):
         self._fixtures, self._runs = frozenset(fixtures), False
         self._folder = tempfile.TemporaryDirectory(prefix="tidegate-without-java-")
         java = Path(self._folder.name, "bin", "java")
@@ -36,38 +32,38 @@ class QuickRun:
         os.environ["PATH"] = f"{java.parent}{os.pathsep}{os.environ['PATH']}"
         signal.signal(signal.SIGUSR1, self._asked)
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, config, items):
         """Deselect the tests that are marked as slow."""
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+    def pytest_fixture_setup(self, fixturedef):
         """Let such a fixture leave out the test that needs it."""
         if fixturedef.argname in self._fixtures:
             fixturedef.func = _leave_out  # a hook that raises itself leaves fixtures set up for ever
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
+    def pytest_runtest_setup(self):
         """See _running."""
         return (yield from self._running())
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+    def pytest_runtest_call(self):
         """See _running."""
         return (yield from self._running())
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def pytest_report_teststatus(self, report):
         """Count separately the tests that only a quick run leaves out."""
         is_mine = report.skipped and REASON in str(report.longrepr)
         return ("left out", "", "LEFT OUT") if is_mine else None
 
-    def pytest_unconfigure(self) -> None:
+    def pytest_unconfigure(self):
         """Remove the Java."""
         self._folder.cleanup()
 
-    def _running(self) -> Generator[None, Any, Any]:
+    def _running(self):
         """Leave out the test if it asks for Java while it runs."""
         self._runs = True
         try:
@@ -75,11 +71,11 @@ class QuickRun:
         finally:
             self._runs = False
 
-    def _asked(self, *_: object) -> None:
+    def _asked(self, *_):
         if self._runs:
             self._runs = False  # what the test then cleans up may ask again
             _leave_out()
 
 
-def _leave_out(**_: object) -> NoReturn:
+def _leave_out(**_):
     pytest.skip(REASON)

@@ -1,7 +1,5 @@
 """Key stores of Java, made by its own keytool from PEM files."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -14,12 +12,12 @@ from tidegate.servers.java import find_java
 STORE_PASSWORD = "of the store"  # noqa: S105 - of stores that live for seconds
 
 
-def keytool(*arguments: str | Path) -> None:
+def keytool(*arguments):
     tool = Path(find_java()).resolve().with_name("keytool")
     subprocess.run([tool, *arguments, "-noprompt"], check=True, capture_output=True)
 
 
-def key_store(file: Path, ca: Path) -> Path:
+def key_store(file, ca):
     """The key and the certificate of a PEM file as PKCS12."""
     key = serialization.load_pem_private_key(file.read_bytes(), None)
     (certificate,), (issuer,) = (x509.load_pem_x509_certificates(path.read_bytes()) for path in (file, ca))
@@ -29,7 +27,7 @@ def key_store(file: Path, ca: Path) -> Path:
     return store
 
 
-def trust_stores(ca: Path) -> dict[str, Path]:
+def trust_stores(ca):
     """The certificate of a CA as PKCS12 and JKS."""
     stores = {kind: ca.with_suffix(f".{kind.lower()}") for kind in ("PKCS12", "JKS")}
     for kind, store in stores.items():

@@ -1,7 +1,5 @@
 """Streaming queries for tests: run to the end, seen batch by batch."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Settings that make Python workers faster: given when a session begins, set by register, or suggested by it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,9 +1,6 @@
 """Responses to a fetch of one partition, by the topic's name or by its id."""
 
-from __future__ import annotations
-
 import struct
-from typing import Any
 from uuid import UUID
 
 from tidegate.kafka_private import FetchRequest
@@ -14,7 +11,7 @@ BY_NAME, BY_ID = 10, 13
 ORDERS_ID = UUID(int=7)
 
 
-def response(version: int, records: bytes = b"records", topic: bytes = b"orders", length: int | None = None) -> bytes:
+def response(version, records=b"records", topic=b"orders", length=None):
     """One with the records of partition 3; ``length``: another one than they have."""
     length = len(records) if length is None else length
     if version == BY_NAME:
@@ -25,7 +22,7 @@ def response(version: int, records: bytes = b"records", topic: bytes = b"orders"
     return head + fields + unsigned(length + 1) + records + bytes(3)
 
 
-def unsigned(number: int) -> bytes:
+def unsigned(number):
     """A number of variable size."""
     found = bytearray()
     while number > 0x7F:
@@ -34,7 +31,7 @@ def unsigned(number: int) -> bytes:
     return bytes([*found, number])
 
 
-def answered(data: bytes, version: int, topic_id: UUID = ORDERS_ID) -> list[Any]:
+def answered(data, version, topic_id=ORDERS_ID):
     """What a response is read as; the request named a topic by its name and this id."""
     request = FetchRequest()
     request.API_VERSION = version

@@ -1,7 +1,5 @@
 """Rows as a Kafka reader yields them, without a Kafka."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from tidegate.readers.kafka.schema import arrow_schema
@@ -9,7 +7,7 @@ from tidegate.readers.kafka.schema import arrow_schema
 SCHEMA = arrow_schema(include_headers=True)
 
 
-def batch(values=None, headers=None, timestamps_ms=None, first_offset: int = 40) -> pa.RecordBatch:
+def batch(values=None, headers=None, timestamps_ms=None, first_offset=40):
     count = len(next(column for column in (values, headers, timestamps_ms) if column is not None))
     columns = {
         "key": [None] * count,

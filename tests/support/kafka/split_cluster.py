@@ -1,7 +1,5 @@
 """A cluster whose clients reach it by forwarded ports, of which a network split cuts one: nothing passes there."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress
@@ -14,29 +12,29 @@ from tidegate.servers.server import HOST, free_ports
 class ForwardedPort(Listening):
     """Forwards ``address`` to a port of this machine, while it is used as a context manager."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         super().__init__()
         self.port = port
-        self._open: list[socket.socket] = []
+        self._open = []
         self._whole = threading.Event()
         self._whole.set()
         self.held = 0
 
-    def cut(self) -> None:
+    def cut(self):
         """Let no byte pass until ``heal``, and tell nobody."""
         self._whole.clear()
 
-    def heal(self) -> None:
+    def heal(self):
         """Let all bytes pass, also those that were held."""
         self._whole.set()
 
-    def stop(self) -> None:
+    def stop(self):
         self.heal()
         for opened in self._open:
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
 
-    def serve(self, client: socket.socket) -> None:
+    def serve(self, client):
         self._pass()
         with socket.create_connection((HOST, self.port)) as broker:
             self._open += [client, broker]
@@ -45,7 +43,7 @@ class ForwardedPort(Listening):
             self._copy(client, broker)
             back.join()
 
-    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+    def _copy(self, source, target):
         with suppress(OSError):
             while part := source.recv(1 << 16):
                 self._pass()
@@ -53,7 +51,7 @@ class ForwardedPort(Listening):
         with suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
 
-    def _pass(self) -> None:
+    def _pass(self):
         if not self._whole.is_set():
             self.held += 1
             self._whole.wait()

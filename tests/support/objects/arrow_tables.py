@@ -1,10 +1,7 @@
 """Hypothesis strategies: Arrow fields of every type that Parquet and Spark share, and arrays of them."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timezone
 from decimal import Context, Decimal
-from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -17,7 +14,7 @@ _PRIMITIVE = [
 ]  # fmt: skip
 
 
-def _nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+def _nested(inner):
     structs = st.lists(inner, min_size=1, max_size=3).map(
         lambda kinds: pa.struct([(f"f{index}", kind) for index, kind in enumerate(kinds)])
     )
@@ -27,17 +24,17 @@ def _nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataT
 types = st.recursive(st.sampled_from(_PRIMITIVE), _nested, max_leaves=4)
 
 
-def fields() -> st.SearchStrategy[pa.Field]:
+def fields():
     """Fields called ``c``."""
     return types.map(lambda kind: pa.field("c", kind))
 
 
-def values(kind: pa.DataType) -> st.SearchStrategy[Any]:
+def values(kind):
     """Values of a type, or None."""
     return st.none() | _values(kind)
 
 
-def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
+def _values(kind):
     if pa.types.is_struct(kind):
         return st.fixed_dictionaries({field.name: values(field.type) for field in kind})
     if pa.types.is_map(kind):
@@ -48,18 +45,18 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return next(made(kind) for is_kind, made in _MADE if is_kind(kind))
 
 
-def _integers(kind: pa.DataType) -> st.SearchStrategy[int]:
+def _integers(kind):
     signed = pa.types.is_signed_integer(kind)
     bits = kind.bit_width - signed
     return st.integers(-(2**bits) if signed else 0, 2**bits - 1)
 
 
-def _decimals(kind: pa.DataType) -> st.SearchStrategy[Decimal]:
+def _decimals(kind):
     most = 10**kind.precision - 1
     return st.integers(-most, most).map(lambda number: Decimal(number).scaleb(-kind.scale, Context(prec=38)))
 
 
-def _moments(kind: pa.DataType) -> st.SearchStrategy[datetime]:
+def _moments(kind):
     zone = None if kind.tz is None else timezone.utc
     step = {"s": 10**6, "ms": 10**3}.get(kind.unit, 1)
     moments = st.datetimes(datetime(1902, 1, 1), datetime(9999, 12, 30))  # noqa: DTZ001 - the zone is added
@@ -79,7 +76,7 @@ _MADE = [
 ]
 
 
-def arrays(kind: pa.DataType, rows: int | None = None) -> st.SearchStrategy[pa.Array]:
+def arrays(kind, rows=None):
     """Arrays of a type, of a number of rows or of a few."""
     sizes = {"max_size": 6} if rows is None else {"min_size": rows, "max_size": rows}
     return st.lists(values(kind), **sizes).map(lambda made: pa.array(made, kind))

@@ -1,14 +1,12 @@
 """Objects for tests of formats: laid down for the S3 endpoint, or held in memory."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pyarrow as pa
 
 from tests.servers.test_s3 import lay_down
 from tidegate.errors import ObjectGoneError
-from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object, SetAside
+from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 
@@ -16,11 +14,11 @@ from tidegate.readers.s3.store import ObjectStore
 class Recorded(ObjectStore):
     """Remembers what was asked for."""
 
-    def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
+    def __init__(self, config, bucket):
         super().__init__(config, bucket)
-        self.asked: list[tuple[int, int]] = []
+        self.asked = []
 
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
+    def fetch(self, found, start, end):
         self.asked.append((start, end))
         return super().fetch(found, start, end)
 
@@ -36,13 +34,13 @@ class InMemory(ObjectStore):
     gone: the range whose request shows that its object is gone; True: any.
     """
 
-    def __init__(self, content: bytes | None = None, **contents: bytes) -> None:
+    def __init__(self, content=None, **contents):
         super().__init__(S3ConnectionConfig(), "data")
         self.contents = contents if content is None else {"x": content, **contents}
-        self.asked: list[tuple[int, int]] = []
-        self.gone: tuple[int, int] | bool = False
+        self.asked = []
+        self.gone = False
 
-    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+    def _fetch(self, found, start, end):
         content = self.contents[found.key]
         assert 0 <= start <= end <= len(content)
         if self.gone in (True, (start, end)):
@@ -50,34 +48,27 @@ class InMemory(ObjectStore):
         self.asked.append((start, end))
         return content[start:end]
 
-    def listed(self, key: str = "x") -> S3Object:
+    def listed(self, key="x"):
         return held(self.contents[key])._replace(key=key)
 
-    def chunks(self) -> list[Chunk]:
+    def chunks(self):
         return [chunk(self.listed(key)) for key in self.contents]
 
 
-def held(content: bytes) -> S3Object:
+def held(content):
     """Return what a listing shows of an object in memory."""
     return S3Object("x", len(content), "", 0)
 
 
-def laid(bucket, content: bytes, key: str | None = None) -> S3Object:
+def laid(bucket, content, key=None):
     key = key or hashlib.sha256(content).hexdigest()
     lay_down(bucket, key, content)
     return S3Object(key, len(content), "", 0)
 
 
-def chunk(found: S3Object, start: int = 0, end: int | None = None) -> Chunk:
+def chunk(found, start=0, end=None):
     return Chunk(*found, start, found.size if end is None else end, 1, None, None)
 
 
-def read(
-    made: ObjectFormat,
-    found: S3Object,
-    schema: pa.Schema,
-    start: int = 0,
-    end: int | None = None,
-    set_aside: SetAside | None = None,
-) -> pa.Table:
+def read(made, found, schema, start=0, end=None, set_aside=None):
     return pa.Table.from_batches(made.read(chunk(found, start, end), schema, set_aside), schema)

@@ -1,15 +1,11 @@
 """An object in memory, whole or in parts, for formats that read lines."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 
 import cramjam
-import pyarrow as pa
 
-from tidegate.readers.formats.json.format import JsonFormat
-from tidegate.readers.objects.values import Chunk, S3Object, SetAside
+from tidegate.readers.objects.values import Chunk, S3Object
 
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = {
@@ -23,26 +19,26 @@ COMPRESSED = {
 class Memory:
     """A store of one object that counts what is asked for."""
 
-    def __init__(self, content: bytes, key: str = "a/b.json") -> None:
+    def __init__(self, content, key="a/b.json"):
         self.content = content
         self.object = S3Object(key, len(content), "etag", 0)
-        self.requests: list[int] = []
+        self.requests = []
 
-    def address(self, key: str) -> str:
+    def address(self, key):
         return key
 
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
+    def fetch(self, found, start, end):
         assert found == self.object
         assert 0 <= start < end <= len(self.content)
         self.requests.append(end - start)
         return self.content[start:end]
 
 
-def chunk_of(found: S3Object, start: int, end: int) -> Chunk:
+def chunk_of(found, start, end):
     return Chunk(*found, start, end, rows=1, min_ms=None, max_ms=None)
 
 
-def read_all(made: JsonFormat, found: S3Object, schema: pa.Schema, set_aside: SetAside | None = None) -> list[dict]:
+def read_all(made, found, schema, set_aside=None):
     surveys = made.survey(found, None)
     assert [0, *(survey.end for survey in surveys)] == [*(survey.start for survey in surveys), found.size]
     rows = []
