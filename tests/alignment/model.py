@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from tests.alignment.logs import KafkaLike
-from tests.alignment.spark_watermark import SparkWatermark
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Progress
@@ -32,12 +31,8 @@ class World:
         self.group_low_ms = None
         self.added = set()
         self.plans = []
-        self.spark = SparkWatermark()
 
     # What may happen between two plans.
-
-    def restart(self):
-        self.index = TimeIndex(self.source)
 
     def discover(self, split, log):
         self.logs[split] = log
@@ -50,20 +45,14 @@ class World:
         log = self.logs[split]
         log.begin = max(log.begin, min(begin, log.end))
 
-    def remove(self, split):
-        del self.logs[split]
-        self.source.logs = self.logs
-
     # Plans.
 
     def plan(self):
         extents = {s: self._extent(s) for s in self.logs}
         planned = self._plan(extents, self.index)
         assert self._plan(extents, TimeIndex(self.source)) == planned, "a restart plans something else"
-        batch = {s: self.logs[s].records(r.start, r.end) for s, r in planned.ranges.items()}
-        for split, entries in batch.items():
-            self.delivered[split] += entries
-        self.spark.deliver({s: [e.time_ms for e in entries] for s, entries in batch.items()})
+        for split, r in planned.ranges.items():
+            self.delivered[split] += self.logs[split].records(r.start, r.end)
         self.progress = planned.progress
         self.added = set()
         self.plans.append(planned)
