@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from tidegate.jobs.migrate.kafka_query import KafkaQuery, SourceStanding
+from tidegate.jobs.migrate.kafka_query import KafkaQuery
 from tidegate.jobs.migrate.new_checkpoint import make_checkpoint
 from tidegate.jobs.spark_checkpoint import open_checkpoint
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -26,16 +26,14 @@ def run_migrate(checkpoint: str, *, to: str | None, goes_back: bool, as_json: bo
     if to is not None:
         make_checkpoint(query, open_checkpoint(to, S3ConnectionConfig(), option="--to"))
     if as_json:
-        typer.echo(json.dumps([_told(standing, query.uncommitted) for standing in standings]))
+        batches = {"lastCommittedBatch": query.last, "uncommittedBatch": query.uncommitted}
+        told = [{"source": place, **batches, "startingOffsets": offset} for place, offset in standings.items()]
+        typer.echo(json.dumps(told))
         return
-    for standing in standings:
-        where = "the query began" if standing.batch is None else f"batch {standing.batch} ended"
-        topics = ", ".join(standing.offset)
-        if to is None:
-            typer.echo(f"source {standing.source} ({topics}) goes on where {where}, with startingOffsets")
-            typer.echo(_starting_offsets(standing))
-        else:
-            typer.echo(f"source {standing.source} ({topics}) goes on where {where}")
+    where = "the query began" if query.last is None else f"batch {query.last} ended"
+    for place, offset in standings.items():
+        with_offsets = f", with startingOffsets\n{json.dumps(offset, separators=(',', ':'))}" if to is None else ""
+        typer.echo(f"source {place} ({', '.join(offset)}) goes on where {where}{with_offsets}")
     if to is not None:
         typer.echo(
             f"start the query with the format {'' if goes_back else 'tidegate_'}kafka and the checkpointLocation {to}"
@@ -57,16 +55,3 @@ def _uncommitted(number: int, *, keeps_numbers: bool) -> str:
         f"batch {number} is planned but not written: its records are read again, and those that are already in the "
         "sink come twice; --to repeats the batch under its number"
     )
-
-
-def _told(standing: SourceStanding, uncommitted: int | None) -> dict[str, object]:
-    return {
-        "source": standing.source,
-        "lastCommittedBatch": standing.batch,
-        "uncommittedBatch": uncommitted,
-        "startingOffsets": json.loads(_starting_offsets(standing)),
-    }
-
-
-def _starting_offsets(standing: SourceStanding) -> str:
-    return json.dumps(standing.offset, separators=(",", ":"))

@@ -10,27 +10,12 @@ folder and two places.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.kafka.built_in import offset_by_topic
 from tidegate.enumerators.planning.offset import BuiltInOffset, Offset, built_in_offset
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, SourceOffset
 from tidegate.sources.kafka.source import KafkaSource
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStanding:
-    """The progress of one source.
-
-    source: its place among the sources of the query, from 0.
-    offset: the offset after that batch, or the one with which the query began.
-    """
-
-    source: int
-    batch: int | None
-    offset: BuiltInOffset
 
 
 class KafkaQuery:
@@ -40,6 +25,7 @@ class KafkaQuery:
     sources: the places of these sources, in order.
     batches: the batches that Spark needs to go on, by number: all written ones, and the one after them.
     committed: the numbers of the written ones.
+    last: the last written batch, if there is one.
     uncommitted: the batch that is planned but not written, and that Spark repeats.
 
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
@@ -50,8 +36,8 @@ class KafkaQuery:
         self._read = _our_offset if goes_back else built_in_offset
         self._kind = "tidegate_kafka" if goes_back else "Spark's built-in Kafka source"
         self.committed = sorted(logs.written)
-        self._last = max(self.committed, default=None)
-        following = 0 if self._last is None else self._last + 1
+        self.last = max(self.committed, default=None)
+        following = 0 if self.last is None else self.last + 1
         self.uncommitted = following if following in logs.offsets else None
         self.batches = {number: logged for number, logged in logs.offsets.items() if number <= following}
         begun = folder.within("sources").folders()
@@ -71,15 +57,15 @@ class KafkaQuery:
                 f"{'' if goes_back else '; --back is for one with tidegate_kafka'}"
             )
 
-    def standings(self) -> list[SourceStanding]:
-        """Return the progress of each source after the last written batch.
+    def standings(self) -> dict[int, BuiltInOffset]:
+        """Return the offset of each source after the last written batch, or the one with which the query began.
 
-        Raises CheckpointError if there is none, and the checkpoint does not say where the query began.
+        Raises CheckpointError if no batch is written, and the checkpoint does not say where the query began.
         """
-        if self._last is None:
-            return [SourceStanding(place, None, self.begin(place)) for place in self.sources]
-        at = {place: self.offset(self._last, place) for place in self.sources}
-        return [SourceStanding(place, self._last, offset) for place, offset in at.items() if offset is not None]
+        if self.last is None:
+            return {place: self.begin(place) for place in self.sources}
+        at = {place: self.offset(self.last, place) for place in self.sources}
+        return {place: offset for place, offset in at.items() if offset is not None}
 
     def offset(self, number: int, place: int) -> BuiltInOffset | None:
         """Return the offset of a source after a batch, if it has one that Spark has not deleted."""

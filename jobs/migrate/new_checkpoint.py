@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
 from tidegate.alignment.plan import Progress
@@ -43,19 +43,18 @@ def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
     if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
         raise OptionError(f"--to is {new.address}, which is in the old checkpoint; name a folder beside it")
     texts = {(number, place): _migrated(query, number, place) for number in query.batches for place in query.sources}
-    for names, data in _files(query.folder):
-        _write(new, names, data)
+    _copy(query.folder, new, but=_LOGS)
+    commits = query.folder.within("commits")
     for number in query.committed:
-        stored = query.folder.within("commits").read(str(number))
-        if stored is not None:
-            _write(new, ("commits", str(number)), stored.data)
+        if (stored := commits.read(str(number))) is not None:
+            _create(new.within("commits"), str(number), stored.data)
     # The newest comes first: otherwise Spark would repeat written batches if the command were killed here.
     for number, logged in reversed(query.batches.items()):
         sources = tuple(
             source._replace(text=texts[number, place]) if place in query.sources else source
             for place, source in logged.by_place.items()
         )
-        _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())
+        _create(new.within("offsets"), str(number), replace(logged, sources=sources).to_bytes())
 
 
 def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:
@@ -102,19 +101,16 @@ def _check_way_back(query: KafkaQuery, number: int, place: int) -> None:
         )
 
 
-def _files(folder: Folder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Yield the files that are copied unchanged, with the names of their folders."""
-    for name in folder.files():
-        stored = folder.read(name)
-        if stored is not None:
-            yield (*above, name), stored.data
-    for name in folder.folders():
-        if above or name not in _LOGS:
-            yield from _files(folder.within(name), (*above, name))
+def _copy(old: Folder, new: Folder, but: Collection[str] = ()) -> None:
+    """Copy the files of a folder, and the folders in it but some."""
+    for name in old.files():
+        if (stored := old.read(name)) is not None:
+            _create(new, name, stored.data)
+    for name in old.folders():
+        if name not in but:
+            _copy(old.within(name), new.within(name))
 
 
-def _write(folder: Folder, names: tuple[str, ...], data: bytes) -> None:
-    for name in names[:-1]:
-        folder = folder.within(name)
-    if folder.create(names[-1], data) is None:
-        raise ConnectorError(f"somebody else also writes to {folder.address}: {names[-1]} already exists")
+def _create(folder: Folder, name: str, data: bytes) -> None:
+    if folder.create(name, data) is None:
+        raise ConnectorError(f"somebody else also writes to {folder.address}: {name} already exists")
