@@ -6,7 +6,7 @@ import logging
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,12 +128,10 @@ def _signals_held_back() -> Iterator[None]:
     PySpark removes the file through which Java answers if it is interrupted meanwhile, and Java would run forever.
     """
     received: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in _ENDING}
     try:
-        yield
+        with _handling(lambda number, _: received.append(number)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         for ending in received:
             signal.raise_signal(ending)
 
@@ -177,9 +175,16 @@ def ends_on_signals() -> Iterator[None]:
     def interrupt(number: int, _: Any) -> None:
         raise KeyboardInterrupt(signal.Signals(number))
 
-    before = {number: signal.signal(number, interrupt) for number in _ENDING}
+    with _handling(interrupt):
+        yield
+
+
+@contextmanager
+def _handling(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handle SIGINT and SIGTERM in the block."""
+    before = {number: signal.signal(number, handler) for number in _ENDING}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, handled in before.items():
+            signal.signal(number, handled)

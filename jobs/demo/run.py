@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,21 +124,13 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:
-    unaligned = KafkaSource(
-        bootstrap_servers=bootstrap_servers,
-        subscribe=(_TOPIC,),
-        starting_offsets="earliest",
-        alignment="none",
-        max_offsets_per_trigger=round(rows / _BATCHES_BY_BACKLOG),
-    )
+    common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "subscribe": (_TOPIC,)}
+    common["starting_offsets"] = "earliest"
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(_OUT_OF_ORDERNESS)
-    aligned = KafkaSource(
-        bootstrap_servers=bootstrap_servers,
-        subscribe=(_TOPIC,),
-        starting_offsets="earliest",
-        watermarks=strategy.with_watermark_alignment(max_drift=_MAX_DRIFT),
+    return (
+        KafkaSource(**common, alignment="none", max_offsets_per_trigger=round(rows / _BATCHES_BY_BACKLOG)),
+        KafkaSource(**common, watermarks=strategy.with_watermark_alignment(max_drift=_MAX_DRIFT)),
     )
-    return unaligned, aligned
 
 
 def _sentence(name: str, batch: QueryProgress, rows: int) -> str:
