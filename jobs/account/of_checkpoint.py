@@ -105,7 +105,10 @@ def account_of_checkpoint(
     places = sorted(logged[max(logged)].by_place)
     if len({len(part[0].sources) for part in parts} | ({len(places)} if untold else set())) > 1:
         parts, untold = [], numbers  # their sources cannot be added up
-    tally = _tallied(parts)
+    tally = RunTally()
+    for at, part in enumerate(parts):
+        for entry in part:
+            tally.add(entry, at)
     shares = [_by_plan(logged, untold, places, has_state=has_state)] if untold else []
     shares += [tally.share()] if parts else []
     has_state = has_state if untold[-1:] == numbers[-1:] else tally.has_state
@@ -146,14 +149,6 @@ def _has_told(part: Sequence[QueryProgress]) -> bool:
     sources = [(at, batch) for entry in part for at, batch in enumerate(entry.sources)]
     heard = {at for at, batch in sources if batch.end is None or batch.progress is not None}
     return all(heard == {*range(len(entry.sources))} for entry in part)
-
-
-def _tallied(parts: Sequence[Sequence[QueryProgress]]) -> RunTally:
-    tally = RunTally()
-    for at, part in enumerate(parts):
-        for entry in part:
-            tally.add(entry, at)
-    return tally
 
 
 def _by_plan(

@@ -15,9 +15,8 @@ import typer
 from tidegate.errors import ConnectorError, OptionError, TidegateError, counted, did_you_mean
 from tidegate.jobs.archive.compaction import delete_merged, merges_of
 from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, MergedObject, Piece, copy, plan_archive
-from tidegate.jobs.arguments import parse_time
+from tidegate.jobs.arguments import parse_time, topic_options
 from tidegate.jobs.figures import count, span
-from tidegate.jobs.named_source import topic_options
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place, check_location
@@ -149,23 +148,22 @@ def _perform(
     """Write all objects that can be written, and return what was done, and the error of those that failed."""
     directories = plan.directories
     merges = [merge for directory in directories.values() for merge in merges_of(place, directory)] if compact else []
-    copies: list[Copied | TidegateError] = []
-    merged: list[Copied | TidegateError] = []
-    if plan.pieces or merges:
+    objects: list[Piece | MergedObject] = [*plan.pieces, *merges]
+    outcomes: list[Copied | TidegateError] = []
+    if objects:
         with session() as spark:
-            copies, merged = copy_all(spark, plan.pieces), copy_all(spark, merges)
+            outcomes = copy_all(spark, objects)
+    copies, merged = outcomes[: len(plan.pieces)], outcomes[len(plan.pieces) :]
     deleted = sum(delete_merged(place, TopicPartition.of(split)) for split in directories) if compact else 0
     written = [outcome for outcome in copies if isinstance(outcome, Copied)]
     parts = sum(len(merge.parts) for merge, outcome in zip(merges, merged, strict=True) if isinstance(outcome, Copied))
     records, size = sum(c.records for c in written), sum(c.bytes for c in written)
     done = Archived(len(written), records, size, len(directories), plan.lost, plan.margin, parts, deleted)
-    return done, _failure([*copies, *merged])
+    return done, _failure(outcomes)
 
 
 def copy_all(spark: SparkSession, pieces: Sequence[Piece | MergedObject]) -> list[Copied | TidegateError]:
     """Copy pieces by one Spark task each; one that fails does not hold up the others."""
-    if not pieces:
-        return []
     prepare(spark)
     return spark.sparkContext.parallelize(pieces, len(pieces)).map(_copied).collect()
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError, OptionError
-from tidegate.jobs.arguments import parse_options, parse_time, span_text
+from tidegate.jobs.arguments import named_source, parse_options, parse_time, span_text
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.named_source import named_source
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.source import Source
 

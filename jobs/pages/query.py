@@ -1,23 +1,56 @@
-"""Makes an HTML page of a query's run: the splits of each source over event time, and its batches.  Pure logic."""
+"""Makes an HTML page of a query's run: the splits of each source over event time, and its batches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress, SourceProgress
-from tidegate.errors import counted
+from tidegate.errors import OptionError, counted
 from tidegate.jobs.account.of_progress import account_of_run, is_cut
+from tidegate.jobs.account.query import progress_of_run
 from tidegate.jobs.figures import clock_time, count, span, split_name
+from tidegate.jobs.files import writable
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.trace import SourceRun, Trace, source_runs, trace, with_axis
-from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress
+from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress, check_query
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 STANDING = ("unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind the watermark")
 COLUMNS = ("source", "batches", "rows", "rows/s", *STANDING)
+
+
+def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
+    """Write an HTML page about a query with tidegate sources, running or ended, and return its absolute path.
+
+    The page shows for each batch the event time that splits reached, the bound, the watermarks, its rows and its
+    seconds.  The file needs no other file and no network.  Spark keeps the last 100 batches of a run
+    (``spark.sql.streaming.numRecentProgressUpdates``); the page says if the beginning is missing.
+
+    path: the path of the file, which is overwritten; missing folders are created.
+
+    Raises OptionError if no tidegate source of the query has planned a batch yet, if the file cannot be written, or if
+    ``query`` is no query.
+    """
+    check_query("report", query)
+    ended = not query.isActive
+    page = query_page(progress_of_run(query), ended=ended)
+    if page is None:
+        raise OptionError(
+            f"the query {query.name or query.id} has no progress of a tidegate source: wait for its first batch"
+        )
+    file = writable("path", Path(path).absolute())
+    file.write_text(page, encoding="utf-8")
+    return file
 
 
 def query_page(progresses: Sequence[QueryProgress], *, ended: bool) -> str | None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.account.account import Account
     from tidegate.jobs.account.query import account
     from tidegate.jobs.archive.run import archive
-    from tidegate.jobs.pages.report import report
+    from tidegate.jobs.pages.query import report
     from tidegate.jobs.preview.preview import Preview, preview
     from tidegate.sources.columns.decoding import from_avro, from_protobuf
     from tidegate.sources.columns.watermark import with_source_watermark
@@ -111,7 +111,7 @@ _HOMES = {
     "preview": "tidegate.jobs.preview.preview",
     "progress": "tidegate.sources.progress.query",
     "register": "tidegate.sources.session.registration",
-    "report": "tidegate.jobs.pages.report",
+    "report": "tidegate.jobs.pages.query",
     "session_conf": "tidegate.sources.session.settings",
     "split_outputs": "tidegate.sources.windows.operating",
     "windowed": "tidegate.sources.windows.builder",

@@ -107,8 +107,7 @@ def preview(  # noqa: PLR0913 - parameters are options
 
     Give --bootstrap-servers and --topic, or --path.
     """
-    from tidegate.jobs.arguments import parse_span, span_text
-    from tidegate.jobs.named_source import named_source
+    from tidegate.jobs.arguments import named_source, parse_span, span_text
     from tidegate.jobs.preview.terminal import show_preview
 
     of_kafka = {
