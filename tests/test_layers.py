@@ -22,7 +22,6 @@ MOST_LINES = 450
 # The tests of a folder are at the same path below tests/, except for these folders and those below them.
 TESTED_ELSEWHERE = {
     "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
-    "conformance/lab/spark": "conformance/mutants",
     "readers/events": "enumerators/events",  # both ends of one connection
     "windows": "windows",  # all folders together, beside Flink's own operator
 }

@@ -1,1 +1,1 @@
-"""How each rule is tested, a folder for each area.  The texts of the rules are in ``rules.ini``."""
+"""How each rule is tested, by area.  The texts of the rules are in ``rules.ini``."""

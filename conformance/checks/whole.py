@@ -15,7 +15,7 @@ _DRIFTS_S = (10, 1, 60, None)
 )
 def whatever_happens_every_row_comes_once_and_splits_stay_aligned(lab: Lab) -> None:
     try:
-        from tidegate.conformance.lab.machine import live_many_lives
+        from tidegate.conformance.machine import live_many_lives
     except ModuleNotFoundError:
         raise SkippedError("Hypothesis is not installed: pip install 'tidegate[conformance]'") from None
     live_many_lives(lab, _DRIFTS_S, _SECONDS)

@@ -14,9 +14,8 @@ from harness import OutboxHarness
 
 from tests.conformance.harnesses import ArchivedHarness, KafkaHarness, S3Harness
 from tests.conformance.memory.reference import MemoryHarness
-from tidegate.conformance import ConnectorSuite, Tier
+from tidegate.conformance import ConnectorSuite, Tier, machine
 from tidegate.conformance.checks import whole
-from tidegate.conformance.lab import machine
 
 LIVES = 3
 EVERYTHING = "ALL_RULES" in os.environ

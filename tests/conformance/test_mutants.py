@@ -5,8 +5,8 @@ import pytest
 from tests.conformance.mutants import MUTANTS
 from tests.conformance.outbox_mutants import MISTAKES
 from tests.conformance.references import REFERENCES
+from tidegate.conformance import machine
 from tidegate.conformance.checker import judge
-from tidegate.conformance.lab import machine
 from tidegate.conformance.rules import all_rules, rule_named
 from tidegate.conformance.verdicts import Status
 

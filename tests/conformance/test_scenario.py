@@ -8,10 +8,11 @@ import pytest
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader
 from tests.conformance.mutants.mutant import sinful
 from tests.conformance.references import WITHOUT_INDEX
+from tidegate.conformance import machine
 from tidegate.conformance.checker import judge
 from tidegate.conformance.checks import whole
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.lab import machine, query
+from tidegate.conformance.lab import query
 from tidegate.conformance.rules import rule_named
 from tidegate.conformance.scenario import Scenario
 from tidegate.conformance.verdicts import Status

@@ -6,7 +6,7 @@ import sys
 
 
 def test_without_java_it_ends_with_a_sentence(tmp_path):
-    program = "from tidegate.conformance.lab.spark.session import shared_session; shared_session()"
+    program = "from tidegate.conformance.lab.spark import shared_session; shared_session()"
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False

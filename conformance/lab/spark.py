@@ -1,30 +1,84 @@
-"""A streaming query of Spark with its checkpoint, over several runs, and the rows of each batch."""
+"""Spark for the rules: one session that they share, and streaming queries with a checkpoint, over several runs."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.lab.spark.session import shared_session
+from tidegate.errors import InstallationError
+from tidegate.sources.session.settings import session_conf
 from tidegate.sources.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-
 _DEADLINE_S = 120
 _ENOUGH = 500
+_SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "OFF",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # Such a Spark lives for seconds, in which the second compiler costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def shared_session() -> SparkSession:
+    """Return the session of this process; without one, start one on two cores that ends with the process."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return _started()
+
+
+def _configured() -> SparkSession:
+    """Start a session for the kit: fast, quiet, and without ports or files that others may use.
+
+    Raises InstallationError if Spark finds no Java that it can start.
+    """
+    builder = SparkSession.builder.master("local[2]").appName("tidegate conformance")
+    for name, value in {**session_conf(), **_SETTINGS}.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        found = os.environ.get("JAVA_HOME") or "none; the PATH's java counts"
+        raise InstallationError(
+            f"Spark's Java does not start: Java 17 or newer is needed (JAVA_HOME is {found})"
+        ) from None
+
+
+def _started() -> SparkSession:
+    # Python workers inherit Java's environment.  Connectors are often on a path that only this process has, such as
+    # pytest's.
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
+    try:
+        session = _configured()
+    finally:
+        del os.environ["PYTHONPATH"]
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+    atexit.register(session.stop)
+    return session
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +97,11 @@ class SparkBatch:
 class SparkStream:
     """One stream, read once or twice a batch.  The last reading counts, as in a sink that knows batch ids."""
 
-    def __init__(self, lab: Lab, source: Source, checkpoint: Path | None = None, *, twice: bool = False) -> None:
+    def __init__(self, lab: Lab, source: Source, *, twice: bool = False) -> None:
         self.lab, self.source, self._twice = lab, source, twice
-        self.checkpoint = folder(lab) if checkpoint is None else checkpoint
+        folder = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
+        lab.at_close(folder.cleanup)
+        self.checkpoint = Path(folder.name)
         self.batches: list[SparkBatch] = []
 
     def run(self) -> list[SparkBatch]:
@@ -129,13 +185,6 @@ class SparkStream:
             yield
         except PySparkException as error:
             raise self.lab.fail(f"the stream ends with an error: {gist(error)}") from error
-
-
-def folder(lab: Lab) -> Path:
-    """Return a new folder, which is removed with the lab."""
-    directory = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
-    lab.at_close(directory.cleanup)
-    return Path(directory.name)
 
 
 def gist(error: BaseException) -> str:

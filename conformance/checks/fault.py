@@ -1,19 +1,58 @@
-"""FAULT: the other side fails while a query plans and reads."""
+"""FAULT: the other side fails while a query plans and reads, without Spark and with it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.harness import Fault
-from tidegate.conformance.lab.faults import DuringFault, cut_off
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Batch, Query
+from tidegate.conformance.lab.spark import SparkStream
+from tidegate.conformance.lab.trial import Attempt
 from tidegate.conformance.rules import Tier, rule
 from tidegate.enumerators.contract import Json
+from tidegate.errors import ConnectorError, CorruptDataError, TidegateError
+
+_Result = TypeVar("_Result")
+_PATIENCES = 4.5  # 90 s by default: clients commonly give up after a minute
+
+
+class _DuringFault(Attempt[_Result]):
+    """An operation while the other side fails, which begins at once.
+
+    what: its name in a few words, such as "planning".
+    """
+
+    def __init__(self, lab: Lab, what: str, do: Callable[[], _Result]) -> None:
+        super().__init__(what, do)
+        self._lab = lab
+        self.start()
+
+    def end(self) -> _DuringFault[_Result]:
+        """Wait until it has ended; raises ConformanceError if it does not, or ends by an error of a wrong kind."""
+        give_up_s = _PATIENCES * self._lab.patience_s
+        self.join(give_up_s)
+        if self.is_alive():
+            raise self._lab.fail(f"{self.what} did not end within {give_up_s:g} s while the other side fails")
+        error = self.error
+        outcome = "succeeds" if error is None else f"fails with {type(error).__name__}"
+        self._lab.tell(f"{self.what} {outcome} after {self.seconds:.1f} s")
+        if error is None:
+            return self
+        if not isinstance(error, ConnectorError | CorruptDataError):
+            kind = f"{type(error).__module__}.{type(error).__qualname__}"
+            also = ", which says something else" if isinstance(error, TidegateError) else ""
+            raise self._lab.fail(
+                f"{self.what} raises {kind}{also}, not a ConnectorError, DeadlineError or CorruptDataError: {error}"
+            ) from error
+        if any(secret in str(error) for secret in self._lab.harness.secrets):
+            raise self._lab.fail(f"the error of {self.what}, a {type(error).__name__}, shows a secret")
+        return self
 
 
 @rule("FAULT-1", tier=Tier.FAULTS, needs=(Ability.FAULT_DISCONNECT,), witness=("something that failed",))
@@ -38,7 +77,7 @@ def damaged_answers_are_never_believed(lab: Lab) -> None:
     values = {row.key: row.value for row in lab.rows}
     with lab.harness.fault(Fault.CORRUPT):
         for number in range(4):
-            read = DuringFault(lab, f"reading {number}", lambda: lab.read(source, ranges, enumerator)).end()
+            read = _DuringFault(lab, f"reading {number}", lambda: lab.read(source, ranges, enumerator)).end()
             if read.result is not None:
                 lab.saw("rows that were read")
                 lab.compare(lab.keys(read.result), in_order=lab.can(Ability.ROW_POSITIONS))
@@ -57,7 +96,7 @@ def a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
 
 @rule("FAULT-5", tier=Tier.FAULTS, witness=("rows that came after the break",))
 def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
-    kind = cut_off(lab)
+    kind = _cut_off(lab)
     split = lab.split()
     for part in range(5):
         times = [BEGIN_MS + (part * 500 + n) * SECOND_MS for n in range(500)]
@@ -68,7 +107,7 @@ def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
     first = lab.keys([next(batches)])
     lab.tell(f"read {len(first)} rows, and from now on: {kind.value}")
     with lab.harness.fault(kind):
-        rest = DuringFault(lab, "reading the rest", lambda: lab.keys(batches))
+        rest = _DuringFault(lab, "reading the rest", lambda: lab.keys(batches))
         rest.join(0.3)
     rest.end()
     if rest.result:
@@ -78,7 +117,7 @@ def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
     lab.compare(lab.keys(source.reader(enumerator.snapshot()).read(task)))
 
 
-def _during(lab: Lab, kind: Fault) -> tuple[DuringFault[Json], DuringFault[Batch]]:
+def _during(lab: Lab, kind: Fault) -> tuple[_DuringFault[Json], _DuringFault[Batch]]:
     """Plan and read during a fault, expect a new run to deliver every row once, and return both attempts."""
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(3)))
     query = Query(lab, lab.source())
@@ -89,8 +128,8 @@ def _during(lab: Lab, kind: Fault) -> tuple[DuringFault[Json], DuringFault[Batch
     start = query.last_offset
     lab.tell(f"from now on: {kind.value}")
     with lab.harness.fault(kind):
-        planned = DuringFault(lab, "planning", lambda: query.running.latest_offset(start)).end()
-        read = DuringFault(lab, "reading", query.read).end()
+        planned = _DuringFault(lab, "planning", lambda: query.running.latest_offset(start)).end()
+        read = _DuringFault(lab, "reading", query.read).end()
     lab.tell("from now on all is well")
     query.stop()
     query.start()
@@ -112,3 +151,32 @@ def _more(lab: Lab, first: int) -> None:
     else:
         lab.skip_without([Ability.NEW_SPLITS])
         lab.split(*times)
+
+
+@rule("FAULT-6", tier=Tier.FAULTS, witness=("a run that failed",))
+def a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
+    kind = _cut_off(lab)
+    split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    stream = SparkStream(lab, lab.source())
+    stream.run()
+    more = split if lab.can(Ability.GROWING_SPLITS) else lab.split()
+    more.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
+    lab.tell(f"from now on: {kind.value}")
+    with lab.harness.fault(kind):
+        said = stream.failure()
+    lab.tell("from now on all is well")
+    if said is not None:
+        lab.saw("a run that failed")
+        lab.expect("Traceback" not in said, f"the error of the stream has a traceback:\n{said}")
+        secrets = sum(secret in said for secret in lab.harness.secrets)
+        lab.expect(not secrets, "the error of the stream shows a secret")
+    stream.run()
+    lab.compare(stream.delivered, in_order=False)
+
+
+def _cut_off(lab: Lab) -> Fault:
+    """Return the fault that cuts the other side off for a while.  Raises NotApplicableError if there is none."""
+    if lab.can(Ability.FAULT_DISCONNECT):
+        return Fault.DISCONNECT
+    lab.skip_without([Ability.FAULT_CRASH])
+    return Fault.CRASH

@@ -1,16 +1,26 @@
-"""TIME: the event times of an enumerator, compared with the rows of a reader."""
+"""TIME: the event times of an enumerator, compared with the rows of a reader, and rows that do not count."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import pyarrow as pa
+
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
-from tidegate.alignment.splits import Head, SplitId
+from tidegate.alignment.splits import Head, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, said
+from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.lab.explain import ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.errors import TidegateError
+from tidegate.readers.contract import SupportsEventTimes, TimedBatch
+from tidegate.sources.source import Source
 
 _HOUR_MS = 3_600 * SECOND_MS
+_MANY = 1_200
 
 
 @rule("TIME-1", witness=("a row", "an end"))
@@ -148,3 +158,107 @@ def _times_to_try(heads: Mapping[SplitId, Collection[Head]]) -> list[int]:
 
 def _head(head: Head | None) -> str:
     return "none" if head is None else f"position {head.position} of {said(head.event_time_ms)}"
+
+
+@rule("TIME-18", witness=("a refusal",))
+def a_row_without_a_usable_time_ends_the_query_under_fail(lab: Lab) -> None:
+    if lab.can(Ability.MISSING_TIMES):
+        _expect_refusal(lab, None, badEventTime="fail")
+    if lab.can(Ability.MANY_SPLITS) or not lab.splits:
+        _expect_refusal(lab, IN_THE_YEAR_2200_MS, badEventTime="ignore", futureEventTime="fail")
+
+
+def _expect_refusal(lab: Lab, bad_ms: int | None, **options: str) -> None:
+    split = lab.split(*after(0, 1), bad_ms, *after(2))
+    bad = split.keys[2]
+    try:
+        query = Query(lab, lab.source(**options))
+        query.run_until(
+            lambda: bad in query.delivered, f"the row {bad} is not delivered, but the query does not end either"
+        )
+    except TidegateError as refusal:
+        lab.tell(f"the query ends: {type(refusal).__name__}")
+        lab.saw("a refusal")
+        return
+    written = ", ".join(f"{name}={value}" for name, value in options.items())
+    raise lab.fail(f"the row {bad} is delivered with {written}, and the query goes on")
+
+
+@rule("TIME-26", witness=("rows that are left out",))
+def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
+    counted = after(0, 10)
+    split = lab.split()
+    for time_ms in counted:
+        split.append_each(time_ms)
+        split.append(*[IN_THE_YEAR_2200_MS] * _MANY)
+    lab.saw("rows that are left out")
+    enumerator = lab.enumerator(lab.source(futureEventTime="ignore"))
+    ranges = lab.everything(enumerator)
+    peeking, left = lab.peeking(enumerator), {part.split_id: part.start for part in ranges}
+    times_ms: list[int] = []
+    while left:
+        heads = peeking.peek(left, lab.horizon)
+        left = {name: head.position + 1 for name in left if (head := heads[name]) is not None}
+        times_ms += [head.event_time_ms for head in heads.values() if head is not None]
+        lab.expect(
+            len(times_ms) <= len(counted), f"peek() finds {said(times_ms[-1])}, the time of a row that does not count"
+        )
+    lab.expect(
+        sorted(times_ms) == counted, f"peek() finds {_listed(times_ms)}, but there are rows of {_listed(counted)}"
+    )
+    answers = lab.latest(peeking, {part.split_id: part.end for part in ranges}).values()
+    latest = [time_ms for time_ms in answers if time_ms is not None]
+    lab.expect(latest, "latest() says none, but there are rows to align by before the end")
+    lab.expect(max(latest) <= max(counted), f"latest() says {said(max(latest))}, the time of a row that does not count")
+
+
+def _listed(times_ms: list[int]) -> str:
+    return " and ".join(map(said, times_ms)) or "nothing"
+
+
+@rule("TIME-27", witness=("a row that is left out",))
+def rows_with_event_times_are_the_rows_and_have_the_times_of_the_plan(lab: Lab) -> None:
+    times = after(*range(5))
+    lab.split(*times[:2], IN_THE_YEAR_2200_MS, *times[2:])
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*times)
+    source, enumerator = lab.opened(futureEventTime="ignore")
+    ranges = lab.everything(enumerator)
+    timed = _read_timed(lab, source, ranges, enumerator)
+    for number, wanted in enumerate(ranges):
+        plain = lab.keys(lab.read(source, [wanted], enumerator))
+        own = lab.keys(batch.delivered for batch in timed if batch.number == number)
+        what = f"{wanted} read without event times, and with, in a task of {len(ranges)} ranges"
+        lab.refuse(ordered_difference(what, plain, own))
+    for _, rows, times_ms, _ in timed:
+        lab.expect(
+            rows.schema.equals(source.arrow_schema),
+            f"read_timed() gives {rows.schema.names}, but the source's columns are {source.arrow_schema.names}",
+        )
+        for key, found_ms in zip(lab.keys([rows]), times_ms.to_pylist(), strict=True):
+            _expect_time(lab, key, lab.times.get(key), found_ms)
+
+
+def _expect_time(lab: Lab, key: str, written_ms: int | None, found_ms: int | None) -> None:
+    counts_at_ms = None if written_ms == IN_THE_YEAR_2200_MS else written_ms
+    if counts_at_ms is None:
+        lab.saw("a row that is left out")
+    shown = "no event time" if found_ms is None else f"the event time {said(found_ms)}"
+    wish = "none, because it is left out" if counts_at_ms is None else said(counts_at_ms)
+    lab.expect(found_ms == counts_at_ms, f"read_timed() gives row {key} {shown}, but it has {wish}")
+
+
+def _read_timed(
+    lab: Lab, source: Source, ranges: Sequence[SplitRange], enumerator: SplitEnumerator
+) -> list[TimedBatch]:
+    reader = source.reader(enumerator.snapshot())
+    if not isinstance(reader, SupportsEventTimes):
+        raise NotApplicableError(f"{type(reader).__name__} has no SupportsEventTimes, which is optional")
+    timed = list(reader.read_timed(lab.task(ranges, enumerator)))
+    for number, rows, times, _ in timed:
+        lab.expect(number in range(len(ranges)), f"read_timed() gives rows of range {number} of {len(ranges)}")
+        lab.expect(
+            times.type == pa.int64() and len(times) == rows.num_rows,
+            f"read_timed() gives {len(times)} event times of {times.type} for {rows.num_rows} rows, not an int64 each",
+        )
+    return timed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import SupportsHold
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, Lab, after, said
+from tidegate.conformance.lab.judging import dropped
+from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.conformance.scenario import Scenario
@@ -14,6 +15,13 @@ from tidegate.sources.source import Source
 
 # A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
+_DISORDER_S = 1
+_LIMITS = ((), (12,), (40, 3))  # rows of batches, in turn
+_ALIGNED = {
+    "maxDrift": "64 seconds",
+    "maxOutOfOrderness": f"{_DISORDER_S} second",
+    "idleTimeout": "1 second",
+}
 
 
 @rule("ALIGN-1", needs=(Ability.MANY_SPLITS,), witness=("a pause",))
@@ -80,3 +88,29 @@ def _expect_found(lab: Lab, source: Source, held: str) -> None:
             found = None if head is None else head.position
             lab.expect(found == due, f"held() of {whole} finds a row at {found}, but the one to be held is at {due}")
     enumerator.close()
+
+
+@rule("ALIGN-27", needs=(Ability.MANY_SPLITS,), witness=("a batch that leaves rows",))
+def sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
+    _write_a_backfill(lab)
+    source = lab.source(**_ALIGNED)
+    for limits in _LIMITS if lab.can(Ability.COUNTED_POSITIONS) else [()]:
+        lab.tell(f"read it with {' and '.join(f'{rows} rows' for rows in limits) or 'any number of rows'} a batch")
+        query = Query(lab, source)
+        query.run_until_read(lab.rows, *(Budget(rows=rows) for rows in limits))
+        query.stop()
+        if len(query.batches) > 1:
+            lab.saw("a batch that leaves rows")
+        lab.refuse(dropped(lab.written, lab.times, query.batches, _DISORDER_S * SECOND_MS))
+        lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+
+
+def _write_a_backfill(lab: Lab) -> None:
+    behind_s = _DISORDER_S if lab.can(Ability.DISORDER) else 0
+    steady = [second - 2 * behind_s * (second % 7 == 6) for second in range(80)]  # a second behind the row before
+    crowded = [*(number / 8 for number in range(12)), *range(8, 80, 8)]
+    for seconds in (steady, crowded, range(40, 80, 3)):
+        split = lab.split()
+        # Rows of one append share a position if rows have no positions of their own.
+        append = split.append if lab.can(Ability.ROW_POSITIONS) else split.append_each
+        append(*after(*seconds))

@@ -7,8 +7,7 @@ from pyspark.errors import PySparkException
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
-from tidegate.conformance.lab.spark.session import shared_session
-from tidegate.conformance.lab.spark.stream import SparkStream, gist
+from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
 from tidegate.conformance.rules import Tier, rule
 from tidegate.sources.bridge import schema_of
 

@@ -1,1 +1,0 @@
-"""ALIGN: splits kept together in event time."""

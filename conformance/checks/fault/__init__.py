@@ -1,1 +1,0 @@
-"""FAULT: while the other side fails."""

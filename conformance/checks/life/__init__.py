@@ -1,1 +1,0 @@
-"""LIFE: constructors, closing, options, messages and secrets."""

@@ -1,1 +1,0 @@
-"""SPARK: queries that Spark runs."""

@@ -1,1 +1,0 @@
-"""SPLIT: discovery of splits."""

@@ -1,1 +1,0 @@
-"""STATE: restarts and snapshots."""

@@ -1,1 +1,0 @@
-"""TIME: watermark and event time."""
