@@ -14,8 +14,9 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import BadRecordError, OptionError
@@ -88,6 +89,23 @@ FAIL = BadRecordPolicy()
 """The default: the first bad record ends the query."""
 
 
+class OddRecord(NamedTuple):
+    """A record that is bad, or has surplus.
+
+    offset: the offset of its first byte in the decompressed object.
+    record: its bytes, or its best representation.
+    reason: the fault, as a clause after "the line", without the record's content; None: the record is good.
+    rescued: surplus and misfits: JSON texts by column; used if ``rescues``.
+    malformed: nothing could be read from the record, so its row is null.  False: only its misfits are null.
+    """
+
+    offset: int
+    record: bytes
+    reason: str | None
+    rescued: Mapping[str, str] | None = None
+    malformed: bool = False
+
+
 class ChunkRecords:
     """The records of one chunk, on their way into batches of a schema.
 
@@ -96,9 +114,6 @@ class ChunkRecords:
     data_schema: the columns that the format itself fills.
     rescues: whether the format has to report surplus, and values that do not fit.
     dropped: the number of bad records so far that are in no batch.
-
-    A format makes batches of ``data_schema`` and passes each to :meth:`batch`.  If some records may be bad, it first
-    passes all records of the batch, one after the other, to a BatchRecords.
     """
 
     def __init__(
@@ -119,7 +134,40 @@ class ChunkRecords:
         self._set_aside = set_aside
         self._schema = schema
 
-    def drop(self, offset: int, reason: str, record: bytes) -> None:
+    def batch(self, values: pa.RecordBatch, odd: Mapping[int, OddRecord] | None = None) -> pa.RecordBatch:
+        """Return a batch of the schema, without the records that the policy leaves out.
+
+        values: the columns of ``data_schema``, where any value may be null; a row for each record.
+        odd: the records that are bad or have surplus, by row, in order.
+
+        Raises BadRecordError, which names the object and the offset, for the first bad record with FAILFAST.  Also
+        raises it for a null where the schema allows none.
+        """
+        corrupt: dict[int, str] = {}
+        rescued: dict[int, str] = {}
+        kept = np.ones(values.num_rows, bool)
+        for row, record in (odd or {}).items():
+            if self.rescues and record.rescued:
+                rescued[row] = self._rescued(record.rescued)
+            if record.reason is None or (self.rescues and not record.malformed):
+                continue
+            if self.policy.fails:
+                raise refused(f"{self.address}: the {self.record} at byte {record.offset} {record.reason}")
+            if self.policy.keeps_corrupt:
+                corrupt[row] = record.record.decode(errors="replace")
+            else:
+                kept[row] = False
+                self._drop(record)
+        batch = self._with_texts(values, {CORRUPT_COLUMN: corrupt, self.policy.rescued_column: rescued})
+        batch = batch if kept.all() else batch.filter(pa.array(kept))
+        if batch.schema.equals(self._schema):
+            return batch
+        try:
+            return conform(batch, self._schema)
+        except BadRecordError as problem:
+            raise BadRecordError(f"{self.address}: {problem}") from None
+
+    def _drop(self, record: OddRecord) -> None:
         """Leave a record out, and set it aside if the policy has a path.
 
         It has ``path`` (the object's address), ``position`` (the offset of the record in the decompressed object),
@@ -127,84 +175,23 @@ class ChunkRecords:
         """
         self.dropped += 1
         if self.policy.path is not None and self._set_aside is not None:
-            text = base64.b64encode(record).decode()
-            reason = f"the {self.record} {reason}"
-            self._set_aside({"path": self.address, "position": offset, "reason": reason, "record": text})
+            text = base64.b64encode(record.record).decode()
+            reason = f"the {self.record} {record.reason}"
+            self._set_aside({"path": self.address, "position": record.offset, "reason": reason, "record": text})
 
-    def begin_batch(self) -> BatchRecords:
-        """Return the BatchRecords of the next batch."""
-        return BatchRecords(self)
+    def _rescued(self, texts: Mapping[str, str]) -> str:
+        fields = {**texts, FILE_PATH: _text(self.address)}
+        return "{" + ",".join(f"{_text(name)}:{text}" for name, text in fields.items()) + "}"
 
-    def batch(self, values: pa.RecordBatch, records: BatchRecords | None = None) -> pa.RecordBatch:
-        """Return a batch of the schema.
-
-        values: the columns of ``data_schema``, where any value may be null; a row for each record that is kept.
-        records: the records of the batch; None: all are good.
-
-        Raises BadRecordError for a null where the schema allows none.
-        """
-        schema = self._schema
-        if len(values.schema) < len(schema):
-            own = records or BatchRecords(self)
-            texts = {CORRUPT_COLUMN: own.corrupt, self.policy.rescued_column: own.rescued}
-            columns = []
-            for field in schema:
-                at = values.schema.get_field_index(field.name)
-                columns.append(values.column(at) if at >= 0 else _texts(texts[field.name], values.num_rows))
-            values = pa.RecordBatch.from_arrays(columns, schema.names)
-        if values.schema.equals(schema):
+    def _with_texts(self, values: pa.RecordBatch, texts: Mapping[str | None, Mapping[int, str]]) -> pa.RecordBatch:
+        """Return values with the policy's own columns, if the schema has them."""
+        if len(values.schema) == len(self._schema):
             return values
-        try:
-            return conform(values, schema)
-        except BadRecordError as problem:
-            raise BadRecordError(f"{self.address}: {problem}") from None
-
-
-class BatchRecords:
-    """The records of one batch in turn, and the texts of the policy's columns by row."""
-
-    def __init__(self, chunk: ChunkRecords) -> None:
-        self._chunk = chunk
-        self._rows = 0
-        self.corrupt: dict[int, str] = {}
-        self.rescued: dict[int, str] = {}
-
-    def good(self, rows: int = 1) -> None:
-        """Take good records."""
-        self._rows += rows
-
-    def take(
-        self,
-        offset: int,
-        record: bytes,
-        reason: str | None = None,
-        *,
-        rescued: Mapping[str, str] | None = None,
-        malformed: bool = False,
-    ) -> bool:
-        """Take the next record, and return whether it is kept: whether the batch has a row for it.
-
-        offset: the offset of its first byte in the decompressed object.
-        record: its bytes, or its best representation.
-        reason: the fault, as a clause after "the line", without the record's content; None: the record is good.
-        rescued: surplus and misfits: JSON texts by column; used if ``rescues``.
-        malformed: nothing could be read from the record, so its row is null.  False: only its misfits are null.
-
-        Raises BadRecordError, which names the object and the offset, with FAILFAST.
-        """
-        chunk, policy = self._chunk, self._chunk.policy
-        if chunk.rescues and rescued:
-            fields = {**rescued, FILE_PATH: _text(chunk.address)}
-            self.rescued[self._rows] = "{" + ",".join(f"{_text(name)}:{text}" for name, text in fields.items()) + "}"
-        if reason is not None and (malformed or not chunk.rescues):
-            if policy.fails:
-                raise refused(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
-            if not policy.keeps_corrupt:
-                chunk.drop(offset, reason, record)
-                return False
-            self.corrupt[self._rows] = record.decode(errors="replace")
-        self._rows += 1
-        return True
+        columns = []
+        for name in self._schema.names:
+            at = values.schema.get_field_index(name)
+            columns.append(values.column(at) if at >= 0 else _texts(texts[name], values.num_rows))
+        return pa.RecordBatch.from_arrays(columns, self._schema.names)
 
 
 def _text(value: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.readers.arrow.conform import batch_of
-from tidegate.readers.formats.bad_records import ChunkRecords
+from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
 from tidegate.readers.formats.csv.columns import column_name, column_position, odd_width
 from tidegate.readers.formats.csv.quotes import ODD_QUOTES
 from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
@@ -73,24 +73,17 @@ class CsvBatches:
             for row in np.flatnonzero(column.is_valid()).tolist():
                 rescued.setdefault(row, {})[(self._names or ())[position]] = _json(column[row].as_py())
         values = batch_of(arrays, pa.schema(self._fields), rows)
-        if not reasons and not rescued:
-            return self._records.batch(values)
-        batch_records = self._records.begin_batch()
-        kept = np.ones(rows, bool)
-        after = 0
-        for row in sorted({*reasons, *rescued}):
-            batch_records.good(row - after)
-            number = texts.first + row
-            kept[row] = batch_records.take(
-                csv_records.place(number),
-                csv_records.raw(number),
+        odd = {
+            row: OddRecord(
+                csv_records.place(texts.first + row),
+                csv_records.raw(texts.first + row),
                 reasons.get(row),
-                rescued=rescued.get(row),
+                rescued.get(row),
                 malformed=bool(texts.odd[row]),
             )
-            after = row + 1
-        batch_records.good(rows - after)
-        return self._records.batch(values if kept.all() else values.filter(pa.array(kept)), batch_records)
+            for row in sorted({*reasons, *rescued})
+        }
+        return self._records.batch(values, odd)
 
     def _odd_records(
         self, csv_records: CsvRecords, texts: CsvTexts

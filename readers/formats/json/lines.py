@@ -16,7 +16,7 @@ from pyarrow import json as arrow_json
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import batch_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
-from tidegate.readers.formats.bad_records import ChunkRecords
+from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
 from tidegate.readers.formats.json.values import (
     MalformedError,
     MisfitError,
@@ -127,23 +127,20 @@ class JsonLines:
 
     def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
         """Return the rows, read line by line; raises BadRecordError for the first bad line that ends the query."""
-        batch_records = records.begin_batch()
         rows: list[dict[str, object]] = []
+        odd: dict[int, OddRecord] = {}
         for offset, line in lines_of(block):
             try:
                 row = self._convert(json_object(line))
-                batch_records.good()
             except MalformedError as problem:
-                if not batch_records.take(offset, line, str(problem), malformed=True):
-                    continue
                 row = {}
+                odd[len(rows)] = OddRecord(offset, line, str(problem), malformed=True)
             except MisfitError as misfit:
                 row = misfit.partial
                 texts = {name: json_text(rest) for name, rest in misfit.rest.items()} if records.rescues else None
-                if not batch_records.take(offset, line, self._reason(misfit), rescued=texts):
-                    continue
+                odd[len(rows)] = OddRecord(offset, line, self._reason(misfit), texts)
             rows.append(row)
-        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), batch_records)
+        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), odd)
 
     def _reason(self, misfit: MisfitError) -> str | None:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""
