@@ -50,10 +50,10 @@ class CsvBatches:
         rows = len(csv_records)
         count = min(1 + (rows * self._row_bytes + len(csv_records.lines)) // BATCH_BYTES, rows)
         for number in range(count):
-            texts = csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count)
-            batch = self._batch(csv_records, texts)
-            if batch.num_rows:
-                yield from within_bounds(batch)
+            for texts in csv_records.texts(self._read, rows * number // count, rows * (number + 1) // count):
+                batch = self._batch(csv_records, texts)
+                if batch.num_rows:
+                    yield from within_bounds(batch)
 
     def _batch(self, csv_records: CsvRecords, texts: CsvTexts) -> pa.RecordBatch:
         rows = len(texts.widths)

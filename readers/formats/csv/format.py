@@ -95,8 +95,8 @@ class CsvFormat(ObjectFormat):
                 header.names if header else tuple(map(column_name, range(len(csv_records.values(0)) if rows else 0)))
             )
             yield from ((name, pa.nulls(0, pa.string())) for name in names)
-            if rows:
-                yield from zip(names, csv_records.texts(range(len(names)), 0, rows).columns, strict=True)
+            for texts in csv_records.texts(range(len(names)), 0, rows) if rows else ():
+                yield from zip(names, texts.columns, strict=True)
             if csv_records.block.offset + len(csv_records.block.data) >= SAMPLE_BYTES:
                 break  # a compressed object is streamed beyond the sample
 

@@ -9,7 +9,6 @@ Texts are bytes with line ends ``\n``.
 from __future__ import annotations
 
 import functools
-import re
 from array import array
 
 import numpy as np
@@ -22,9 +21,7 @@ Positions = npt.NDArray[np.int64]
 ODD_QUOTES = "has quotes that are not of this dialect (quote and escape); format text and Spark's from_csv may read it"
 """What is wrong with a record that pyarrow.csv might read in another way than Spark, as a clause after "the line"."""
 
-LONG_RECORD = 1 << 20
-"""From how many bytes on a record is searched without a regular expression, which takes memory for each escape."""
-
+_PIECE_BYTES = 1 << 20  # all offsets of frequent bytes would take much memory
 _NEWLINE, _RETURN = b"\n\r"
 _NO_CHARACTER = b"\xff"  # is in no text in UTF-8
 
@@ -38,14 +35,6 @@ class CsvQuotes:
         self._is_doubled = dialect.escape == dialect.quote
         self._beside = np.zeros(256, bool)
         self._beside[[_NEWLINE, ord(self._sep), *self._quote * self._is_doubled]] = True
-        sep, quote, escape = map(re.escape, (self._sep, self._quote, self._escape))
-        quoted = b"%b[^%b%b]*(?:%b[\\s\\S][^%b%b]*)*%b" % (quote, quote, escape, escape, quote, escape, quote)
-        if self._is_doubled:
-            quoted = b"%b[^%b]*(?:%b%b[^%b]*)*%b" % (quote, quote, quote, quote, quote, quote)
-        bare = b"[^%b%b\r\n][^%b\r\n]*" % (quote, sep, sep)
-        value = b"(?:%b|%b)?" % (quoted, bare) if quote else b"(?:%b)?" % bare
-        self._record = re.compile(b"%b(?:%b%b)*" % (value, sep, value))
-        self._quoted_values = re.compile(b"(?:\\A|(?<=%b))%b(?=%b|\\Z)" % (sep, quoted, sep))
 
     def record_ends(self, text: bytes) -> Positions:
         """Return the offsets of the line feeds that are not within quotes."""
@@ -75,33 +64,29 @@ class CsvQuotes:
             done = ends[row]
         return b"".join([*pieces, text[done:]]), widths
 
-    def are_plain(self, text: bytes) -> bool:
-        """Return whether pyarrow.csv may read whole records as they are, each ended by a line feed."""
-        if not self._is_doubled and self._quote and (self._escape + self._quote in text or self._escape * 2 in text):
-            return False
-        return self._are_closed(text)
-
-    def for_arrow(self, record: bytes) -> bytes | None:
-        """Return a record with a doubled quote for each escaped one; None: its quotes are not of this dialect."""
-        is_long = len(record) >= LONG_RECORD
-        if not (self._are_closed(record + b"\n") if is_long else self._record.fullmatch(record)):
-            return None
-        if not self._quote or self._is_doubled or self._escape not in record:
-            return record
-        if not is_long:
-            return self._quoted_values.sub(lambda value: self._with_doubled_quotes(value[0]), record)
+    def doubled(self, text: bytes) -> bytes:
+        """Return whole records, whose quotes are of this dialect, with a doubled quote for each escaped one."""
+        if not self._quote or self._is_doubled or self._escape not in text:
+            return text
         pieces, end = [], 0
-        for opening, closing in self._bounds(record).reshape(-1, 2).tolist():
-            pieces += [record[end:opening], self._with_doubled_quotes(record[opening : closing + 1])]
-            end = closing + 1
-        return b"".join([*pieces, record[end:]])
+        for opening, closing in self._bounds(text).reshape(-1, 2).tolist():
+            within = text[opening + 1 : closing]
+            if self._escape in within:
+                within = within.replace(self._escape * 2, _NO_CHARACTER)
+                within = within.replace(self._escape + self._quote, self._quote * 2)
+                pieces += [text[end : opening + 1], within.replace(_NO_CHARACTER, self._escape)]
+                end = closing
+        return b"".join([*pieces, text[end:]])
 
     def has_carriage_return(self, record: bytes) -> bool:
         """Return whether there is a carriage return that is not within quotes."""
         return len(_outside(_RETURN, record, self._bounds(record))) > 0
 
-    def _are_closed(self, text: bytes) -> bool:
-        """Return whether whole records have quotes of this dialect, and no carriage return is outside them."""
+    def are_closed(self, text: bytes) -> bool:
+        """Return whether whole records have quotes of this dialect, and no carriage return is outside them.
+
+        text: the records, each ended by a line feed.
+        """
         bounds = self._bounds(text)
         if len(bounds) % 2 or (b"\r" in text and len(_outside(_RETURN, text, bounds))):
             return False
@@ -134,11 +119,6 @@ class CsvQuotes:
                 bounds.append(quote)
         return np.frombuffer(bounds, np.int64)
 
-    def _with_doubled_quotes(self, value: bytes) -> bytes:
-        within = value[1:-1].replace(self._escape * 2, _NO_CHARACTER)
-        within = within.replace(self._escape + self._quote, self._quote * 2).replace(_NO_CHARACTER, self._escape)
-        return self._quote + within + self._quote
-
 
 @functools.lru_cache(maxsize=8)
 def quotes_of(dialect: CsvDialect) -> CsvQuotes:
@@ -150,7 +130,7 @@ def _outside(byte: int, text: bytes, bounds: Positions) -> Positions:
     """Return the offsets of a byte that are not within the quotes that open and close."""
     data = np.frombuffer(text, np.uint8)
     found = [np.zeros(0, np.int64)]
-    for start in range(0, len(data), LONG_RECORD):  # all offsets of frequent bytes would take much memory
-        places = np.flatnonzero(data[start : start + LONG_RECORD] == byte) + start
+    for start in range(0, len(data), _PIECE_BYTES):
+        places = np.flatnonzero(data[start : start + _PIECE_BYTES] == byte) + start
         found.append(places[np.searchsorted(bounds, places) % 2 == 0] if len(bounds) else places)
     return np.concatenate(found)

@@ -27,6 +27,7 @@ from tidegate.readers.plain_text import utf8
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))
 _FEED, _RETURN_FEED, _RETURN = b"\n", b"\r\n", b"\r"
+CAREFUL_RECORDS = 1000  # of so many, those with odd quotes are looked for one by one
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
@@ -143,24 +144,32 @@ class CsvRecords:
 
     def values(self, number: int) -> list[str | None]:
         """Return the values of one record; raises CorruptDataError for quotes of another dialect."""
-        line = self._for_arrow(number)
-        if line is None:
+        line = self._record(number) + _FEED
+        if not quotes_of(self.dialect).are_closed(line):
             raise self._odd_quotes(number)
-        return [column[0].as_py() for column in self._table(line + b"\n", range(self._width(number))).columns]
+        line = quotes_of(self.dialect).doubled(line)
+        return [column[0].as_py() for column in self._table(line, range(self._width(number))).columns]
 
-    def texts(self, positions: Sequence[int], first: int, last: int) -> CsvTexts:
-        """Return the values at some positions of the records from ``first`` to ``last``, exclusive, in order.
+    def texts(self, positions: Sequence[int], first: int, last: int) -> Iterator[CsvTexts]:
+        """Yield the values at some positions of the records from ``first`` to ``last``, exclusive, in order.
 
         Raises CorruptDataError for quotes of another dialect if values may hold line ends: the records after them are
         not known then.
         """
         data, odd = self._joined(first, last), np.zeros(last - first, bool)
-        if not quotes_of(self.dialect).are_plain(data):
-            lines = [*map(self._for_arrow, range(first, last))]
-            odd = np.array([line is None for line in lines])
+        are_closed = quotes_of(self.dialect).are_closed
+        if not are_closed(data):
+            if last - first > CAREFUL_RECORDS:
+                middle = (first + last) // 2
+                yield from self.texts(positions, first, middle)
+                yield from self.texts(positions, middle, last)
+                return
+            lines = [self._record(number) + _FEED for number in range(first, last)]
+            odd = np.array([not are_closed(line) for line in lines])
             if self.dialect.multi_line and odd.any():
                 raise self._odd_quotes(first + int(odd.argmax()))
-            data = b"".join([(line or b"") + b"\n" for line in lines])
+            data = b"".join([_FEED if is_odd else line for line, is_odd in zip(lines, odd, strict=True)])
+        data = quotes_of(self.dialect).doubled(data)
         widths, table = np.full(last - first, self._width(first)), None
         if not odd.any():
             with suppress(pa.ArrowInvalid):  # some records have another number of values
@@ -174,7 +183,7 @@ class CsvRecords:
                 f"{self.name}: {last - first} records from byte {place} on are read as {table.num_rows}"
             )
         columns = [self._nulled(table[f"f{position}"].combine_chunks()) for position in positions]
-        return CsvTexts(first, columns, widths, odd)
+        yield CsvTexts(first, columns, widths, odd)
 
     def _joined(self, first: int, last: int) -> bytes:
         """Return some records, each with a line end: without one, Arrow reads an empty value as a quoted one."""
@@ -235,9 +244,6 @@ class CsvRecords:
 
     def _width(self, number: int) -> int:
         return quotes_of(self.dialect).width(self._record(number))
-
-    def _for_arrow(self, number: int) -> bytes | None:
-        return quotes_of(self.dialect).for_arrow(self._record(number))
 
     def _odd_quotes(self, number: int) -> CorruptDataError:
         noun = "record" if self.dialect.multi_line else "line"

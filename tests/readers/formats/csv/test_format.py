@@ -16,10 +16,12 @@ from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, tex
 from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
-from tidegate.readers.formats.csv import quotes
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
-from tidegate.readers.formats.csv.quotes import CsvQuotes
+from tidegate.readers.formats.csv.records import CsvRecords
+
+RECORD_BY_RECORD = (CsvRecords, "_joined", lambda *_: b"\r\n")
+"""Patches what is looked at first by a text with a carriage return outside of quotes, which no text may have."""
 
 lines_within = st.text(st.sampled_from('ab,"\n ü'), max_size=6)
 
@@ -64,7 +66,7 @@ def test_quoted_values_may_hold_line_ends(given_text, block_bytes, careful):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
         if careful:
-            patched.setattr(CsvQuotes, "are_plain", lambda *_: False)
+            patched.setattr(*RECORD_BY_RECORD)
         rows = read(plain, texts("abcd"[:width]), multi_line=True, **RFC)
         assert [row for row in rows if row != (None,) or width > 1] == expected
         if b"\r\n" in text and plain.count(b"\n") == text.count(b"\r\n"):
@@ -92,7 +94,7 @@ def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkey
 @pytest.mark.parametrize("escape", ['"', "\\"])
 def test_a_quote_within_a_value_without_quotes_opens_nothing(escape, careful, monkeypatch):
     if careful:
-        monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
+        monkeypatch.setattr(*RECORD_BY_RECORD)
     text = b'5" pipe,x\n6" pipe,y\nx""y,"p\nq"\nz"",5"\na\\\\"b,"c\nd"\n'
     for block_bytes in (3, 100):
         monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
@@ -132,7 +134,7 @@ def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
     schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
     columns = GivenColumns(("a", "b", "c"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CsvQuotes, "are_plain", lambda *_: False)
+        patched.setattr(*RECORD_BY_RECORD)
         rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
     for block_bytes in (csv_format.BLOCK_BYTES, 3):
         with pytest.MonkeyPatch.context() as patched:
@@ -149,11 +151,9 @@ def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(
     short = [bytes(letters) for length in range(1, 5) for letters in itertools.product(b'a",\n', repeat=length)]
     short += [bytes(letters) for letters in itertools.product(b'a"\\', repeat=5)]
     at_once = [read(text, schema, **options) for text in short]
-    monkeypatch.setattr(CsvQuotes, "are_plain", lambda *_: False)
-    for long_record in (quotes.LONG_RECORD, 1):
-        monkeypatch.setattr(quotes, "LONG_RECORD", long_record)
-        for text, rows in zip(short, at_once, strict=True):
-            assert read(text, schema, **options) == rows, text
+    monkeypatch.setattr(*RECORD_BY_RECORD)
+    for text, rows in zip(short, at_once, strict=True):
+        assert read(text, schema, **options) == rows, text
 
 
 @given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
