@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
+from tidegate.alignment.splits import SplitId
+from tidegate.errors import DataLossError, OptionError
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
 
 
@@ -22,6 +24,9 @@ class Directory:
 
     Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
     is read from the object that begins first; of those with one beginning, from the longest.
+
+    The objects of other writers tell neither the id of their topic nor a leader epoch.  So such an archive passes for
+    that of another topic, and for whole once Kafka has written the lost offsets again.
     """
 
     def __init__(self, objects: Iterable[ArchivedObject] = ()) -> None:
@@ -50,6 +55,29 @@ class Directory:
     def end(self) -> int:
         """The offset behind the last archived one; 0: there is none."""
         return self._runs[-1][1] if self._runs else 0
+
+    def is_of(self, topic_id: str) -> bool:
+        """Return whether no object has the id of another topic; an empty id is unknown."""
+        return not topic_id or self.topic_ids <= {topic_id}
+
+    def check_topic(self, archive: str, split: SplitId, topic_id: str) -> None:
+        """Raise OptionError if the archive holds another topic of the same name.
+
+        archive: the option and the place, such as "archive is '/lake'".
+        """
+        if not self.is_of(topic_id):
+            raise OptionError(
+                f"{archive}, which holds records of {split} when the topic had the id "
+                f"{min(self.topic_ids - {topic_id})}; it was recreated as {topic_id}, and needs another place"
+            )
+
+    def check_end(self, archive: str, split: SplitId, kept: int) -> None:
+        """Raise DataLossError if the archive passes the offset up to which Kafka has kept what it once had."""
+        if self.end > kept:
+            raise DataLossError(
+                f"{archive}, which holds {split} up to offset {self.end - 1}, but Kafka has lost its records from "
+                f"{kept} on, and gives their offsets to others; use another place"
+            )
 
     def seam(self, begin: int, *, preferred: bool) -> int:
         """Return the offset up to which records come from the archive; both places have those from ``begin`` on."""

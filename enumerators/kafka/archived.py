@@ -21,7 +21,6 @@ from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRan
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import directories_of
 from tidegate.enumerators.archive.records import ArchivedRecords
-from tidegate.enumerators.archive.same_topic import check_end, check_topic, is_of_topic
 from tidegate.enumerators.contract import Divergence
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.topics import LogCut, topic_id_text
@@ -75,7 +74,7 @@ class _Archived(KafkaEnumerator):
         new = [partition for partition in self._found if partition not in self._directories]
         self._list(new)
         for partition in new if self._fail_on_data_loss else ():
-            check_topic(self._directories[partition], self._named, partition.split_id, self._topic_id(partition))
+            self._directories[partition].check_topic(self._named, partition.split_id, self._topic_id(partition))
         return splits
 
     def _list(self, partitions: Collection[TopicPartition]) -> None:
@@ -88,7 +87,7 @@ class _Archived(KafkaEnumerator):
     def _directory(self, partition: TopicPartition) -> Directory:
         """Return what is archived of the present topic: another one of its name has other records."""
         directory = self._directories.get(partition, _NOTHING)
-        return directory if is_of_topic(directory, self._topic_id(partition)) else _NOTHING
+        return directory if directory.is_of(self._topic_id(partition)) else _NOTHING
 
     def _topic_id(self, partition: TopicPartition) -> str:
         return topic_id_text(self._client.topic_ids.get(partition.topic))
@@ -147,7 +146,7 @@ class _Archived(KafkaEnumerator):
         self._epochs.update({split: self._logs.leader_epochs[TopicPartition.of(split)] for split in ends})
 
     def _check_kept(self, split: SplitId, kept: int) -> None:
-        check_end(self._directory(TopicPartition.of(split)), self._named, split, kept)
+        self._directory(TopicPartition.of(split)).check_end(self._named, split, kept)
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Also compare where logs were cut with the archive.

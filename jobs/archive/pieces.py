@@ -14,7 +14,6 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import directories_of
-from tidegate.enumerators.archive.same_topic import check_end, check_topic
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
@@ -112,8 +111,8 @@ def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
         ends = enumerator.ends_under({split: directory.leader_epoch for split, directory in directories.items()})
         for split, extent in extents.items():
             topic_id = topic_id_text(enumerator.details(SplitRange(split, extent.begin, extent.begin)).topic_id)
-            check_topic(directories[split], named, split, topic_id)
-            check_end(directories[split], named, split, min(extent.end, ends.get(split, extent.end)))
+            directories[split].check_topic(named, split, topic_id)
+            directories[split].check_end(named, split, min(extent.end, ends.get(split, extent.end)))
         missing = [
             SplitRange(split, start, end)
             for split, extent in extents.items()
