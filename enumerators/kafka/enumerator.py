@@ -270,7 +270,7 @@ class KafkaEnumerator(SplitEnumerator):
     def snapshot(self) -> Json | None:
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
-        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot(), self._taken_over_ms).to_json()
+        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot(), self._taken_over_ms).to_json() or None
 
     def own_progress(self, positions: Positions, ends: Positions) -> Json:
         """Return what dashboards of Spark's built-in source look at."""

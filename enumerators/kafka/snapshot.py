@@ -1,7 +1,4 @@
-"""The snapshot of a Kafka enumerator: the cluster and the topics of the offsets, and the detected unit of event times.
-
-``KafkaSnapshot`` alone knows the keys of this JSON.
-"""
+"""The snapshot of a Kafka enumerator: the cluster and the topics of its offsets, and the detected unit of times."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import TypedDict
 
-from tidegate.enumerators.contract import Json
-from tidegate.enumerators.snapshots import checked, noted
+from tidegate.enumerators.snapshots import Snapshot
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import TimeUnit
 
@@ -24,7 +20,7 @@ class TopicState(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaSnapshot:
+class KafkaSnapshot(Snapshot):
     """A snapshot of a Kafka enumerator.
 
     cluster: the id of the cluster to which the offsets belong.
@@ -37,15 +33,6 @@ class KafkaSnapshot:
     event_time_unit: TimeUnit | None = None
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     taken_over_ms: int | None = None
-
-    @classmethod
-    def from_json(cls, state: Json | None) -> KafkaSnapshot:
-        """Return the snapshot from the JSON of ``to_json``.  Raises CheckpointError if a value has another type."""
-        return checked(state or {}, cls)
-
-    def to_json(self) -> Json | None:
-        """Return the JSON."""
-        return noted(self) or None
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
         """Return the event times with the unit of the snapshot, if the unit is a detected one."""

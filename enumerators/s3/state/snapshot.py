@@ -1,7 +1,4 @@
-"""The snapshot of an S3 enumerator: names of files in the state location, and a few numbers.
-
-The classes below alone know the keys of this JSON.
-"""
+"""The snapshot of an S3 enumerator: names of files in the state location, and a few numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.contract import Json
-from tidegate.enumerators.snapshots import checked, noted
+from tidegate.enumerators.snapshots import Snapshot
 
 
 class SeenSnapshot(TypedDict):
@@ -42,7 +38,7 @@ class FoldersSnapshot(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class S3Snapshot:
+class S3Snapshot(Snapshot):
     """A snapshot of an S3 enumerator.
 
     owner: names the query, its part of the state location, and the holder of the lease.
@@ -61,18 +57,6 @@ class S3Snapshot:
     rereads: Mapping[str, int] = field(default_factory=dict)
     listed_ms: int | None = None
     folders: FoldersSnapshot | None = None
-
-    @classmethod
-    def from_json(cls, state: Json) -> S3Snapshot:
-        """Read what ``to_json`` returned.
-
-        Raises CheckpointError if a key is missing, unknown or of another type.
-        """
-        return checked(state, cls)
-
-    def to_json(self) -> Json:
-        """Return the JSON."""
-        return noted(self)
 
     @property
     def runs(self) -> Collection[str]:
