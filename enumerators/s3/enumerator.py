@@ -84,7 +84,7 @@ class S3Enumerator(SplitEnumerator):
         is_news, self._committed = positions != self._committed, dict(positions)
         number = self._standing.greatest_number(positions)
         if self._notifications is not None:
-            self._notifications.stored(number)
+            self._notifications.held.stored(number)
         if self._rereads is not None:
             self._rereads.stored(number, {manifest.number for manifest in self.live.values()})
         if is_news:
@@ -192,7 +192,7 @@ class S3Enumerator(SplitEnumerator):
             self.manifest(split)
         stored = self._standing.snapshot
         if self._notifications is not None:
-            self._notifications.restore(stored.listed_ms)
+            self._notifications.listed_ms = stored.listed_ms
         if stored.seen is not None:
             age_ms = self._discovery.seen.max_age_ms
             self._discovery.seen = SeenObjects.restored(stored.seen, self._folder.ledger.read, age_ms)
@@ -231,7 +231,10 @@ class S3Enumerator(SplitEnumerator):
             # A marker without objects does not create a manifest.  The offset with the next manifest certainly holds
             # it.
             number += 1
-        listed_ms = None if self._notifications is None else self._notifications.settle(number)
+        listed_ms = None
+        if self._notifications is not None:
+            self._notifications.held.end_round(number)
+            listed_ms = self._notifications.listed_ms
         noted = None if folders is None else folders.to_json()
         snapshot = replace(self._standing.snapshot, listed_ms=listed_ms, folders=noted)
         self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders

@@ -26,8 +26,7 @@ from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, C
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
-_OBJECTS_AT_ONCE = 64
-_OBJECTS_TOGETHER = 8  # each is a request, one after the other
+_OBJECTS_AT_ONCE = 8  # each is a request, one after the other
 _OBJECTS_PER_BATCH = 10_000
 
 
@@ -164,18 +163,17 @@ class ObjectDiscovery:
     def _survey(
         self, objects: Sequence[S3Object], now_ms: int, given_up: threading.Event
     ) -> list[tuple[S3Object, list[Chunk]]]:
-        surveyed = []
-        remaining = iter(objects)
-        while some := list(islice(remaining, _OBJECTS_TOGETHER)):
+        def go_on() -> None:
             if self._stopped.is_set() or given_up.is_set():
                 raise CancelledError
-            together = self._together(some)
-            for obj, pieces in zip(some, together, strict=True):
-                if self._stopped.is_set() or given_up.is_set():
-                    raise CancelledError
-                chunks = self._chunks(obj, pieces, now_ms)
-                if chunks is not None:
-                    surveyed.append((obj, chunks))
+
+        go_on()
+        surveyed = []
+        for obj, pieces in zip(objects, self._together(objects), strict=True):
+            go_on()
+            chunks = self._chunks(obj, pieces, now_ms)
+            if chunks is not None:
+                surveyed.append((obj, chunks))
         return surveyed
 
     def _together(self, objects: Sequence[S3Object]) -> Sequence[list[ChunkSurvey] | None]:

@@ -74,7 +74,7 @@ class HeldMessages:
         return new
 
     def end_round(self, number: int) -> None:
-        """Give this number to the messages that were taken since the last round."""
+        """Give the messages since the last round the number of the manifest with which they are stored."""
         with self._changed:
             for held in self._held.values():
                 if held.number is None:

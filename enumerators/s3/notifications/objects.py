@@ -31,6 +31,9 @@ class ObjectNotifications:
     rules: the rules for the objects, as for a listing of the bucket.
     backfill_ms: the time between full listings, which find what no message told (Auto Loader: backfillInterval); None:
         there is only the first one.
+    listed_ms: an attribute: when the last listing of all objects began, in ms since the epoch; None: the next round
+        lists all.  A run continues from the value in the stored snapshot.
+    held: an attribute: the messages; its ``end_round`` is called after each round that ended well.
 
     Each round calls ``begin_round``, ``pages`` and ``end_round``, in this order.  A round that fails does not end, and
     the objects that it saw do not count.
@@ -43,7 +46,7 @@ class ObjectNotifications:
         self, queue: NotificationQueue, store: ObjectStore, rules: ListingRules, backfill_ms: int | None
     ) -> None:
         self._queue, self._store, self._rules, self._backfill_ms = queue, store, rules, backfill_ms
-        self._listed_ms: int | None = None
+        self.listed_ms: int | None = None
         self._lists = False
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None
@@ -53,11 +56,11 @@ class ObjectNotifications:
 
     def begin_round(self, now_ms: int) -> bool:
         """Begin a round, and return whether it is time to list all objects, too."""
-        if self._listed_ms is None:
+        if self.listed_ms is None:
             self._lists = True
         else:
             # If the clock was ahead then, it does not show when the next one is due.
-            age_ms = now_ms - self._listed_ms
+            age_ms = now_ms - self.listed_ms
             self._lists = self._backfill_ms is not None and not 0 <= age_ms < self._backfill_ms
         return self._lists
 
@@ -67,27 +70,10 @@ class ObjectNotifications:
         A message is at most as old as the queue's retention.  The next listing shows objects since the last listing.
         """
         if self._lists:
-            self._listed_ms = begun_ms
+            self.listed_ms = begun_ms
         self._state = self._queue.state()
         told_ms = begun_ms - self._state.retention_ms
-        return told_ms if self._backfill_ms is None else min(told_ms, self._listed_ms or begun_ms)
-
-    def restore(self, listed_ms: int | None) -> None:
-        """Continue from the value of ``settle`` in a stored offset's snapshot; None: all objects are listed first."""
-        self._listed_ms = listed_ms
-
-    def settle(self, number: int) -> int | None:
-        """Learn that the messages of this round are stored once a manifest with this or a greater number is.
-
-        Called after each round that ended well.  Returns when the last listing of all objects began, in ms since the
-        epoch.
-        """
-        self.held.end_round(number)
-        return self._listed_ms
-
-    def stored(self, number: int) -> None:
-        """Allow the deletion of messages whose objects a stored offset covers."""
-        self.held.stored(number)
+        return told_ms if self._backfill_ms is None else min(told_ms, self.listed_ms or begun_ms)
 
     def pages(self) -> Generator[list[S3Object], None, None]:
         """Receive messages, and yield their objects as they are now, each once, in any order.
