@@ -65,20 +65,3 @@ def test_columns_that_are_not_kafka_s_end_in_one_sentence(spark, kafka, topic, m
     assert "takes no other schema: it gives key binary, value binary, topic string, " in message
     assert ", and not key binary, value string" in message
     assert "Traceback" not in message
-
-
-def test_a_secret_never_shows_in_an_error_or_in_the_plan(spark, kafka, topic):
-    options = {
-        "kafka.bootstrap.servers": kafka.bootstrap_servers,
-        "subscribe": topic,
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.plain.username": "me",
-        "kafka.sasl.plain.password": "hunter2",
-    }
-    frame = spark.read.format("tidegate_kafka").options(**options).load()
-    assert "hunter2" not in frame._jdf.queryExecution().toString()
-    refused = message_of_stream(spark, options)
-    assert "refused the connection" in refused
-    assert "hunter2" not in refused
-    assert "hunter2" not in message_of_stream(spark, {**options, "kafka.fetch.max.bytes": "hunter2"})
