@@ -23,7 +23,7 @@ from tidegate.readers.kafka.fetch import (
 )
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
-from tidegate.readers.kafka.wire.connection import decode_response
+from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.readers.retry import Deadline
 
 LATEST = -1

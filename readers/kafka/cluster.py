@@ -16,7 +16,8 @@ from tidegate.errors import ConnectorError, RefusedError, TransientError, Unavai
 from tidegate.kafka_private import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.nearby import NearbyReplicas
-from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
+from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.readers.retry import Deadline
 
 Answer = TypeVar("Answer")

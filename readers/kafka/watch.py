@@ -25,7 +25,8 @@ from tidegate.errors import RefusedError, TidegateError, TransientError
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.fetch import NO_SESSION_ID, FetchedPartition, fetch_request, fetched_partitions
-from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
+from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.kafka.wire.login import decode_response
 
 _REST_S = 30.0  # the rest after a refused session, or after two failed waits in a row
 _ANSWER_S = 5.0  # after the time for which it holds a fetch, a healthy broker answers within so long
@@ -117,15 +118,15 @@ class Watch:
             for session in [session for session in to_ask if not session.pending]:
                 self._send(session, max(0.0, until_s - time.monotonic()))
                 to_ask.remove(session)
-            held = {s.connection.fileno(): s for s in self._sessions.values() if s.pending}
+            held = {s.connection.fileno(): (s, *s.pending) for s in self._sessions.values() if s.pending}
             if not held:
                 return False
             readable = cast("list[int]", wait(held, max(0.0, until_s + _GRACE_S - time.monotonic())))
             if not readable:
                 break
-            if any(self._has_news(held[socket]) for socket in readable):
+            if any(self._has_news(*held[socket]) for socket in readable):
                 return True
-        if any(session.answer_due_s <= time.monotonic() for session in held.values()):
+        if any(session.answer_due_s <= time.monotonic() for session, *_ in held.values()):
             raise TransientError("a broker does not answer")
         return False
 
@@ -164,27 +165,20 @@ class Watch:
         session.answer_due_s = time.monotonic() + seconds + _ANSWER_S
         session.changes = {}
 
-    def _receive(self, session: _Session) -> dict[TopicPartition, tuple[int, FetchedPartition]]:
-        """Return the error code and the answer for the partitions that the broker names."""
-        if session.pending is None:
-            return {}
-        (request, request_id), session.pending = session.pending, None
-        frame = session.connection.receive(request_id, _ANSWER_S)
-        response = decode_response(request, frame)
+    def _has_news(self, session: _Session, request: Any, request_id: int) -> bool:
+        """Receive the answer, and return whether an end has moved."""
+        session.pending = None
+        response = decode_response(request, session.connection.receive(request_id, _ANSWER_S))
         if response.error_code != _NO_ERROR or response.session_id == NO_SESSION_ID:
             # The session was evicted, or the broker has no room for sessions.
             if session.id is None:
                 self._rests_until = time.monotonic() + _REST_S
             raise TransientError("the broker keeps no fetch session")
         session.id, session.epoch = response.session_id, session.epoch % (2**31 - 1) + 1
-        answered = fetched_partitions(response, session.topic_ids)
-        return {partition: (error, part) for partition, error, part in answered}
-
-    def _has_news(self, session: _Session) -> bool:
-        answered = self._receive(session)
-        if any(error != _NO_ERROR for error, _ in answered.values()):
+        answered = [*fetched_partitions(response, session.topic_ids)]
+        if any(error != _NO_ERROR for _, error, _ in answered):
             raise TransientError("a partition of a fetch session has another leader, or none")
-        return any(_is_news(part, session.ends.get(partition)) for partition, (_, part) in answered.items())
+        return any(_is_news(part, session.ends.get(partition)) for partition, _, part in answered)
 
 
 def _is_news(part: FetchedPartition, end: WatchedEnd | None) -> bool:

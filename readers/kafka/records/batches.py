@@ -25,9 +25,9 @@ from tidegate.kafka_private import DefaultRecordBatchBuilder, records_of
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, SizeLimit, decompress
 from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessage
 
-# base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
-# max timestamp, producer id, producer epoch, base sequence, record count
-HEADER = struct.Struct(">qiibIhiqqqhii")
+# base offset, (length,) leader epoch, (magic,) CRC, attributes, last offset delta, base timestamp, max timestamp,
+# producer id, (producer epoch, base sequence,) record count
+HEADER = struct.Struct(">q4xixIhiqqq6xi")
 START = struct.Struct(">qi4xb")  # of every message format: offset, length, magic
 LENGTH_END = 12  # the length counts the bytes after itself
 CRC_START = 21  # the checksum covers everything from the attributes on
@@ -167,27 +167,13 @@ def _frames(fetched: memoryview) -> Iterator[tuple[int, int, int]]:
 
 
 def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], most_bytes: int) -> RecordBatch:
-    (
-        base_offset,
-        _,
-        leader_epoch,
-        _,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        _,
-        _,
-        count,
-    ) = header
+    base_offset, leader_epoch, crc, attributes, last_delta, base_ms, max_ms, producer_id, count = header
     return RecordBatch(
         data,
         base_offset,
-        base_offset + last_offset_delta,
-        base_timestamp,
-        max_timestamp if attributes & LOG_APPEND_TIME else None,
+        base_offset + last_delta,
+        base_ms,
+        max_ms if attributes & LOG_APPEND_TIME else None,
         producer_id,
         attributes,
         crc,

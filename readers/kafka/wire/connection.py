@@ -22,10 +22,16 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from tidegate.errors import BrokerTooOldError, ConnectorError, OptionError, RefusedError, TransientError
+from tidegate.errors import (
+    BrokerTooOldError,
+    ConnectorError,
+    CorruptDataError,
+    OptionError,
+    RefusedError,
+    TransientError,
+)
 from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
-from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
-from tidegate.readers.kafka.wire.login import decode_response as _decode_response
+from tidegate.readers.kafka.wire.login import listener_at, log_in
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError
 
@@ -44,7 +50,7 @@ _LOOK_AT: dict[type[Exception], str] = {
     kafka_errors.UnsupportedSaslMechanismError: "kafka.sasl.mechanism",
     kafka_errors.SaslAuthenticationFailedError: "kafka.sasl.*",
     FrameTooLargeError: "kafka.security.protocol and kafka.bootstrap.servers",
-    NotKafkaError: "kafka.security.protocol and kafka.bootstrap.servers",
+    CorruptDataError: "kafka.security.protocol and kafka.bootstrap.servers",
     TokenError: "kafka.sasl.*",
 }
 """The options that explain a refusal."""
@@ -131,17 +137,6 @@ class BrokerConnection:
         return refusal or TransientError(sentence)
 
 
-def decode_response(request: Any, frame: memoryview) -> Any:
-    """Return kafka-python's response to a request that was sent; ``frame`` is the answer.
-
-    Raises ConnectorError for anything else.
-    """
-    try:
-        return _decode_response(request, frame)
-    except NotKafkaError as error:
-        raise ConnectorError(f"a Kafka broker cannot be understood: {error}") from error
-
-
 def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any]:
     deadline = time.monotonic() + timeout_s
     try:
@@ -191,7 +186,7 @@ def _is_of_another_protocol(error: Exception) -> bool:
     if isinstance(error, ssl.SSLError):
         return look_at_for(error) in {"", "kafka.security.protocol"}
     cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
-    return (cut_off and not isinstance(error, TimeoutError)) or isinstance(error, FrameTooLargeError | NotKafkaError)
+    return (cut_off and not isinstance(error, TimeoutError)) or isinstance(error, FrameTooLargeError | CorruptDataError)
 
 
 def _may_heal(error: Exception) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from kafka import __version__ as kafka_python_version
 from kafka import errors as kafka_errors
 
+from tidegate.errors import CorruptDataError
 from tidegate.kafka_private import (
     ApiVersionsRequest,
     BrokerVersionData,
@@ -39,10 +40,6 @@ LONGEST_LOOK_S = 5.0
 LONGEST_HEADER = 1 << 10
 CORRELATION = struct.Struct(">i")
 _LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechanismError.errno)
-
-
-class NotKafkaError(Exception):
-    """The other side does not speak Kafka's protocol."""
 
 
 class Listener(NamedTuple):
@@ -79,7 +76,7 @@ def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tup
 
     The broker's first answer may take ``socket_connection_setup_timeout_ms``; its answer to a login may take all of
     ``timeout_s``.  A broker that limits the life of a login (KIP-368) closes the connection, and the next one has a new
-    login.  Raises the errors of :func:`open_frames`, those of SASL from kafka-python, NotKafkaError and
+    login.  Raises the errors of :func:`open_frames`, those of SASL from kafka-python, CorruptDataError and
     FrameTooLargeError.
     """
     began = time.monotonic()
@@ -113,14 +110,14 @@ def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -
 def decode_response(request: Any, frame: memoryview) -> Any:
     """Return kafka-python's response to a request that was sent; ``frame`` is the answer.
 
-    Raises NotKafkaError for anything else.
+    Raises CorruptDataError for anything else.
     """
     try:
         kind, head = request.header.get_response_class(), io.BytesIO(frame[:LONGEST_HEADER])
         kind.parse_header(head)  # kafka-python's own way copies the whole answer for it
         return kind.decode(frame[head.tell() :])
     except Exception as error:  # a decoder may raise anything for other bytes
-        raise NotKafkaError(f"its answer to {type(request).__name__} cannot be decoded") from error
+        raise CorruptDataError(f"the answer to Kafka's {type(request).__name__} cannot be decoded") from error
 
 
 class _Asking:
@@ -139,7 +136,7 @@ class _Asking:
             self.frames.send(request.encode(framed=True, header=True), deadline)
         frame = self.frames.receive(deadline)
         if CORRELATION.unpack_from(frame)[0] != self._last_id:
-            raise NotKafkaError("it answered something that was not asked")
+            raise CorruptDataError("it answered something that was not asked")
         return decode_response(request, frame)
 
 

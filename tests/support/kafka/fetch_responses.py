@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tidegate.kafka_private import FetchRequest
 from tidegate.readers.kafka.fetch import fetched_partitions
-from tidegate.readers.kafka.wire.connection import decode_response
+from tidegate.readers.kafka.wire.login import decode_response
 
 BY_NAME, BY_ID = 10, 13
 ORDERS_ID = UUID(int=7)

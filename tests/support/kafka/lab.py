@@ -17,7 +17,8 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
-from tidegate.readers.kafka.wire.connection import BrokerConnection, decode_response
+from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.servers.batches import CODECS
 
 # kafka-python's own checksum is plain Python, and takes a third of a second for a MB.
