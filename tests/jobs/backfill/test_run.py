@@ -2,7 +2,6 @@
 
 import os
 import signal
-from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,15 +14,11 @@ from tests.support.command import await_while_running, children, finish, started
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import backfill, write_batches
+from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.backfill.source import binding
 
 COUNTS = (2_000, 2_000, 800)
 HISTORY = (even_times(NOON, NOON + 6 * HOUR, 2_000),) * 2 + (even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 800),)
-
-
-def at(time_ms):
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc)
 
 
 def written(out):
@@ -36,33 +31,6 @@ def written(out):
 
 def records(rows):
     return sorted((partition, offset) for _, partition, offset, _ in rows)
-
-
-@pytest.fixture
-def write(kafka, spark, tmp_path):
-    """Run the back-fill of a topic in this process's Spark; return the rows of all runs."""
-    output = Output(tmp_path / "out")
-
-    def run(topic):
-        source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic])
-        with output.alone():
-            output.claim(binding(source, output.path))
-            for _ in write_batches(spark, source, output):
-                pass
-        return written(output.path)
-
-    return run
-
-
-def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafka, write):
-    rows = write(new_topic(kafka, *HISTORY))
-    assert records(rows) == every(COUNTS)
-    times = {}
-    for batch, _, _, time_ms in rows:
-        times.setdefault(batch, []).append(time_ms)
-    in_order = [times[batch] for batch in sorted(times)]
-    assert len(in_order) == 6
-    assert all(max(before) < min(after) for before, after in pairwise(in_order))
 
 
 def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
@@ -85,7 +53,10 @@ def kill_java_of(process):
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
-    """Kill its Spark; ``test_kills`` kills drivers with all processes that they started."""
+    """Kill its Spark; ``test_kills`` kills drivers with all processes that they started.
+
+    Every record is written once, and no batch overlaps another in event time.
+    """
     out = tmp_path / "out"
     topic = new_topic(kafka, *HISTORY)
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
@@ -107,6 +78,10 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
     assert f"{sum(COUNTS):,} in all" in output
     assert " ".join(output.splitlines()[-1].split()) == "account late rows 0, complete"
     assert f"nothing new  {sum(COUNTS):,} rows" in again
-    assert records(written(out)) == every(COUNTS)
+    rows = written(out)
+    assert records(rows) == every(COUNTS)
+    assert {batch for batch, *_ in rows} == {*range(6)}
+    times = [[time_ms for batch, *_, time_ms in rows if batch == number] for number in range(6)]
+    assert all(max(before) < min(after) for before, after in pairwise(times))
     notes = (out / "_tidegate" / "backfill.json").read_text()
     assert "hunter2" not in notes

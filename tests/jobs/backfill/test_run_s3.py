@@ -1,7 +1,5 @@
 """The back-fill of objects against a real endpoint: the same command goes on after anything has ended it."""
 
-from datetime import datetime, timezone
-
 import pytest
 from pyarrow import dataset
 
@@ -19,10 +17,6 @@ def fill(bucket, hours, name="{}.parquet"):
     for hour in hours:
         rows = [(2 * hour + n, NOON + hour * HOUR + n * MINUTE) for n in range(2)]
         bucket.put_rows(name.format(f"{(hour * 7) % HOURS:02}-{hour}"), rows)
-
-
-def at(time_ms):
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc)
 
 
 def written(out):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from tests.jobs.preview.test_spark import row_by_row
 from tests.support.clocks import Clock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import aligned, topics
 from tidegate.jobs.preview.advice import remarks
+from tidegate.jobs.preview.seen import History
 from tidegate.readers.kafka.wire.frames import FrameSocket
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.servers import KafkaSecurity, KafkaServer
@@ -22,20 +25,28 @@ from tidegate.servers import KafkaSecurity, KafkaServer
 DAY = 24 * HOUR
 
 
-def exactly_lost(partitions, limit, delay_ms, window_ms):
+def exactly_lost(partitions, limit, delay_ms=10 * MINUTE, window_ms=5 * MINUTE):
     """Return the rows that Spark would drop of each partition, from all event times."""
-    at, lost = [0] * len(partitions), [0] * len(partitions)
-    greatest, before = -1, [0, 0]
-    while any(place < len(times) for place, times in zip(at, partitions, strict=True)):
-        unread = [len(times) - place for place, times in zip(at, partitions, strict=True)]
-        for number, times in enumerate(partitions):
-            share = limit * unread[number] / sum(unread)
-            taken = times[at[number] : at[number] + (int(share) if share >= 1 else 1)]
-            lost[number] += int(np.sum(taken // window_ms * window_ms + window_ms <= before[-2]))
-            at[number] += len(taken)
-            greatest = max([greatest, *taken.tolist()])
-        before.append(max(0, greatest - delay_ms))
-    return lost
+    splits = {number: History(0, len(times), np.asarray(times)) for number, times in enumerate(partitions)}
+    _, lost, _ = row_by_row(splits, limit, delay_ms, window_ms)
+    return [*lost.values()]
+
+
+@contextmanager
+def transactions(kafka, topic):
+    """Yield a call that writes records, as (partition, event time), in a transaction that ends in some way."""
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
+
+    def write(records, end="commit"):
+        producer.begin_transaction()
+        for partition, at_ms in records:
+            producer.send(topic, b"", partition=partition, timestamp_ms=int(at_ms))
+        producer.flush()
+        getattr(producer, f"{end}_transaction")()
+
+    with closing(producer):
+        producer.init_transactions()
+        yield write
 
 
 def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka, tidegate):
@@ -45,7 +56,7 @@ def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka
     code, output, errors = tidegate(*command, "--json")
     assert (code, errors) == (0, "")
     said = json.loads(output)
-    lost = exactly_lost(partitions, 2_000, 10 * MINUTE, 5 * MINUTE)
+    lost = exactly_lost(partitions, 2_000)
     assert said["rows"] == 33_000
     assert said["lostBySpark"] == pytest.approx(sum(lost), rel=0.005)
     assert [split["lostBySpark"] for split in said["splits"]] == pytest.approx(lost, rel=0.005)
@@ -104,8 +115,7 @@ def test_gaps_quiet_partitions_and_rates_that_change_are_seen(kafka):
     partitions = [np.concatenate([morning, evening]), bursts, even_times(NOON + 22 * HOUR, NOON + DAY, 500)]
     topic = new_topic(kafka, *partitions, [])
     found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=1_000))
-    lost = exactly_lost([*partitions, np.zeros(0, np.int64)], 1_000, 10 * MINUTE, 5 * MINUTE)
-    assert found.lost_by_spark == pytest.approx(sum(lost), rel=0.02)
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 1_000)), rel=0.02)
     assert (found.splits[3].rows, found.splits[3].first_ms) == (0, None)
 
 
@@ -115,7 +125,7 @@ def test_a_record_of_the_future_is_seen_and_the_rows_behind_it_are_sampled(kafka
     ahead[1_000] = NOON + 40 * DAY
     topic = new_topic(kafka, ahead, times, message_timestamp_after_max_ms=str(2**62))
     found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=1_000))
-    assert found.lost_by_spark == pytest.approx(sum(exactly_lost([ahead, times], 1_000, 600_000, 300_000)), rel=0.02)
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost([ahead, times], 1_000)), rel=0.02)
     assert [split.first_ms for split in found.splits] == [NOON, NOON]
     assert found.splits[0].last_ms == NOON + 40 * DAY
     assert [*found.seen.blind] == [f"{topic}-0"]
@@ -221,17 +231,9 @@ def test_marks_are_shown_with_the_records_behind_them(kafka, tidegate, tmp_path)
 def test_a_partition_whose_samples_lie_in_aborted_transactions_has_no_mark(kafka, monkeypatch):
     monkeypatch.setattr(topics, "_ROWS", 1)
     topic, times = new_topic(kafka, []), even_times(NOON, NOON + HOUR, 100)
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
-    try:
-        producer.init_transactions()
+    with transactions(kafka, topic) as write:
         for part, end in ((times, "abort"), ([NOON + HOUR], "commit"), (times + 2 * HOUR, "abort")):
-            producer.begin_transaction()
-            for at_ms in part:
-                producer.send(topic, b"", partition=0, timestamp_ms=int(at_ms))
-            producer.flush()
-            getattr(producer, f"{end}_transaction")()
-    finally:
-        producer.close()
+            write([(0, at_ms) for at_ms in part], end)
     committed = {"isolation.level": "read_committed"}
     found = preview(kafka_source(kafka, topic, watermark_from="header:mark", kafka=committed))
     assert "no record in the samples" in remarks(found.seen, f"{topic}-0")
@@ -241,18 +243,11 @@ def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     """Its markers carry the wall clock, so the index answers each time with the first of them."""
     partitions = [even_times(NOON, NOON + DAY, 3_000), even_times(NOON + 20 * HOUR, NOON + DAY, 1_000)]
     topic = new_topic(kafka, [], [])
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
-    try:
-        producer.init_transactions()
+    with transactions(kafka, topic) as write:
         for number, part in ((number, part) for number, p in enumerate(partitions) for part in np.array_split(p, 4)):
-            producer.begin_transaction()
-            for at_ms in part:
-                producer.send(topic, b"", partition=number, timestamp_ms=int(at_ms))
-            producer.commit_transaction()
-    finally:
-        producer.close()
+            write([(number, at_ms) for at_ms in part])
     found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=300))
-    assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300, 10 * MINUTE, 5 * MINUTE)), rel=0.02)
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300)), rel=0.02)
     assert [(s.first_ms, s.last_ms) for s in found.splits] == [(times[0], times[-1]) for times in partitions]
     assert len(found.seen.blind) == 2
     for split in found.splits:
