@@ -55,14 +55,7 @@ class OpenedSource:
         self.index = TimeIndex(enumerator)
         if before.hollow.options_digest == settings.options_digest:
             self.index.recall(before.hollow.begins, before.progress.positions)
-        self.splits = Splits(
-            enumerator,
-            log,
-            clocks,
-            discovery_interval_s=settings.discovery_interval_s,
-            idle_timeout_s=settings.watermarks.idle_timeout.total_seconds(),
-            fail_on_data_loss=settings.limits.fail_on_data_loss,
-        )
+        self.splits = Splits(enumerator, settings, log, clocks)
         self.bad_records: BadRecordTally | None = None
         if settings.counts_bad_records and feed is not None:
             self.bad_records = BadRecordTally(before.bad_records, partial(feed.take_events, BAD_RECORDS))

@@ -16,6 +16,7 @@ from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.run_log import RunLog
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
 
 
@@ -53,19 +54,11 @@ class FoundSplits:
 class Splits:
     """Asks an enumerator for its splits, and remembers the answers in this run."""
 
-    def __init__(
-        self,
-        enumerator: SplitEnumerator,
-        log: RunLog,
-        clocks: Clocks,
-        *,
-        discovery_interval_s: float,
-        idle_timeout_s: float,
-        fail_on_data_loss: bool,
-    ) -> None:
+    def __init__(self, enumerator: SplitEnumerator, settings: CoordinatorSettings, log: RunLog, clocks: Clocks) -> None:
         self._enumerator, self._log, self._clock = enumerator, log, clocks.monotonic
-        self._discovery_interval_s, self._fail_on_data_loss = discovery_interval_s, fail_on_data_loss
-        self._timers = _IdleTimers(idle_timeout_s, clocks)
+        self._discovery_interval_s = settings.discovery_interval_s
+        self._fail_on_data_loss = settings.limits.fail_on_data_loss
+        self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clocks)
         self._splits: dict[SplitId, None] = {}  # an ordered set
         self._discovered_at_s = self.looked_at_s = float("-inf")
         self._extents: Extents = {}
@@ -75,13 +68,7 @@ class Splits:
         self.stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
 
-    def find(
-        self,
-        before: Offset,
-        *,
-        bounded: bool,
-        look: bool = True,
-    ) -> FoundSplits:
+    def find(self, before: Offset, *, bounded: bool, look: bool = True) -> FoundSplits:
         """Return the splits that exist now.  Called before every plan.
 
         bounded: the run ends at the extents of its first call (rule 4).
