@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from tests.support.streams import append, new_topic
 from tests.support.waiting import await_that
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
@@ -48,18 +49,13 @@ def latest(enumerator, ends):
     return TimeIndex(enumerator, horizon.at_ms).latest({split: Extent(0, end) for split, end in ends.items()})
 
 
-def new_topic(kafka, *partitions):
-    """Create a topic with records of the given times in each partition."""
-    topic = next(NAMES)
-    kafka.create_topic(topic, len(partitions))
-    append(kafka, topic, *partitions)
-    return topic
-
-
-def append(kafka, topic, *partitions):
-    for partition, times in enumerate(partitions):
-        if times:
-            write_history(kafka.bootstrap_servers, topic, partition, np.array(times, np.int64), value_size=1)
+def requests_of(enumerator, monkeypatch):
+    """Return a list of the fetches that an enumerator requests from now on."""
+    fetched, fetch = [], enumerator._client.fetch_parts
+    monkeypatch.setattr(
+        enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+    )
+    return fetched
 
 
 def transactional(kafka, topic):
@@ -225,7 +221,7 @@ class TestStarts:
         kafka.add_partitions(topic, 2)
         enumerator = enumerate_(Subscribe((topic,)))
         await_that(lambda: len(enumerator.discover()) == 2)
-        append(kafka, topic, [], [200, 300])
+        append(kafka, topic, {1: [200, 300]})
         with pytest.raises(OptionError, match=f"^{option} does not name partition {topic}-1, .*every partition{hint}$"):
             resolved({0: point(0)})
         for number, offset in named.items():
@@ -299,11 +295,7 @@ class TestTimeIndex:
         topic = new_topic(kafka, [*range(500)], [*range(500, 1000)])
         enumerator = enumerate_(Subscribe((topic,)))
         splits = list(enumerator.discover())
-        fetched = []
-        fetch = enumerator._client.fetch_parts
-        monkeypatch.setattr(
-            enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
-        )
+        fetched = requests_of(enumerator, monkeypatch)
         for position in (7, 499, 8, 0):
             seen = enumerator.peek(dict.fromkeys(splits, position), Horizon())
             assert seen == {splits[0]: Head(position, position), splits[1]: Head(position, 500 + position)}
@@ -319,11 +311,7 @@ class TestTimeIndex:
         write_history(kafka.bootstrap_servers, topic, 0, np.concatenate([[100], in_2099]), records_per_batch=500)
         enumerator = enumerate_(Subscribe((topic,)))
         extents = enumerator.extents(enumerator.discover())
-        fetched = []
-        fetch = enumerator._client.fetch_parts
-        monkeypatch.setattr(
-            enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
-        )
+        fetched = requests_of(enumerator, monkeypatch)
         end = extents[f"{topic}-0"].end
         horizon = EventTimePolicy().horizon(int(time.time() * 1000))
         assert enumerator.peek({f"{topic}-0": 1}, horizon) == {f"{topic}-0": None}

@@ -4,15 +4,11 @@ import threading
 
 import pytest
 
-from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member, members, rounds, strategy
+from tests.enumerators.notes.group_members import LEASE_S, Member, members, rounds, strategy
 from tests.support.clocks import Clock
-from tests.support.logs import Logs, coordinator, read
+from tests.support.logs import Logs, coordinator
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.application import application_notes
-from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -152,34 +148,18 @@ def test_after_a_restart_a_split_that_catches_up_holds_the_others_before_the_fir
     assert rounds(clock, [behind, other], 3) == {0: [40], 1: [500]}
 
 
-class Contender:
-    """A member of a query, planned in its query's thread."""
-
-    def __init__(self, logs):
-        real = Clocks()
-        folder = application_notes("app").within("groups", "join")
-        self.group = GroupFolder(folder, DRIFT, lease_s=30.0, clocks=real)
-        self.run = SourceCoordinator(
-            "memory", lambda _: logs, CoordinatorSettings(strategy()), 2, group=self.group, clocks=real
-        )
-        self.run.bound_run()
-        self.offset, self.seen = INITIAL_OFFSET, []
-
-    def plan(self):
-        end = self.run.latest_offset(self.offset)
-        changed, batch = end != self.offset, read(self.run, self.offset, end)
-        self.offset, self.seen = end, self.seen + batch
-        return changed
+class RealTime:
+    clocks = Clocks()
 
 
 def test_two_bounded_queries_of_two_sources_each_do_not_wait_for_each_other_for_ever():
     """Each query asks its sources one after the other, so a waiting source keeps the other from going on."""
     times = [range(0, 60, 3), range(1, 60, 3)]
-    queries = [[Contender(Logs(a=list(times_of_source))) for times_of_source in pair] for pair in (times, times[::-1])]
+    queries = [members(RealTime(), *pair, bounded=True) for pair in (times, times[::-1])]
 
     def run(query):
         # Spark asks every source of a query, and ends when no offset has changed.
-        while True in [source.plan() for source in query]:
+        while True in [(source.plan(), source.changed)[1] for source in query]:
             pass
 
     threads = [threading.Thread(target=run, args=(query,), daemon=True) for query in queries]

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import Logs, coordinator, read
+from tests.support.logs import Logs, coordinator, drain, read
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import LateDataError
@@ -21,10 +21,7 @@ DRIFT_10 = WatermarkStrategy(max_drift=10 * MS, idle_timeout=timedelta(seconds=5
 
 
 def drained(run, start=INITIAL_OFFSET):
-    """Take batches until the offset repeats; return the last."""
-    while (end := run.latest_offset(start)) != start:
-        start = end
-    return start
+    return drain(run, start)[1]
 
 
 @pytest.mark.parametrize("seconds", [0, 100])

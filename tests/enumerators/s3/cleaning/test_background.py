@@ -65,8 +65,7 @@ def bucket():
 
 
 @pytest.fixture
-def cleaning(ledger, bucket, monkeypatch):
-    monkeypatch.setattr(source_cleaning, "_PATIENCE_S", 60)
+def cleaning(ledger, bucket):
     made = []
 
     def make(state=()):

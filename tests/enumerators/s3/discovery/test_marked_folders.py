@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.enumerators.s3.objects import COLUMN, MODIFIED, Store, discovery
+from tests.enumerators.s3.objects import COLUMN, MODIFIED, discovery
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.event_time.range import EventTimeRange
@@ -17,11 +17,6 @@ FIRST = 1_699_999_200_000 - 2 * HOUR_MS  # 20:00 on 14 November 2023
 
 def folder(hour):
     return f"dt=2023-11-14/hour={20 + hour:02}/"
-
-
-@pytest.fixture
-def store():
-    return Store()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.enumerators.s3.objects import CHUNK_BYTES, Store, discovery
+from tests.enumerators.s3.objects import CHUNK_BYTES, discovery
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.manifest import Manifest
@@ -14,11 +14,6 @@ from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, Ob
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 
 IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (2 * object_discovery._THREADS + 1)
-
-
-@pytest.fixture
-def store():
-    return Store()
 
 
 def chunks_of(found):
