@@ -184,12 +184,6 @@ def test_a_partition_without_a_commit_is_an_error_by_default(kafka, topic, group
         starts(kafka, topic, f"{group}-of-nobody")
 
 
-def test_a_commit_past_the_end_is_an_error(kafka, topic, group):
-    commit_as_consumer(kafka, group, topic, {0: 13, 1: 11})
-    with pytest.raises(OptionError, match=f"startingGroupId is 11 for partition {topic}-1, which ends at 10"):
-        starts(kafka, topic, group)
-
-
 def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
     spark, kafka, topic, group, committed, tmp_path
 ):

@@ -10,7 +10,7 @@ class Endpoint(OwnClient):
 
     def __init__(self, client, conditions="kept"):
         super().__init__(client)
-        self._conditions, self.answers_lost, self.is_down = conditions, 0, False
+        self._conditions, self.answers_lost = conditions, 0
 
     def put_object(self, **request):
         conditions = {"IfMatch", "IfNoneMatch"} & request.keys()
@@ -20,8 +20,6 @@ class Endpoint(OwnClient):
             )
         if self._conditions == "ignored":
             request = {key: value for key, value in request.items() if key not in conditions}
-        if self.is_down:
-            raise ClientError({"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}, "PutObject")
         answer = self._client.put_object(**request)
         if self.answers_lost:
             self.answers_lost -= 1

@@ -10,7 +10,7 @@ import pytest
 from tests.enumerators.s3.state.endpoints import Endpoint
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.errors import ContractError, DeadlineError
+from tidegate.errors import ContractError
 
 
 @pytest.fixture
@@ -78,14 +78,3 @@ def test_a_write_whose_answer_was_lost_is_no_other_ones(server, tmp_path):
             step()
         endpoint.answers_lost = 0
         lease.release()
-
-
-def test_an_endpoint_that_fails_is_an_error_after_the_deadline(server, tmp_path):
-    with closing(server.client()) as client:
-        endpoint = Endpoint(client)
-        endpoint.deadline_s = 0.2
-        endpoint.is_down = True
-        with pytest.raises(
-            DeadlineError, match=f"^cannot write to the state location s3://state/{tmp_path.name}/ledger "
-        ):
-            Ledger(f"s3://state/{tmp_path.name}", endpoint).write("a", b"content")
