@@ -144,6 +144,7 @@ class Scenario:
         with self._step("batch", *([] if rows is None else [rows])):
             batch = self._query.step(Budget(rows=rows))
             if batch is not None:
+                self._judge_limit(batch, rows)
                 self._judge(batch)
 
     def wait(self, seconds: int) -> None:
@@ -225,6 +226,11 @@ class Scenario:
             self._unread.pop(key, None)
         self._judge_delivery()
         self._judge_watermark(batch)
+
+    def _judge_limit(self, batch: Batch, rows: int | None) -> None:
+        if rows is not None and self.lab.can(Ability.ROW_POSITIONS) and self.lab.can(Ability.COUNTED_POSITIONS):
+            number = len(batch.keys)
+            self.lab.expect(number <= rows, f"batch {batch.number} has {number} rows, but {rows} are allowed")
 
     def _judge_bound(self, batch: Batch) -> None:
         if self._drift_ms is None or not batch.keys:

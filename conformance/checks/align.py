@@ -10,7 +10,6 @@ from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, af
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.conformance.scenario import Scenario
-from tidegate.enumerators.contract import SupportsCost
 from tidegate.sources.source import Source
 
 # A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
@@ -31,28 +30,6 @@ def no_row_past_the_bound_is_read(lab: Lab) -> None:
         scenario.new_split(60, *[5] * 8)
         scenario.end()
         lab.seen |= scenario.happened
-
-
-@rule("ALIGN-7", witness=("a batch that leaves rows",))
-def limits_of_batches_are_held(lab: Lab) -> None:
-    lab.split().append(*after(0, 1, 2, 3, *[10] * 9, 11))
-    if lab.can(Ability.MANY_SPLITS):
-        lab.split().append(*after(0, 2, *[10] * 3, 40))
-    source = lab.source(**_DRIFT)
-    limits = [Budget(rows=4)]
-    if isinstance(lab.enumerator(source), SupportsCost):
-        limits += [Budget(bytes=1), Budget(files=1)]
-    for limit in limits:
-        lab.tell(f"read it with {limit}")
-        query = Query(lab, source)
-        query.run_until_read(lab.rows, limit)
-        most = max(len(batch.keys) for batch in query.batches)
-        if len(query.batches) > 1:
-            lab.saw("a batch that leaves rows")
-        counted = limit.rows is not None and lab.can(Ability.ROW_POSITIONS) and lab.can(Ability.COUNTED_POSITIONS)
-        lab.expect(not counted or most <= 4, f"a batch has {most} rows, but 4 are allowed")
-        lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
-        query.stop()
 
 
 @rule("ALIGN-25", witness=("a row that is held",))

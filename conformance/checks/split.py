@@ -228,21 +228,6 @@ def rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     lab.expect(named, f"the error does not name the deleted split {listed(names)}: {error}")
 
 
-@rule("SPLIT-18", needs=(Ability.REMOVABLE_SPLITS,), witness=("a split that waits",))
-def without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
-    gone = lab.split(BEGIN_MS)
-    kept = lab.split(BEGIN_MS, *(BEGIN_MS + (60 + n) * SECOND_MS for n in range(3)))
-    query = Query(lab, lab.source(failOnDataLoss="false", maxDrift="10 seconds"))
-    query.run_until_read([*gone.rows, kept.rows[0]])
-    query.rest()
-    if kept.keys[-1] not in query.delivered:
-        lab.saw("a split that waits")
-    gone.remove()
-    query.clock.sleep(1.0)
-    query.run_until_read(kept.rows)
-    lab.refuse(difference({gone.number: gone.keys, kept.number: kept.keys}, query.delivered))
-
-
 @rule("SPLIT-20", needs=(Ability.RETENTION,))
 def a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
     if lab.can(Ability.MANY_SPLITS):

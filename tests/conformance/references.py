@@ -166,7 +166,7 @@ WITHOUT_INDEX = {
 }
 
 REFERENCES = {
-    "ALIGN-7": sinful(enumerator=CostingEnumerator),
+    "WHOLE-1": sinful(enumerator=CostingEnumerator),
     "READ-30": aside(),
     "TIME-27": sinful(reader=TimedReader),
 }

@@ -198,7 +198,7 @@ PATCHES = [
     ("SPLIT-11", "ends go back", "the end of 'split-0' went back", EXTENT)
     + (EXTENT.replace("end,", "max(begin, end - (next(self.asked) % 4 == 0)),"),)
     + (STATE, f"{STATE}; self.asked = __import__('itertools').count(1)"),
-    ("SPLIT-18", "a split that goes ends the query in spite of the option", "a split is gone", RETURN_FOUND)
+    ("WHOLE-1", "a split that goes ends the query in spite of the option", "a split is gone", RETURN_FOUND)
     + (
         (
             f"before, self.known = self.__dict__.get('known', []), {FOUND}\n"
