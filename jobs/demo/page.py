@@ -77,7 +77,8 @@ def page(demo: Demo) -> str:
 def traced(demo: Demo, run: CountRun) -> Trace:
     """Return the trace of a run for its picture, with only Spark's watermark, which loses rows."""
     (source,) = source_runs(run.batches)
-    return replace(trace(source.batches, demo.history), source_watermark=())
+    told = trace(source.batches, demo.history)
+    return replace(told, stairs={**told.stairs, "source-watermark": ()})
 
 
 def _run(demo: Demo, run: CountRun) -> str:

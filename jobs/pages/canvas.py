@@ -85,6 +85,6 @@ class Canvas:
         """Return the SVG element; ``description`` is for people who cannot see the picture."""
         return (
             f'<svg viewBox="0 0 {_WIDTH} {self.height}" role="img" aria-label="{escape(description)}">\n'
-            + "\n".join(mark for mark in marks if mark)
+            + "\n".join(marks)
             + "\n</svg>"
         )

@@ -13,7 +13,7 @@ from html import escape
 from tidegate.jobs.figures import split_name
 from tidegate.jobs.pages.axis import Axis
 from tidegate.jobs.pages.canvas import Canvas
-from tidegate.jobs.pages.trace import Band, Trace
+from tidegate.jobs.pages.trace import Trace
 
 _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
@@ -44,12 +44,11 @@ def chart(
         *canvas.frame(),
         *(_late(canvas, run, late_label) if late_label else ()),
         *_pauses(canvas, run),
-        *_area(canvas, run.band),
-        _stairs(canvas, run.bound, "bound"),
+        *_area(canvas, run),
+        *_stairs(canvas, run, "bound"),
         *_splits(canvas, run),
-        *_envelope(canvas, run.band),
-        _stairs(canvas, run.source_watermark, "source-watermark"),
-        _stairs(canvas, run.watermark, "watermark"),
+        *_stairs(canvas, run, "source-watermark"),
+        *_stairs(canvas, run, "watermark"),
     ]
     return canvas.svg(marks, description)
 
@@ -68,9 +67,10 @@ def _archived(canvas: Canvas, until_ms: int) -> str:
 def _splits(canvas: Canvas, run: Trace) -> Iterator[str]:
     """Draw each split; lines that lie on each other take turns from left to right, so that all are visible."""
     lines = [" ".join(_points(canvas, times)) for times in run.reached.values()]
-    for index, points in enumerate(lines):
-        yield f'<polyline class="split split-{index}" stroke-width="{_WIDTH}" points="{points}"/>'
-    for index, points in enumerate(lines if len(lines) > 1 else ()):
+    names = run.reached if run.is_band else [f"split-{index}" for index in range(len(lines))]
+    for name, points in zip(names, lines, strict=True):
+        yield f'<polyline class="split {name}" stroke-width="{_WIDTH}" points="{points}"/>'
+    for index, points in enumerate(lines if len(lines) > 1 and not run.is_band else ()):
         turn = f"turn-{index}-of-{len(lines)}"
         begin, end = index / len(lines), (index + 1) / len(lines)
         steps = ((begin, 0), (begin, 1), (end, 1), (end, 0))
@@ -82,23 +82,17 @@ def _splits(canvas: Canvas, run: Trace) -> Iterator[str]:
         )
 
 
-def _area(canvas: Canvas, band: Band | None) -> Iterator[str]:
+def _area(canvas: Canvas, run: Trace) -> Iterator[str]:
     """Fill the area between the slowest split and the fastest."""
-    if band is not None:
-        outline = [*_points(canvas, band.slowest), *reversed(_points(canvas, band.fastest))]
+    if run.is_band:
+        outline = [*_points(canvas, run.reached["slowest"]), *reversed(_points(canvas, run.reached["fastest"]))]
         yield f'<polygon class="band" points="{" ".join(outline)}"/>'
 
 
-def _envelope(canvas: Canvas, band: Band | None) -> Iterator[str]:
-    lines = {} if band is None else {"median": band.median, "fastest": band.fastest, "slowest": band.slowest}
-    for name, times in lines.items():
-        yield f'<polyline class="split {name}" stroke-width="2" points="{" ".join(_points(canvas, times))}"/>'
-
-
-def _stairs(canvas: Canvas, times: Sequence[int | None], name: str) -> str:
+def _stairs(canvas: Canvas, run: Trace, name: str) -> Iterator[str]:
     """Draw values, each of which holds for a whole batch."""
     path, joined = "", False
-    for batch, time_ms in enumerate(times):
+    for batch, time_ms in enumerate(run.stairs.get(name, ())):
         if time_ms is None:
             joined = False
             continue
@@ -106,14 +100,15 @@ def _stairs(canvas: Canvas, times: Sequence[int | None], name: str) -> str:
         path += f"V{y}" if joined else f"M{canvas.x(batch)} {y}"
         path += f"H{canvas.x(batch + 1)}"
         joined = True
-    return f'<path class="{name}" d="{path}"/>' if path else ""
+    if path:
+        yield f'<path class="{name}" d="{path}"/>'
 
 
 def _pauses(canvas: Canvas, run: Trace) -> Iterator[str]:
     """Draw a bar for each pause; where the page is shown, its title appears under the pointer."""
-    for index, (split, times) in enumerate(run.reached.items()):
-        for first, last in _spans(run.paused[split]):
-            if (at_ms := times[first]) is not None:
+    for index, (split, paused) in enumerate(run.paused.items()):
+        for first, last in _spans(paused):
+            if (at_ms := run.reached[split][first]) is not None:
                 left, right = canvas.x(first), canvas.x(last + 1)
                 batches = f", batches {canvas.number(first)} to {canvas.number(last)}"
                 during = "" if canvas.ticks else batches
@@ -136,7 +131,7 @@ def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:
 def _late(canvas: Canvas, run: Trace, label: Sequence[str]) -> Iterator[str]:
     """Fill the area between the watermark and the slowest split below it: rows read there are dropped."""
     pieces, widest, at = "", 0.0, (0.0, 0.0)
-    for batch, watermark_ms in enumerate(run.watermark):
+    for batch, watermark_ms in enumerate(run.stairs["watermark"]):
         begin_ms = min((t for times in run.reached.values() if (t := times[batch]) is not None), default=None)
         end_ms = min((t for times in run.reached.values() if (t := times[batch + 1]) is not None), default=None)
         if watermark_ms is None or begin_ms is None or end_ms is None or begin_ms >= watermark_ms:

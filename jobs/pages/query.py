@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 STANDING = ("unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind the watermark")
 COLUMNS = ("source", "batches", "rows", "rows/s", *STANDING)
+_STAIRS = {
+    "bound": "bound: nothing past it was read",
+    "source-watermark": "source's watermark: no older row is expected",
+    "watermark": "Spark's watermark: rows before it are dropped as late",
+}
 
 
 def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
@@ -152,21 +157,15 @@ def _bad_records(last: SourceProgress) -> str:
 
 def keys(last: SourceProgress, shown: Trace) -> list[str]:
     """Return the legend of a picture; ``last`` is the last plan in it."""
-    entries = [split_key(index, split_name(split)) for index, split in enumerate(shown.reached)]
+    entries = [split_key(index, split_name(split)) for index, split in enumerate(shown.paused)]
     if any(shown.paused.values()):
         entries.append(pause_key(next(i for i, batches in enumerate(shown.paused.values()) if batches)))
-    if shown.band is not None:
+    if shown.is_band:
         slowest = "" if last.most_behind is None else f", now {split_name(last.most_behind.split)}"
         entries.append(key("slowest", f"slowest split{slowest}"))
         entries += [key("median", "median"), key("fastest", "fastest split"), key("band", "all splits")]
-    for name, times, text in (
-        ("bound", shown.bound, "bound: nothing past it was read"),
-        ("source-watermark", shown.source_watermark, "source's watermark: no older row is expected"),
-        ("watermark", shown.watermark, "Spark's watermark: rows before it are dropped as late"),
-    ):
-        if any(at_ms is not None for at_ms in times):
-            entries.append(key(name, text))
-    return entries
+    drawn = {name for name, times in shown.stairs.items() if any(at_ms is not None for at_ms in times)}
+    return entries + [key(name, text) for name, text in _STAIRS.items() if name in drawn]
 
 
 def _batches(run: SourceRun, shown: Trace) -> str:
@@ -182,7 +181,7 @@ def _batches(run: SourceRun, shown: Trace) -> str:
         heights = [0.0 if lag is None else lag / unit for lag in lags]
         description = f"{run.name}: {name} from the first event time of each batch to its commit."
         pictures.append(columns(shown.batches, heights, f"{name} of latency", description))
-    if shown.band is not None:  # the lines of splits show their pauses
+    if shown.is_band:  # the lines of splits show their pauses
         paused = [batch.progress.splits.get("paused", 0) for batch in run.batches]
         pictures.append(columns(shown.batches, paused, "paused splits", f"{run.name}: splits that each batch paused."))
     if late:

@@ -71,42 +71,28 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    """The range of the splits' event times, n + 1 times for n batches, if there are too many splits to draw each."""
-
-    slowest: Sequence[int | None]
-    median: Sequence[int | None]
-    fastest: Sequence[int | None]
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
     """Event times in ms over the n batches that read something.
 
     reached: for each split n + 1 times: before the first batch and after each batch.
-    bound: n times: the bound in the plan of each batch.
-    watermark: n times, or empty: the watermark by which Spark filtered each batch.
     paused: for each split the batches, counted from 0, during which it was paused.
-    source_watermark: n times, after the plan of each batch, or empty.
-    band: instead of ``reached``, if the splits are many.
+    stairs: n times, or none, of the ``bound`` in the plan of each batch, the ``source-watermark`` after it, and the
+        ``watermark`` by which Spark filtered the batch.
+    is_band: the splits are so many that ``reached`` has the ``median``, the ``fastest`` and the ``slowest`` of them.
     """
 
     batches: Sequence[int]
     reached: Mapping[SplitId, Sequence[int | None]]
-    bound: Sequence[int | None]
-    watermark: Sequence[int | None]
     paused: Mapping[SplitId, frozenset[int]]
-    source_watermark: Sequence[int | None]
-    band: Band | None
+    stairs: Mapping[str, Sequence[int | None]]
+    is_band: bool
 
 
 def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
     """Return the trace of at least one batch, with Spark's watermark; see ``traced``."""
-    return replace(
-        traced([batch.progress for batch in batches], history),
-        batches=[batch.query.number for batch in batches],
-        watermark=[epoch_ms(batch.query.watermark) for batch in batches],
-    )
+    planned = traced([batch.progress for batch in batches], history)
+    stairs = {**planned.stairs, "watermark": [epoch_ms(batch.query.watermark) for batch in batches]}
+    return replace(planned, batches=[batch.query.number for batch in batches], stairs=stairs)
 
 
 def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
@@ -119,18 +105,13 @@ def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] |
     splits = stretches or sorted({split for plan in plans for split in plan.by_split}, key=split_order)
     by_split = {split: reached_by(split, plans, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
-    band = None
-    if len(reached) > _MOST_LINES or not all(plan.by_split for plan in plans):
-        reached, band = {}, _spreads(plans)
-    return Trace(
-        range(len(plans)),
-        reached,
-        bound=[epoch_ms(plan.bound) for plan in plans],
-        watermark=(),
-        paused={s: frozenset(i for i, plan in enumerate(plans) if _state(plan, s) == _PAUSED) for s in reached},
-        source_watermark=[epoch_ms(plan.watermark) for plan in plans],
-        band=band,
-    )
+    paused = {s: frozenset(i for i, plan in enumerate(plans) if _state(plan, s) == _PAUSED) for s in reached}
+    is_band = len(reached) > _MOST_LINES or not all(plan.by_split for plan in plans)
+    if is_band:
+        reached, paused = _spreads(plans), {}
+    stairs = {"bound": [epoch_ms(plan.bound) for plan in plans]}
+    stairs["source-watermark"] = [epoch_ms(plan.watermark) for plan in plans]
+    return Trace(range(len(plans)), reached, paused, stairs, is_band)
 
 
 def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
@@ -138,22 +119,15 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
 
     Bounds and watermarks far from all splits are left out, because they would make the picture flat.
     """
-    lines = [*run.reached.values(), *([run.band.slowest, run.band.fastest] if run.band is not None else [])]
-    reached = [at_ms for times in lines for at_ms in times if at_ms is not None]
+    reached = [at_ms for times in run.reached.values() for at_ms in times if at_ms is not None]
     if not reached:
         return run, None
     begin_ms, end_ms = min(reached), max(reached)
     span_ms = max(_LEAST_SPAN_MS, end_ms - begin_ms)
-    stairs = [at_ms for times in (run.bound, run.watermark, run.source_watermark) for at_ms in times]
+    stairs = [at_ms for times in run.stairs.values() for at_ms in times]
     near = [at_ms for at_ms in stairs if at_ms is not None and begin_ms - span_ms <= at_ms <= end_ms + span_ms]
     axis = utc_times(min([begin_ms, *near]), max([end_ms, *near]))
-    shown = replace(
-        run,
-        bound=_within(axis, run.bound),
-        watermark=_within(axis, run.watermark),
-        source_watermark=_within(axis, run.source_watermark),
-    )
-    return shown, axis
+    return replace(run, stairs={name: _within(axis, times) for name, times in run.stairs.items()}), axis
 
 
 def reached_by(split: SplitId, plans: Sequence[SourceProgress], history: Stretch | None = None) -> list[int | None]:
@@ -186,7 +160,7 @@ def _after(before_ms: int | None, detail: SplitDetail | None, watermark_ms: int 
     return before_ms
 
 
-def _spreads(plans: Sequence[SourceProgress]) -> Band:
+def _spreads(plans: Sequence[SourceProgress]) -> dict[str, list[int | None]]:
     """Return the range of the splits' event times, by the spread of each plan."""
     # The low of the first batch is the slowest split's time before it; the times of the other splits are unknown.
     first = next((plan.spread for plan in plans if plan.spread is not None), None)
@@ -197,7 +171,7 @@ def _spreads(plans: Sequence[SourceProgress]) -> Band:
         spread = plan.spread or (plan.watermark,) * 3
         for line, at in zip((slowest, median, fastest), spread, strict=True):
             line.append(epoch_ms(at))
-    return Band(slowest, median, fastest)
+    return {"median": median, "fastest": fastest, "slowest": slowest}
 
 
 def _within(axis: Axis, times: Sequence[int | None]) -> list[int | None]:

@@ -62,19 +62,20 @@ def test_rows_that_were_planned_and_then_put_off_are_of_no_batch():
 def test_a_bound_far_beyond_all_splits_does_not_flatten_the_picture():
     shown, axis = trace_of([one(0), one(1, bound=NOON + 24 * 365 * HOUR, watermark=-(2**62))])
     assert axis.end - axis.begin < 4 * HOUR
-    assert shown.bound == [NOON + HOUR, None]
-    assert shown.source_watermark == [NOON - MINUTE, None]
+    assert shown.stairs["bound"] == [NOON + HOUR, None]
+    assert shown.stairs["source-watermark"] == [NOON - MINUTE, None]
 
 
 @pytest.mark.parametrize("splits", [40, 1_000])
 def test_the_median_is_between_the_slowest_and_the_fastest(splits):
     shown, axis = trace_of(run(splits))
-    assert shown.band.slowest[3] < shown.band.median[3] < shown.band.fastest[3]
-    for slowest, median, fastest in zip(shown.band.slowest, shown.band.median, shown.band.fastest, strict=True):
-        assert axis.begin <= slowest <= median <= fastest <= axis.end
+    lines = (shown.reached[name] for name in ("slowest", "median", "fastest"))
+    times = [*zip(*lines, strict=True)]
+    assert times[3][0] < times[3][1] < times[3][2]
+    assert all(axis.begin <= slowest <= median <= fastest <= axis.end for slowest, median, fastest in times)
 
 
 def test_of_many_splits_only_the_slowest_begins_at_the_low():
     shown, _ = trace_of(run(1_000))
-    begins = [line[0] for line in (shown.band.slowest, shown.band.median, shown.band.fastest)]
-    assert begins == [NOON, NOON + HOUR + 18 * MINUTE, NOON + 8 * HOUR]
+    begins = {name: times[0] for name, times in shown.reached.items()}
+    assert begins == {"slowest": NOON, "median": NOON + HOUR + 18 * MINUTE, "fastest": NOON + 8 * HOUR}
