@@ -14,7 +14,6 @@ from tidegate.servers.server import HOST, Server, free_ports
 
 COORDINATE = "org.gaul:s3proxy:4.1.0"
 PROBE_SECONDS = 2
-REGION = "us-east-1"
 JVM_OPTIONS = ["-Xmx1g", "-XX:TieredStopAtLevel=1"]  # the second compiler slows the start by more than it saves later
 MAIN = "org.gaul.s3proxy.Main"
 
@@ -65,30 +64,16 @@ class S3Server(Server):
     temporary folder is left behind, however the calling process ends.
     """
 
+    region = "us-east-1"  # S3Proxy takes any
+
     def __init__(self, *, port: int | None = None, folder: str | Path | None = None) -> None:
         super().__init__("s3", free_ports(1) if port is None else [port], folder)
-        self._access_key = secrets.token_hex(10)
-        self._secret_key = secrets.token_hex(20)
+        self.access_key, self.secret_key = secrets.token_hex(10), secrets.token_hex(20)
 
     @property
     def endpoint(self) -> str:
         """The address, ``http://127.0.0.1:port``; it stays the same when the server restarts."""
         return f"http://{HOST}:{self._ports[1]}"
-
-    @property
-    def access_key(self) -> str:
-        """The id of the only access key."""
-        return self._access_key
-
-    @property
-    def secret_key(self) -> str:
-        """The secret of the only access key."""
-        return self._secret_key
-
-    @property
-    def region(self) -> str:
-        """The region for requests; S3Proxy takes any."""
-        return REGION
 
     @property
     def folder(self) -> Path:

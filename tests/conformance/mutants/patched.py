@@ -78,7 +78,6 @@ def renamed(prefix):
 
 
 PATCHES = [
-    ("SPLIT-1", "a late split is read from its end", "2 missing", BEGINS, "extent.begin if first else extent.end"),
     ("SPLIT-3", "only the first page of splits is found", "2 missing", FOUND, f"{FOUND}[:3]"),
     ("SPLIT-4", "splits are named by numbers", "named by int", FOUND, f"range(len({FOUND}))"),
     ("SPLIT-4", "names are no UTF-8", "as UTF-8", FOUND, f'["\\udcff" + name for name in {FOUND}]'),
@@ -87,13 +86,6 @@ PATCHES = [
     ("SPLIT-12", "empty splits have no start", "does not answer for split-2")
     + ("self.extents(splits).items()}", "self.extents(splits).items() if extent.end > extent.begin}"),
     ("SPLIT-12", "starts lie behind the first row", "2 missing", BEGINS, "min(extent.begin + 1, extent.end)"),
-    (
-        "SPLIT-14",
-        "splits are complete while they grow",
-        "though rows can still come",
-        "complete=complete",
-        "complete=True",
-    ),
     ("SPLIT-12", "an empty split starts behind its first row", "1 missing", BEGINS)
     + ("extent.begin + (extent.begin == extent.end)",),
     ("STATE-7", "a stream stops at the present end", "are never planned")
@@ -247,13 +239,6 @@ PATCHES = [
     + ("        schema=_SCHEMA if len(rows) > 1 else _SCHEMA.set(1, pa.field('value', pa.large_string())),",),
     ("READ-21", "a text is no UTF-8", "not valid Arrow", VALUES)
     + ("pa.array([row.value and row.value.encode() + b'\\xff' for row in rows], pa.binary()).view(pa.string())",),
-    ("TIME-6", "lookup takes a split to be sorted", "and skips position", LOOKED_UP)
-    + (
-        (
-            "{s: (lambda h: h[at] if (at := __import__('bisect').bisect_left(h, event_time_ms, "
-            "key=lambda head: head.event_time_ms)) < len(h) else None)(list(heads[s])) for s in splits}"
-        ),
-    ),
     ("TIME-26", "latest is none where the greatest time does not count", "says none")
     + method(
         "latest(self, ends, horizon) -> {s: self._source.usable_ms(s, max(self._client.ask('records', s, 0, end), "

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.servers.test_s3 import lay_down
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import chunk
 from tests.support.objects.stored import BODY, SECRET, plain_store, put
@@ -60,10 +59,11 @@ def test_no_key_is_taken_for_another(config, key):
 
 
 def test_an_object_without_an_etag_is_known_by_its_size(server, store):
-    lay_down(server.folder / "data", "laid", BODY)
+    laid = server.folder / "data" / "laid"
+    laid.write_bytes(BODY)
     obj = S3Object("laid", len(BODY), "", 0)
     assert store.fetch(obj, 3, 9) == BODY[3:9]
-    lay_down(server.folder / "data", "laid", BODY + b"more")
+    laid.write_bytes(BODY + b"more")
     with pytest.raises(ObjectGoneError, match=r"^s3://data/laid was overwritten after it was found$"):
         store.fetch(obj, 3, 9)
 

@@ -4,7 +4,6 @@ import hashlib
 
 import pyarrow as pa
 
-from tests.servers.test_s3 import lay_down
 from tidegate.errors import ObjectGoneError
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -62,7 +61,9 @@ def held(content):
 
 def laid(bucket, content, key=None):
     key = key or hashlib.sha256(content).hexdigest()
-    lay_down(bucket, key, content)
+    path = bucket / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
     return S3Object(key, len(content), "", 0)
 
 
