@@ -16,7 +16,7 @@ import pyarrow.types as kinds
 
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.text_values import decimals
+from tidegate.readers.arrow.text_values import decimals, microseconds_of
 
 MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 MOST_LEVELS = 64  # the maximum number of nested levels of a type in Arrow's messages
@@ -186,6 +186,18 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
             return kind
 
 
+def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type whose leaves are replaced, and whose fields are nullable, except for the keys of maps."""
+    if kinds.is_struct(kind):
+        return pa.struct([pa.field(field.name, with_leaves(field.type, leaf)) for field in kind])
+    if kinds.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(leaf(key.type)), pa.field(item.name, with_leaves(item.type, leaf)))
+    if kinds.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, with_leaves(kind.value_type, leaf)))
+    return leaf(kind)
+
+
 def retyped(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return an array as another type with the same layout in memory: texts are bytes, maps are lists.
 
@@ -264,9 +276,7 @@ def mask_of(values: pa.Array) -> pa.BooleanArray | None:
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     given = values.type
     if kinds.is_timestamp(given) and kinds.is_timestamp(wanted) and (given.unit, wanted.unit) == ("ns", "us"):
-        # Arrow rounds towards zero, or refuses; Spark rounds down.
-        numbers = values.view(pa.int64()).fill_null(0).to_numpy() // 1000
-        return pa.array(numbers, mask=np.asarray(values.is_null())).view(wanted)
+        return microseconds_of(values).view(pa.int64()).view(wanted)
     if kinds.is_temporal(wanted) and (kinds.is_integer(given) or kinds.is_floating(given)):
         raise pa.ArrowTypeError("a number has no unit")
     if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
@@ -146,6 +147,12 @@ def timestamp_of(text: str, *, has_zone: bool) -> int | None:
     return (local - _EPOCH - offset - _before(year)) // _MICROSECOND
 
 
+def microseconds_of(times: pa.Array) -> pa.Array:
+    """Return timestamps in nanoseconds as microseconds, rounded down; Arrow rounds towards zero, or refuses."""
+    numbers = times.view(pa.int64()).fill_null(0).to_numpy() // 1000
+    return pa.array(numbers, mask=np.asarray(times.is_null())).view(pa.timestamp("us", times.type.tz))
+
+
 def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Parse a whole column of ISO 8601 at once.
 
@@ -159,9 +166,6 @@ def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
             except pa.ArrowInvalid:
                 continue
             if unit == "ns":
-                numbers = times.view(pa.int64())
-                # NumPy rounds down; Arrow's division rounds towards zero.
-                whole = numbers.fill_null(0).to_numpy() // 1000
-                times = pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).view(pa.timestamp("us"))
+                times = microseconds_of(times)
             return times.view(pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
     raise pa.ArrowInvalid("not all values are times, or only some have a zone")

@@ -17,11 +17,11 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
+from tidegate.readers.arrow.conform import MOST_DIGITS
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, full_name
 
 MOST_TYPES = 100_000  # a schema names a type repeatedly, so a short schema may have many types
 NEVER_THERE = 2**31 - 1  # a size in bytes for a value that no block contains
-MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 MOST_DECIMAL_BYTES = 64  # a number of MOST_DIGITS needs less, without bytes that only repeat the sign
 _OUR_DECIMAL = "tidegate-decimal"  # a logical type that fastavro does not know
 

@@ -17,7 +17,7 @@ import fastavro
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OutOfMemoryError, TidegateError
-from tidegate.readers.arrow.conform import retyped
+from tidegate.readers.arrow.conform import retyped, with_leaves
 from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, RecordField, Typed, fields_schema, places
 from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
@@ -133,7 +133,10 @@ class AvroRecords:
         kind = self.kind_of(names)
         if self._whole is not None:
             return _Decoder(
-                _reading(self._whole.schema, None), kind, _texts_as_bytes(kind), _row_bytes(self._whole.kind)
+                _reading(self._whole.schema, None),
+                kind,
+                with_leaves(kind, _text_as_bytes),
+                _row_bytes(self._whole.kind),
             )
         parts: list[Callable[[io.BytesIO], Any]] = []
         for is_foreign, group in itertools.groupby(self._places, lambda place: isinstance(place.typed, TidegateError)):
@@ -146,7 +149,7 @@ class AvroRecords:
             built = [(name, of) for name, of in typed if name in names or _hides_an_end(of.kind)]
             parts.append(_reading(fields_schema(typed), fields_schema(built) if len(built) < len(typed) else None))
         read = parts[0] if len(parts) == 1 else partial(_joined, parts)
-        return _Decoder(read, kind, _texts_as_bytes(kind), _row_bytes(kind))
+        return _Decoder(read, kind, with_leaves(kind, _text_as_bytes), _row_bytes(kind))
 
     def _require(self, memory: int, subject: str) -> None:
         if memory > self._bound.bytes:
@@ -238,11 +241,5 @@ def _row_bytes(kind: pa.DataType) -> int:
     return _VALUE_BYTES + (_COPIES * kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0)
 
 
-def _texts_as_bytes(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _texts_as_bytes(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(pa.binary(), _texts_as_bytes(kind.item_type))
-    return pa.list_(_texts_as_bytes(kind.value_type)) if pa.types.is_list(kind) else kind
+def _text_as_bytes(leaf: pa.DataType) -> pa.DataType:
+    return pa.binary() if pa.types.is_string(leaf) else leaf

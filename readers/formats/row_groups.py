@@ -75,6 +75,13 @@ def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
+def null_bytes(kind: pa.DataType) -> int:
+    """Return the size of a null, with a byte for its validity."""
+    if pa.types.is_struct(kind):
+        return 1 + sum(null_bytes(field.type) for field in kind)
+    return 1 + (kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4)
+
+
 def within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield a batch in parts of at most BATCH_BYTES each, or of one row."""
     # get_total_buffer_size is faster than nbytes, and never less.

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.conform import MOST_DIGITS
 from tidegate.readers.arrow.text_values import caster_of
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -26,7 +27,6 @@ NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 UNFINISHED_COPY = "._COPYING_"
 """The end of the name of a file that Hadoop still copies."""
 
-MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 INT_DIGITS, LONG_DIGITS = 10, 20  # the precision that Spark gives an int and a long when it widens them to a decimal
 _DECIMAL = re.compile("[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _DOUBLE = re.compile(rf"(?:[+-]?(?:NaN|Infinity)|{_DECIMAL.pattern}[fFdD]?)")

@@ -14,7 +14,7 @@ from tidegate.readers.formats.csv.columns import column_name, column_position, o
 from tidegate.readers.formats.csv.quotes import ODD_QUOTES
 from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
 from tidegate.readers.formats.csv.values import converter_of
-from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
+from tidegate.readers.formats.row_groups import BATCH_BYTES, null_bytes, within_bounds
 
 
 class CsvBatches:
@@ -35,7 +35,7 @@ class CsvBatches:
         self._surplus = [p for p in range(len(names or ())) if p not in positions] if records.rescues else []
         self._read = sorted({position for position in positions if position is not None} | {*self._surplus})
         self._places = [None if position is None else self._read.index(position) for position in positions]
-        self._row_bytes = sum(1 + _width(field.type) for field in self._fields)
+        self._row_bytes = sum(null_bytes(field.type) for field in self._fields)
 
     @property
     def finds_none(self) -> bool:
@@ -104,8 +104,3 @@ class CsvBatches:
 
 def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _width(kind: pa.DataType) -> int:
-    """Return the size of a null in bytes."""
-    return kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.conform import MOST_DIGITS
 from tidegate.readers.arrow.text_values import LONG_FRACTION, caster_of, timestamps
 
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
@@ -24,7 +25,6 @@ Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np
 _LONG_FRACTION = re.compile(LONG_FRACTION.encode())
 _INFINITE = {"Inf": float("inf"), "-Inf": float("-inf")}  # Spark: positiveInf, negativeInf
 _INT64_DIGITS = 18  # any number with so many digits fits
-_LARGEST_DECIMAL = 38
 
 
 def converter_of(name: str, kind: pa.DataType) -> Converter:
@@ -90,7 +90,7 @@ def inferred_type(columns: Sequence[pa.StringArray]) -> pa.DataType:
     candidates = [pa.int64()]
     if digits > _INT64_DIGITS and pc.all(pc.match_substring_regex(texts, "^[+-]?[0-9]{1,38}$")).as_py():
         longest = pc.max(pc.utf8_length(pc.utf8_ltrim(texts, "+-"))).as_py()
-        candidates.append(pa.decimal128(min(longest, _LARGEST_DECIMAL), 0))
+        candidates.append(pa.decimal128(min(longest, MOST_DIGITS), 0))
     candidates.append(pa.float64())
     are_dates = pc.match_substring_regex(texts, "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     if pc.all(are_dates).as_py():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.conform import MOST_DIGITS
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.event_time.units import TimeUnit
@@ -22,7 +23,6 @@ from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFo
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 INT64_DIGITS = 19  # a number with so many digits may be larger than an int64
-LARGEST_DECIMAL = 38  # the maximum number of digits
 LARGEST_EXACT = 2**53  # a double holds every integer up to it
 _REST = pa.field("\0rest", pa.string())
 
@@ -240,7 +240,7 @@ class _Shape:
             return item and pa.list_(pa.field("element", item))
         if self._kinds == {bool}:
             return pa.bool_()
-        if self._kinds == {Whole} and self._digits <= LARGEST_DECIMAL:
+        if self._kinds == {Whole} and self._digits <= MOST_DIGITS:
             return pa.int64() if self._digits < INT64_DIGITS else pa.decimal128(self._digits, 0)
         if self._kinds and self._kinds <= {Whole, Real}:
             return pa.float64()

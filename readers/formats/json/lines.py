@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
-from tidegate.readers.arrow.conform import batch_of
+from tidegate.readers.arrow.conform import batch_of, with_leaves
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
 from tidegate.readers.formats.json.values import (
@@ -26,7 +26,7 @@ from tidegate.readers.formats.json.values import (
     record_converter,
 )
 from tidegate.readers.formats.line_ranges import LineBlock, lines_of
-from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
+from tidegate.readers.formats.row_groups import BATCH_BYTES, null_bytes, within_bounds
 
 _CAREFUL_BYTES = 64 << 10
 
@@ -45,9 +45,9 @@ class JsonLines:
 
     def __init__(self, schema: pa.Schema, *, surplus: bool = False) -> None:
         # Fields are nullable here, because ChunkRecords checks for nulls once the batch is complete.
-        self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
+        self._fields = [pa.field(field.name, with_leaves(field.type, lambda leaf: leaf)) for field in schema]
         self._convert = record_converter(schema, surplus=surplus)
-        self._row_bytes = sum(_width(field.type) for field in self._fields)
+        self._row_bytes = sum(null_bytes(field.type) for field in self._fields)
         self._surplus = surplus
         raw = [(field.name, _raw(field.type)) for field in self._fields]
         self._has_decimals = any(_holds_decimals(field.type) for field in self._fields)
@@ -195,23 +195,6 @@ def _is_utf8(data: bytes) -> bool:
 def _holds_decimals(kind: pa.DataType) -> bool:
     inner = [kind.field(number).type for number in range(kind.num_fields)]
     return pa.types.is_decimal(kind) or any(map(_holds_decimals, inner))
-
-
-def _nullable(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, pa.field(kind.item_field.name, _nullable(kind.item_type)))
-    return kind
-
-
-def _width(kind: pa.DataType) -> int:
-    """Return the size of a null in bytes, with a byte for its validity."""
-    if pa.types.is_struct(kind):
-        return 1 + sum(_width(field.type) for field in kind)
-    return 1 + (kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4)
 
 
 def _raw(kind: pa.DataType) -> pa.DataType | None:
