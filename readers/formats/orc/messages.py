@@ -49,7 +49,7 @@ _FIELDS: dict[str, dict[str, tuple[int, Any]]] = {
         "footer_length": (4, _NUMBER),
         "rows": (5, _NUMBER),
     },
-    "Type": {"kind": (1, _NUMBER), "subtypes": (2, [_NUMBER]), "field_names": (3, [_BYTES])},
+    "Type": {"field_names": (3, [_BYTES])},
     "ColumnStatistics": {"timestamps": (9, "TimestampStatistics")},
     "TimestampStatistics": {"minimum_utc": (3, _SIGNED), "maximum_utc": (4, _SIGNED)},
     "StripeFooter": {"streams": (1, ["Stream"]), "writer_timezone": (3, _BYTES)},

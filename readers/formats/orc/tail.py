@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import accumulate, chain
+from typing import Any
 
+import pyarrow as pa
 from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
@@ -21,15 +23,7 @@ from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
 
 BLOCK_BYTES = 256 << 10  # the size of a block if the tail has none
 _INDEX_STREAMS = (6, 7, 8)  # the row index and Bloom filters
-_TIMESTAMP_KINDS = (9, 18)
 _FARTHEST_MS = 9_223_286_400_000  # the range of nanoseconds without its last day, since a zone may be added
-
-
-class OrcType(NamedTuple):
-    """An orc_proto.Type.Kind with its nested types; its index in the list of all types is the column."""
-
-    kind: int
-    children: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +58,23 @@ class OrcTail:
     """The end of an object.
 
     stripes: the stripes with rows, in order; their numbers count all stripes.
-    types: the tree of types; the first is the row.
+    schema: the columns of the row.
     """
 
     stripes: list[RowGroup]
-    types: list[OrcType]
+    schema: pa.Schema
     _postscript: Any
     _footer: Any
 
     def columns_below(self, tops: Iterable[int]) -> set[int]:
         """Return the columns of the row, of the fields at some places, and of all types nested in these fields."""
-        columns = {0}
-        waiting = [self.types[0].children[top] for top in tops]
-        while waiting:
-            column = waiting.pop()
-            columns.add(column)
-            waiting += self.types[column].children
-        return columns
+        ends = [*accumulate((_columns(field.type) for field in self.schema), initial=1)]
+        return {0, *chain.from_iterable(range(ends[top], ends[top + 1]) for top in tops)}
 
     def holds_far_times(self, columns: Iterable[int]) -> bool:
         """Return whether a timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
         statistics = self._footer.statistics
-        known = [
-            column for column in columns if self.types[column].kind in _TIMESTAMP_KINDS and column < len(statistics)
-        ]
-        timestamps = [statistics[column].timestamps for column in known]
+        timestamps = [statistics[column].timestamps for column in columns if column < len(statistics)]
         return any(max(abs(times.minimum_utc), abs(times.maximum_utc)) > _FARTHEST_MS for times in timestamps)
 
     def footer_range(self, stripe: RowGroup) -> tuple[int, int]:
@@ -120,7 +106,7 @@ class OrcTail:
         alone.stripes.add().CopyFrom(self._footer.stripes[footer.stripe.number])
         alone.stripes[0].footer_length = len(end)
         alone.rows = footer.stripe.rows
-        alone.types[0].field_names[:] = [str(place).encode() for place in range(len(self.types[0].children))]
+        alone.types[0].field_names[:] = [str(place).encode() for place in range(len(self.schema))]
         tail = self._blocks.stored(alone.SerializeToString())
         postscript = message("PostScript")
         postscript.CopyFrom(self._postscript)
@@ -145,11 +131,18 @@ def tail_of(file: orc.ORCFile) -> OrcTail:
     postscript, footer = tail.postscript, tail.footer
     if footer.encryption:
         raise CorruptDataError("some of its columns are encrypted")
-    types = [OrcType(kind.kind, tuple(kind.subtypes)) for kind in footer.types]
-    if not types or any(not at < child < len(types) for at, kind in enumerate(types) for child in kind.children):
-        raise CorruptDataError("its types are no tree")
     behind = 1 + file.file_postscript_length + postscript.footer_length + postscript.metadata_length
-    return OrcTail(_stripes(footer, file.file_length - behind), types, postscript, footer)
+    return OrcTail(_stripes(footer, file.file_length - behind), file.schema, postscript, footer)
+
+
+def _columns(kind: pa.DataType) -> int:
+    """Return the number of columns of a type: ORC numbers each before those nested in it."""
+    inner = (
+        [kind.key_type, kind.item_type]
+        if pa.types.is_map(kind)
+        else [kind.field(at).type for at in range(kind.num_fields)]
+    )
+    return 1 + sum(map(_columns, inner))
 
 
 def _stripes(footer: Any, end: int) -> list[RowGroup]:
