@@ -19,8 +19,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.readers.formats.avro.files import avro, logical
-from tests.readers.formats.orc.files import CODECS, orc_file
-from tests.readers.formats.parquet.files import parquet
+from tests.readers.formats.files import ORC_CODECS, orc_file, parquet
 from tests.support.objects import arrow_tables
 from tests.support.objects.lab import InMemory
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA
@@ -202,7 +201,7 @@ _PARQUET_OPTIONS = st.fixed_dictionaries(
         "compression": st.sampled_from(["none", "snappy", "zstd", "gzip", "lz4"]),
     }
 )
-_ORC_OPTIONS = st.fixed_dictionaries({"compression": st.sampled_from(CODECS)})
+_ORC_OPTIONS = st.fixed_dictionaries({"compression": st.sampled_from(ORC_CODECS)})
 _SMALL = {"SMALL_BYTES": 100}
 _LARGE = {**_SMALL, "TAIL_BYTES": 40}
 _LARGE_PARQUET = {"parquet.format": _LARGE, "typed_format": _SMALL}

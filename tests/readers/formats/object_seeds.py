@@ -13,8 +13,7 @@ from pyarrow import csv
 
 from tests.readers.formats.avro.files import avro, logical
 from tests.readers.formats.contract import CASES
-from tests.readers.formats.orc.files import orc_file
-from tests.readers.formats.parquet.files import parquet
+from tests.readers.formats.files import orc_file, parquet
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv", "text")
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string()), ("f", pa.float64())])

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.orc.files import orc_file
-from tests.readers.formats.parquet.files import parquet
+from tests.readers.formats.files import orc_file, parquet
 from tests.support.objects.lab import InMemory, chunk, held, laid, read
 from tidegate.errors import ObjectGoneError
 from tidegate.readers.formats.orc.format import OrcFormat

@@ -194,26 +194,16 @@ def test_columns_of_the_path_and_the_metadata_are_no_business_of_the_format():
 def test_rows_are_kept_by_a_time_that_a_folder_names():
     schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
     rows = pa.record_batch({"id": [1, 2]})
-    reader = S3SplitReader(
-        Made({"in/day=1970-01-02/a": [rows], "in/day=1970-01-03/a": [rows]}),
-        ObjectStore(S3ConnectionConfig(), "bucket"),
-        schema,
-        prefix="in/",
-        times=RowTimes(EventTimeRange(2 * 86_400_000, None), "day"),
-    )
-    chunks = tuple(Chunk(key, 0, "", 0, 0, 0, 0, None, None) for key in reader.object_format.objects)
-    [kept] = reader.read(ReadTask((SplitRange("a", 0, 2),), (chunks,)))
+    objects = {"in/day=1970-01-02/a": [rows], "in/day=1970-01-03/a": [rows]}
+    times = RowTimes(EventTimeRange(2 * 86_400_000, None), "day")
+    [kept] = read(objects, schema, prefix="in/", times=times)
     assert kept.to_pylist() == [{"id": 1, "day": date(1970, 1, 3)}, {"id": 2, "day": date(1970, 1, 3)}]
 
 
 def test_a_folder_whose_value_is_not_of_its_type_is_no_corrupt_object_to_skip():
     schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
-    reader = S3SplitReader(
-        Made({}), ObjectStore(S3ConnectionConfig(), "bucket"), schema, prefix="in/", ignore_corrupt=True
-    )
-    chunk = Chunk("in/day=soon/a", 0, "", 0, 0, 0, 0, None, None)
     with pytest.raises(CorruptDataError, match=r"in/day=soon/a: its path has no date32.* in 'day'"):
-        [*reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),)))]
+        read({"in/day=soon/a": []}, schema, prefix="in/", ignore_corrupt=True)
 
 
 def test_bad_records_are_written_also_when_the_rest_of_the_object_is_corrupt():

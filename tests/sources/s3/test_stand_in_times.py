@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.avro.files import avro
-from tests.readers.formats.orc.files import orc_file
-from tests.readers.formats.parquet.files import parquet
+from tests.readers.formats.files import orc_file, parquet
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source
 from tidegate.alignment.splits import SplitRange

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 import tracemalloc
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
 from tidegate.readers.formats.csv import records as csv_records
 from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.csv.options import CsvDialect
+from tidegate.readers.formats.csv.quotes import CsvQuotes
 from tidegate.readers.formats.csv.records import CsvRecords
 
 RECORD_BY_RECORD = (CsvRecords, "_joined", lambda *_: b"\r\n")
@@ -142,18 +145,17 @@ def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
             assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
 
 
-@pytest.mark.parametrize("null_value", ["", "a"])
-@pytest.mark.parametrize("escape", ['"', "\\"])
-def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(escape, null_value, monkeypatch):
-    schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
-    options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c"))}
-    options |= {"null_value": null_value, "escape": escape}
-    short = [bytes(letters) for length in range(1, 5) for letters in itertools.product(b'a",\n', repeat=length)]
-    short += [bytes(letters) for letters in itertools.product(b'a"\\', repeat=5)]
-    at_once = [read(text, schema, **options) for text in short]
-    monkeypatch.setattr(*RECORD_BY_RECORD)
-    for text, rows in zip(short, at_once, strict=True):
-        assert read(text, schema, **options) == rows, text
+QUOTED = {'"': '"(?:[^"]|"")*"', "\\": r'"(?:[^"\\]|\\[\s\S])*"'}
+
+
+@pytest.mark.parametrize("escape", QUOTED)
+def test_quotes_of_short_records_are_those_of_the_dialect_or_odd(escape):
+    value = f'(?:{QUOTED[escape]}|[^,"\r][^,\r]*)?'
+    rules, oracle = CsvQuotes(CsvDialect(escape=escape, multi_line=True)), re.compile(f"{value}(?:,{value})*")
+    for length in range(6):
+        for letters in itertools.product('a",\r\\', repeat=length):
+            record = "".join(letters)
+            assert rules.are_closed(f"{record}\n".encode()) == bool(oracle.fullmatch(record)), record
 
 
 @given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))

@@ -10,9 +10,9 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from tests.readers.formats.files import parquet
 from tests.readers.formats.guarded.fatal_format import SCHEMA
 from tests.readers.formats.guarded.objects import MOST_BYTES, guarded, lines_of, objects, processes_of
-from tests.readers.formats.parquet.files import parquet
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import GONE, InMemory, chunk, read
 from tests.support.objects.stored import put

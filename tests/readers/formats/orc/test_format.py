@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tests.readers.formats.orc.files import orc_file
+from tests.readers.formats.files import orc_file
 from tests.support.objects.lab import InMemory, held, laid, read
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.orc.format import OrcFormat

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.contract import CASES, time_columns
-from tests.readers.formats.parquet.files import parquet
+from tests.readers.formats.files import parquet
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.formats.parquet.footer import statistics_times
 from tidegate.readers.objects.values import TimeRange

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tests.readers.formats.parquet.files import parquet
+from tests.readers.formats.files import parquet
 from tests.support.objects.lab import laid, read
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.parquet.format import ParquetFormat
