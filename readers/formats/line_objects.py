@@ -10,11 +10,13 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.columns import times_ms
+from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.formats.byte_surveys import Look, surveys
 from tidegate.readers.formats.line_ranges import LineBlock, compression_of, decompressed, range_blocks, stream_blocks
 from tidegate.readers.formats.signatures import other_format
-from tidegate.readers.objects.values import Bucket, ChunkSurvey, S3Object
+from tidegate.readers.objects.values import Bucket, ChunkSurvey, ObjectFormat, S3Object
 
 ROW_BYTES = 256  # the assumed size of a line, if none is read
 ROW_BYTES_COMPRESSED = 32
@@ -23,7 +25,11 @@ _NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
 
 @dataclass(frozen=True, slots=True)
 class LineObject:
-    """An object that consists of lines."""
+    """An object that consists of lines.
+
+    A plain one is cut into chunks at any byte; a line belongs to the chunk that holds its first byte.  A compressed one
+    (by its suffix: .gz, .zst, .bz2, .lz4) is one chunk.
+    """
 
     store: Bucket
     obj: S3Object
@@ -59,6 +65,26 @@ class LineObject:
             return
         for start in range(0, self.obj.size, block_bytes):
             yield self.fetch(start, min(start + block_bytes, self.obj.size))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFormat(ObjectFormat):
+    """A format whose objects have lines, each a record of several values, see LineObject.
+
+    unit: the unit of event times; None: they are texts in ISO 8601.
+    chunk_bytes: the maximum size of a chunk, at least 1.
+    bad_records: the policy for records that cannot be read, or whose values do not fit.
+    read_times: the event-time column as it is read, if rows are selected by it; None: rows are not selected.  A survey
+        then has the times of the rows that ``read`` yields.
+
+    Memory holds some 16 MiB of text, or the longest record if that is longer; it may have at most 256 MiB.
+    """
+
+    store: Bucket
+    unit: TimeUnit | None = None
+    chunk_bytes: int = 64 << 20
+    bad_records: BadRecordPolicy = FAIL
+    read_times: TimeColumn | None = None
 
 
 def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, splits: bool = True) -> list[ChunkSurvey]:

@@ -68,7 +68,7 @@ class TypedFormat(ObjectFormat):
             return opened.spark_schema()
 
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
+        """See ObjectFormat.read."""
         del set_aside  # no row is bad: a value that does not fit ends the query
         obj = chunk.source
         with self.decoding(obj), self.opened(obj, whole=obj.size <= SMALL_BYTES) as opened:

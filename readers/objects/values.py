@@ -155,7 +155,7 @@ class ObjectFormat(ABC):
 
     @abstractmethod
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a chunk, in order, as batches of ``schema`` with a bounded number of bytes.
+        """Yield the rows of a chunk, in order, as batches of ``schema`` with at most 8 MiB, or with a single row.
 
         set_aside: takes bad records, if the options say so; None: these records are left out, and nobody keeps them.
 

@@ -9,18 +9,16 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import TimeTally
-from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords
+from tidegate.readers.formats.bad_records import BadRecordPolicy, ChunkRecords
 from tidegate.readers.formats.csv.batches import CsvBatches
 from tidegate.readers.formats.csv.columns import GivenColumns, column_name, header_names
 from tidegate.readers.formats.csv.options import COMMAS, CsvDialect
 from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
 from tidegate.readers.formats.csv.values import inferred_type
-from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
+from tidegate.readers.formats.line_objects import LineObject, RecordFormat, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import fetched_ahead
-from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, SetAside
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
@@ -35,32 +33,22 @@ class _Header(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CsvFormat(ObjectFormat):
+class CsvFormat(RecordFormat):
     r"""Reads CSV as Spark does, plain or compressed.
 
-    unit: the unit of event times; None: they are texts in ISO 8601.
     columns: the columns of the user's schema, which name the values of a record without a header.  None: values are
         named ``_c0``, ``_c1`` and so on.
     enforce_schema: the schema names the values even if there is a header (Spark's default).
     infer_schema: infer types, too; False: all inferred columns are strings.
-    chunk_bytes: the maximum size of a chunk, at least 1.
-    bad_records: the policy for records with more or fewer values than columns, and for values that do not fit.
-    read_times: the event-time column as it is read, if rows are selected by it; None: rows are not selected.
 
-    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by
-    their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.  Lines end with
-    ``\n``, ``\r\n`` or ``\r``; blank lines are skipped.
+    Objects whose values may hold line ends are one chunk each.  Lines end with ``\n``, ``\r\n`` or ``\r``; blank lines
+    are skipped.
     """
 
-    store: Bucket
-    unit: TimeUnit | None = None
     dialect: CsvDialect = COMMAS
     columns: GivenColumns | None = None
     enforce_schema: bool = False
     infer_schema: bool = False
-    chunk_bytes: int = 64 << 20
-    bad_records: BadRecordPolicy = FAIL
-    read_times: TimeColumn | None = None
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, in the order in which they occur.
@@ -101,11 +89,7 @@ class CsvFormat(ObjectFormat):
                 break  # a compressed object is streamed beyond the sample
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """See ObjectFormat.survey and survey_lines.
-
-        With ``read_times``, the times are those of the rows that ``read`` yields.  Also raises OptionError if event
-        times are numbers and there is no unit.
-        """
+        """See ObjectFormat.survey and survey_lines; also raises OptionError for numbers as times without a unit."""
         headers: list[_Header | None] = []
 
         def look(tally: TimeTally, start: int, end: int) -> None:
@@ -124,9 +108,6 @@ class CsvFormat(ObjectFormat):
         """Yield the rows of a chunk as Spark's CSV reader reads them into ``schema``.
 
         Columns match by the names in the header, or else by position.  A time without a zone is UTC.
-
-        A batch holds at most 8 MiB, unless a single row is larger.  Memory holds some 16 MiB of text, or the
-        longest record if that is longer; it may have at most 256 MiB.
 
         Raises BadRecordError, which names the object and the offset of the record, if a bad record ends the query.  A
         record is bad if it has more or fewer values than columns, or does not fit the schema.  Raises

@@ -10,15 +10,14 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import MOST_DIGITS
-from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, ChunkRecords, Mode, refused
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, ChunkRecords, Mode, refused
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
-from tidegate.readers.formats.line_objects import LineObject, hold_numbers, line_times, survey_lines
+from tidegate.readers.formats.line_objects import LineObject, RecordFormat, hold_numbers, line_times, survey_lines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
-from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, SetAside
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
@@ -28,24 +27,11 @@ _REST = pa.field("\0rest", pa.string())
 
 
 @dataclass(frozen=True, slots=True)
-class JsonFormat(ObjectFormat):
+class JsonFormat(RecordFormat):
     r"""Reads JSON lines (https://jsonlines.org) in UTF-8, plain or compressed.
 
-    unit: the unit of event times; None: they are texts in ISO 8601.
-    chunk_bytes: the maximum size of a chunk, at least 1.
-    bad_records: the policy for lines that are no JSON object, and for values that do not fit.
-    read_times: the event-time column as it is read, if rows are selected by it; None: rows are not selected.
-
-    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by
-    their suffix: .gz, .zst, .bz2, .lz4) are one chunk each.  Lines end with ``\n`` or ``\r\n``.  Blank lines are
-    skipped, and every other line should be a whole JSON object.
+    Lines end with ``\n`` or ``\r\n``.  Blank lines are skipped, and every other line should be a whole JSON object.
     """
-
-    store: Bucket
-    unit: TimeUnit | None = None
-    chunk_bytes: int = 64 << 20
-    bad_records: BadRecordPolicy = FAIL
-    read_times: TimeColumn | None = None
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, with types that Spark has.
@@ -75,8 +61,8 @@ class JsonFormat(ObjectFormat):
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey and survey_lines.
 
-        Malformed lines that do not end the query need no time.  With ``read_times``, the times are those of the rows
-        that ``read`` yields.  Also raises OptionError if event times are numbers and there is no unit.
+        Malformed lines that do not end the query need no time.  Also raises OptionError if event times are numbers and
+        there is no unit.
         """
         item = LineObject(self.store, obj)
 
@@ -131,9 +117,6 @@ class JsonFormat(ObjectFormat):
         Columns of timestamps, dates, decimals and binary (Base64) parse strings.  A time without a zone is UTC, and a
         number counts seconds.  A string column takes any other JSON as its text.  If a key comes twice, the last value
         counts.
-
-        A batch holds at most 8 MiB, unless a single row is larger.  Memory holds some 16 MiB of text, or the longest
-        line if that is longer; it may have at most 256 MiB.
 
         Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.

@@ -26,9 +26,7 @@ class TextFormat(ObjectFormat):
 
     chunk_bytes: the maximum size of a chunk, at least 1.
 
-    Each line is one row, even if it is blank; ``\n``, ``\r\n`` and ``\r`` end lines.  Plain objects are cut at any
-    byte; a line belongs to the chunk that holds its first byte.  Compressed objects (by their suffix: .gz, .zst, .bz2,
-    .lz4) are one chunk each.
+    Each line is one row, even if it is blank; ``\n``, ``\r\n`` and ``\r`` end lines; see LineObject.
     """
 
     store: Bucket
@@ -46,8 +44,6 @@ class TextFormat(ObjectFormat):
 
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a chunk as the one column of ``schema``, whatever its name.
-
-        A batch holds at most 8 MiB, unless a single row is larger.
 
         Raises CorruptDataError, which names the object, for a line of more than 256 MiB.  Raises OptionError unless
         ``schema`` has one column of strings, or none.

@@ -27,7 +27,7 @@ def test_a_record_with_more_or_fewer_values_is_bad_also_to_a_survey(read_times):
 
     def survey(**policy):
         policy = BadRecordPolicy(**policy)
-        made = CsvFormat(memory, None, CsvDialect(header=True), bad_records=policy, read_times=read_times)
+        made = CsvFormat(memory, dialect=CsvDialect(header=True), bad_records=policy, read_times=read_times)
         [surveyed] = made.survey(memory.object, "at")
         return surveyed
 
@@ -45,7 +45,7 @@ def test_what_is_looked_at_whole_is_known_exactly(multi_line, monkeypatch):
     if multi_line:
         monkeypatch.setattr(byte_surveys, "WHOLE_BYTES", 0)
     memory = Memory(b"x,at\n1,2023-11-14T22:13:20Z\n2,\n\n3,2023-11-14 22:13:21.5\n4,soon\n")
-    made = CsvFormat(memory, None, CsvDialect(header=True, multi_line=multi_line))
+    made = CsvFormat(memory, dialect=CsvDialect(header=True, multi_line=multi_line))
     (survey,) = made.survey(memory.object, "at")
     assert (survey.rows, survey.rows_without_time) == (4, 2)
     assert survey.times == TimeRange(1_700_000_000_000, 1_700_000_001_500)
@@ -65,7 +65,7 @@ def test_the_column_of_times_is_found_without_a_header_too():
 
 def inferred(*contents: bytes, infer_schema: bool = True, **dialect) -> pa.Schema:
     store = InMemory(**{f"{number}.csv": text for number, text in enumerate(contents)})
-    made = CsvFormat(store, None, CsvDialect(**dialect), infer_schema=infer_schema)
+    made = CsvFormat(store, dialect=CsvDialect(**dialect), infer_schema=infer_schema)
     return made.infer([*map(store.listed, store.contents)])
 
 

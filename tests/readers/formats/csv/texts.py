@@ -23,10 +23,10 @@ def read(
     text: bytes, schema: pa.Schema, key: str = "x.csv", chunk_bytes: int = 64 << 20, set_aside=None, **given
 ) -> list[tuple]:
     """Read all chunks of an object; settings that are no field of the format are fields of the dialect."""
-    fields = {name: given.pop(name) for name in [*given] if name in CsvFormat.__slots__}
+    fields = {name: given.pop(name) for name in [*given] if name in CsvFormat.__dataclass_fields__}
     fields.setdefault("columns", GivenColumns(tuple(schema.names)))
     memory = Memory(text, key)
-    made = CsvFormat(memory, None, CsvDialect(**given), chunk_bytes=chunk_bytes, **fields)
+    made = CsvFormat(memory, dialect=CsvDialect(**given), chunk_bytes=chunk_bytes, **fields)
     return [tuple(row.values()) for row in read_all(made, memory.object, schema, set_aside)]
 
 
