@@ -35,13 +35,14 @@ class Record(NamedTuple):
     headers: tuple = ()
 
 
-def encode(records, codec="none"):
+def encode(records, codec="none", base_offset=0, producer_id=-1, flags=0):
     """One record batch, encoded by kafka-python and compressed by us, because it lacks the libraries."""
-    builder = default_records.DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+    builder = default_records.DefaultRecordBatchBuilder(2, 0, 0, producer_id, -1, -1, 1 << 30)
     for offset, record in enumerate(records):
         builder.append(offset, record.timestamp, record.key, record.value, list(record.headers))
     plain = bytes(builder.build())
-    return reseal(plain[:HEADER] + CODECS[codec](plain[HEADER:]), attributes=[*CODECS].index(codec))
+    batch = struct.pack(">q", base_offset) + plain[8:HEADER] + CODECS[codec](plain[HEADER:])
+    return reseal(batch, attributes=[*CODECS].index(codec) | flags)
 
 
 def reseal(batch, attributes=None):

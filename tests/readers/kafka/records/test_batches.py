@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from tests.support.kafka.lab import HEADER, Record, encode, reseal
+from tests.support.kafka.lab import HEADER, Record, encode
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka.records.batches import split_batches, visible_batches
 
@@ -10,10 +10,8 @@ TRANSACTIONAL, CONTROL = 0x10, 0x20
 RECORDS = [Record(value=b"v" * 1000)] * 50
 
 
-def batch(base_offset, count, producer_id=-1, attributes=0, key=None):
-    plain = encode([Record(key=key)] * count)
-    plain = struct.pack(">q", base_offset) + plain[8:43] + struct.pack(">q", producer_id) + plain[51:]
-    return reseal(plain, attributes)
+def batch(base_offset, count, producer_id=-1, flags=0, key=None):
+    return encode([Record(key=key)] * count, "none", base_offset, producer_id, flags)
 
 
 def marker(offset, producer_id, *, commit):
@@ -65,15 +63,10 @@ def test_an_impossible_header_is_corrupt(at, value, message):
         split_batches(memoryview(data))
 
 
-def field(data, at, layout, value):
-    """Return the batch with another value in a field of its header, and a checksum that fits."""
-    return reseal(data[:at] + struct.pack(layout, value) + data[at + struct.calcsize(layout) :])
-
-
 @pytest.mark.parametrize("base_offset", [-1, -(2**63), 2**63 - 1, 2**63 - 50])
 def test_offsets_that_no_log_has_are_corrupt(base_offset):
     with pytest.raises(CorruptDataError, match=f"the record batch at offset {base_offset} has an impossible header"):
-        split_batches(memoryview(struct.pack(">q", base_offset) + encode(RECORDS)[8:]))
+        split_batches(memoryview(encode(RECORDS, "none", base_offset)))
 
 
 def test_batches_that_go_back_are_corrupt():

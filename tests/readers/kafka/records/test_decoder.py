@@ -241,7 +241,7 @@ def test_the_greatest_times_are_read():
 
 
 def test_the_greatest_offsets_are_read():
-    batch = split(struct.pack(">q", 2**63 - 4) + encode([Record()] * 3)[8:])
+    batch = split(encode([Record()] * 3, "none", 2**63 - 4))
     assert [row["offset"] for row in decode([batch])] == [2**63 - 4, 2**63 - 3, 2**63 - 2]
     assert first_record(batch, 2**63 - 2) == (2**63 - 2, 1_000)
 

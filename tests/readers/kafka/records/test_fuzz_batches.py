@@ -25,19 +25,10 @@ from tidegate.servers.batches import CODECS
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1
 MOST_BYTES = 1 << 20
-PRODUCER_ID_AT, ATTRIBUTES_AT, CRC_AT = 43, 21, 17
+CRC_AT = 17
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 EXTREMES = [0, 1, -1, 2**7, 2**15, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
 FORMATS = ["b", ">h", ">i", ">q"]
-
-
-def _shifted(batch, offset):
-    return struct.pack(">q", offset) + batch[8:]
-
-
-def _transactional(batch, producer_id, flags=TRANSACTIONAL):
-    batch = batch[:PRODUCER_ID_AT] + struct.pack(">q", producer_id) + batch[PRODUCER_ID_AT + 8 :]
-    return reseal(batch, struct.unpack_from(">h", batch, ATTRIBUTES_AT)[0] | flags)
 
 
 def _records(rng, count):
@@ -56,16 +47,16 @@ def seeds(rng):
     """Return sound logs of a few batches or messages."""
     logs = []
     for codec in CODECS:
-        new = [_shifted(encode(_records(rng, 5), codec), 5 * n) for n in range(3)]
-        marker = encode([Record(key=struct.pack(">hh", 0, 0))])
-        logs.append([*new, _transactional(_shifted(new[0], 15), 7), _transactional(_shifted(marker, 20), 7, 0x30)])
-        logs.append([reseal(new[0], [*CODECS].index(codec) | LOG_APPEND_TIME)])
+        new = [encode(_records(rng, 5), codec, 5 * n) for n in range(3)]
+        marker = encode([Record(key=struct.pack(">hh", 0, 0))], "none", 20, 7, TRANSACTIONAL | CONTROL)
+        logs.append([*new, encode(_records(rng, 5), codec, 15, 7, TRANSACTIONAL), marker])
+        logs.append([encode(_records(rng, 5), codec, flags=LOG_APPEND_TIME)])
         if codec != "zstd":
             for magic in (0, 1):
                 some_old = [(n, Message(1_000 + n, b"k", b"v" * n)) for n in range(5)]
                 stamped = {"stamped_ms": 5} if magic else {}
                 old = [wrapper(magic, some_old, codec, **stamped)] if codec != "none" else []
-                logs.append([*old, *(plain(magic, 5 + n, message) for n, message in some_old), _shifted(new[0], 10)])
+                logs.append([*old, *(plain(magic, 5 + n, message) for n, message in some_old), new[2]])
     return logs
 
 
