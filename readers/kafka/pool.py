@@ -47,8 +47,6 @@ class ClientPool:
                 client.close()
 
     def _take(self, config: KafkaConnectionConfig) -> KafkaClient:
-        from tidegate.readers.kafka.client import KafkaClient
-
         if self._process_id != os.getpid():
             # Spark forks its workers: this process must not use its parent's sockets.
             inherited = self._idle

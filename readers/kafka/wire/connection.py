@@ -213,8 +213,6 @@ def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, kafka_errors.KafkaTimeoutError):
-        return "it does not answer"
     if isinstance(error, TimeoutError):
         return str(error) if error.args and "timed out" not in str(error) else "it does not answer"
     return _WITHIN_PYTHON.sub("", str(error))
