@@ -7,6 +7,7 @@ import fastavro
 import pyarrow as pa
 
 from tidegate.readers.event_time.assigners import assigner_of
+from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 
 AT = 1_700_000_000_123
 
@@ -35,3 +36,14 @@ def times(option, config, values, unit=None):
     if unit is None:
         assigner = assigner.with_unit(assigner.detect(batch))
     return assigner(batch).to_pylist(), assigner.unit
+
+
+def decoded(config, form, values, names=(), **fields):
+    """Return values in columns of these types as rows; null: such a value cannot be decoded."""
+    column = RegistryColumn(config, form, pa.struct([*fields.items()]), "PERMISSIVE", names)
+    return column.decoded(pa.array(values, pa.binary())).to_pylist()
+
+
+def decoded_as(subject, config, form, values, *how):
+    """Return values in the type of a subject as rows."""
+    return column_of_subject(config, form, subject, *how).decoded(pa.array(values, pa.binary())).to_pylist()

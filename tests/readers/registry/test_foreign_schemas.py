@@ -8,10 +8,9 @@ import sys
 import pyarrow as pa
 import pytest
 
-from tests.support.registered import AT, header, times
+from tests.support.registered import AT, decoded, header, times
 from tidegate.errors import InstallationError
 from tidegate.readers.registry import schemas
-from tidegate.readers.registry.columns import RegistryColumn
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
@@ -79,8 +78,7 @@ def test_a_field_that_nobody_asks_for_is_skipped_whatever_its_type(known, odd, f
     config = known(schema)
     value = header(7) + (data + VARINT_OF_AT if first else VARINT_OF_AT + data)
     assert times("avro:/t", config, [value, value + b"x", header(7)], "ms")[0] == [AT, None, None]
-    wanted = RegistryColumn(config, "avro", pa.struct([("t", pa.int64())]), "PERMISSIVE")
-    assert wanted.decoded(pa.array([value, header(7)])).to_pylist() == [{"t": AT}, None]
+    assert decoded(config, "avro", [value, header(7)], t=pa.int64()) == [{"t": AT}, None]
 
 
 @pytest.mark.parametrize("odd", ["itself", "decimal", "large fixed", "exponential", "surrogate"])
@@ -88,8 +86,7 @@ def test_a_field_that_is_asked_for_and_that_spark_cannot_hold_is_a_bad_value(kno
     kind, data = ODD[odd]
     config, value = known(beside(kind)), header(7) + data + VARINT_OF_AT
     assert times("avro:/odd", config, [value], "ms")[0] == [None]
-    column = RegistryColumn(config, "avro", pa.struct([("odd", pa.int64())]), "PERMISSIVE")
-    assert column.decoded(pa.array([value])).to_pylist() == [None]
+    assert decoded(config, "avro", [value], odd=pa.int64()) == [None]
 
 
 @pytest.mark.parametrize(
@@ -107,14 +104,12 @@ def test_a_field_that_is_asked_for_and_that_spark_cannot_hold_is_a_bad_value(kno
 def test_a_schema_that_is_none_of_a_record_makes_bad_values(known, schema):
     config, value = known(schema), header(7) + VARINT_OF_AT
     assert times("avro:/t", config, [value], "ms")[0] == [None]
-    column = RegistryColumn(config, "avro", pa.struct([("t", pa.int64())]), "PERMISSIVE", ("Order",))
-    assert column.decoded(pa.array([value])).to_pylist() == [None]
+    assert decoded(config, "avro", [value], ("Order",), t=pa.int64()) == [None]
 
 
 def test_columns_that_differ_in_case_only_are_a_bad_value(known):
     schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"} for name in ("AB", "ab")]}
-    column = RegistryColumn(known(schema), "avro", pa.struct([("Ab", pa.int64())]), "PERMISSIVE")
-    assert column.decoded(pa.array([header(7) + VARINT_OF_AT * 2])).to_pylist() == [None]
+    assert decoded(known(schema), "avro", [header(7) + VARINT_OF_AT * 2], Ab=pa.int64()) == [None]
 
 
 OPTIONS = """syntax = "proto2"; import "google/protobuf/descriptor.proto";
@@ -148,8 +143,7 @@ def test_a_protobuf_schema_ends_no_process(known, schema, references, index, see
     sources = {name: f'syntax = "proto3"; message {message} {{}}' for name, message in references.items()}
     config, value = known(schema, "PROTOBUF", sources), header(7) + index + b"\x08\x05"
     assert times("protobuf:/t", config, [value], "ms")[0] == [seen]
-    column = RegistryColumn(config, "protobuf", pa.struct([("t", pa.int64())]), "PERMISSIVE", ("M",))
-    assert column.decoded(pa.array([value])).to_pylist() == [seen and {"t": seen}]
+    assert decoded(config, "protobuf", [value], ("M",), t=pa.int64()) == [seen and {"t": seen}]
 
 
 def test_packages_that_are_missing_make_no_bad_values(known, monkeypatch):
@@ -165,10 +159,8 @@ def test_times_and_texts_beyond_all_types_are_bad_values(known):
     values = [header(7) + b"\0" + data for data in (late, no_utf8, b"\x0a\x01a")]
     assert times("protobuf:/t", config, values, "ms")[0] == [None] * 3
     assert times("protobuf:/s", config, values, "iso8601")[0] == [None] * 3
-    column = RegistryColumn(config, "protobuf", pa.struct([("s", pa.string())]), "PERMISSIVE", ("M",))
-    assert column.decoded(pa.array(values)).to_pylist() == [{"s": None}, None, {"s": "a"}]
-    column = RegistryColumn(config, "protobuf", pa.struct([("t", pa.timestamp("us", "UTC"))]), "PERMISSIVE", ("M",))
-    assert column.decoded(pa.array(values)).to_pylist() == [None, {"t": None}, {"t": None}]
+    assert decoded(config, "protobuf", values, ("M",), s=pa.string()) == [{"s": None}, None, {"s": "a"}]
+    assert decoded(config, "protobuf", values, ("M",), t=pa.timestamp("us", "UTC")) == [None, {"t": None}, {"t": None}]
 
 
 def test_decoders_of_one_schema_are_kept_up_to_a_size(known, monkeypatch):

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from tests.support.certificates import Authority
-from tests.support.registered import AT, avro, avro_value, header, times
+from tests.support.registered import AT, avro, avro_value, decoded, header, times
 from tests.support.servers.answering import Answering
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.registry import schemas
 from tidegate.readers.registry.avro_values import AvroValues
-from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
+from tidegate.readers.registry.columns import column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
 
@@ -161,13 +161,12 @@ def test_a_schema_that_a_replica_lacks_is_asked_for_again(replica, monkeypatch):
     monkeypatch.setattr(registry_of(config), "_sleep", lambda _: None)
     schema = avro(("at", "long"))
     value = avro_value(7, schema, {"at": AT})
-    column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
-    assert times("avro:/at", config, [value], "ms")[0] == column.decoded(pa.array([value])).to_pylist() == [None]
+    assert times("avro:/at", config, [value], "ms")[0] == decoded(config, "avro", [value], at=pa.int64()) == [None]
     known[7] = schema
     assert times("avro:/at", config, [value], "ms")[0] == [None]  # it is not requested for each batch
     now_s = 60.0
     assert times("avro:/at", config, [value], "ms")[0] == [AT]
-    assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
+    assert decoded(config, "avro", [value], at=pa.int64()) == [{"at": AT}]
 
 
 def test_a_replica_that_is_a_moment_behind_has_its_schema_before_it_is_missed(replica):
@@ -236,12 +235,11 @@ def test_schemas_and_their_decoders_are_kept_up_to_a_size(monkeypatch):
 
     with stub(answer) as url:
         config = RegistryConfig(url)
-        column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
         large, small = [range(1, 21), range(100, 120)]
         for schema_id in (*large, *small):
             value = avro_value(schema_id, schema, {"at": AT})
             assert times("avro:/at", config, [value], "ms")[0] == [AT]
-            assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
+            assert decoded(config, "avro", [value], at=pa.int64()) == [{"at": AT}]
         assert decoders() - before <= 2 * (len(small) + 3)
         asked.clear()
         for schema_id in (*small, large[-1], large[0]):

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import message_factory
 
 from tests.support.kafka.rows import batch as kafka_rows
-from tests.support.registered import AT, avro, avro_value, header, protobuf_value, times
+from tests.support.registered import AT, avro, avro_value, decoded_as, header, protobuf_value, times
 from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError, OptionError
@@ -229,8 +229,8 @@ class TestProtobuf:
         order.created.seconds, order.created.nanos = 5, 6_999_999
         order.lines.add(sku="a", amounts=[2**64 - 1])
         order.state, order.counts["x"] = 1, 3
-        values = pa.array([protobuf_value(schema_id, order), None, protobuf_value(schema_id, messages["Order"]())])
-        full, null, empty = column_of_subject(config, "protobuf", subject).decoded(values).to_pylist()
+        values = [protobuf_value(schema_id, order), None, protobuf_value(schema_id, messages["Order"]())]
+        full, null, empty = decoded_as(subject, config, "protobuf", values)
         assert null is None
         assert full == {
             "at": AT,
@@ -246,11 +246,8 @@ class TestProtobuf:
 
     def test_another_message_is_named_by_its_full_name(self, config, schema_id, subject, messages):
         value = protobuf_value(schema_id, messages["Other"](at=3), b"\2\2")
-        column = column_of_subject(config, "protobuf", subject, "PERMISSIVE", "shop.Other")
-        assert column.decoded(pa.array([value, protobuf_value(schema_id, messages["Order"]())])).to_pylist() == [
-            {"at": 3},
-            None,
-        ]
+        values = [value, protobuf_value(schema_id, messages["Order"]())]
+        assert decoded_as(subject, config, "protobuf", values, "PERMISSIVE", "shop.Other") == [{"at": 3}, None]
         with pytest.raises(OptionError, match="Othr'; did you mean"):
             column_of_subject(config, "protobuf", subject, message="shop.Othr")
 
@@ -263,7 +260,7 @@ class TestColumns:
             None,
             avro_value(register(new, f"{subject}-2"), new, {"id": 2**40, "note": "n"}),
         ]
-        assert column_of_subject(config, "avro", f"{subject}-2").decoded(pa.array(values)).to_pylist() == [
+        assert decoded_as(f"{subject}-2", config, "avro", values) == [
             {"id": 1, "note": None},
             None,
             {"id": 2**40, "note": "n"},
@@ -278,10 +275,9 @@ class TestColumns:
             (header(999_997), "names the schema 999997"),
         ):
             with pytest.raises(CorruptDataError, match=f"a value {sentence}.*set mode to PERMISSIVE"):
-                column_of_subject(config, "avro", subject).decoded(pa.array([good, bad]))
-            assert column_of_subject(config, "avro", subject, "PERMISSIVE").decoded(
-                pa.array([good, bad, good])
-            ).to_pylist() == [{"id": 1}, None, {"id": 1}]
+                decoded_as(subject, config, "avro", [good, bad])
+            rows = decoded_as(subject, config, "avro", [good, bad, good], "PERMISSIVE")
+            assert rows == [{"id": 1}, None, {"id": 1}]
 
     def test_a_value_that_does_not_fit_the_newest_type_is_null_beside_those_that_do(self, config, register, subject):
         old, new = avro(("id", "long")), avro(("id", "int"))
@@ -289,8 +285,8 @@ class TestColumns:
         values = [avro_value(old_id, old, {"id": number}) for number in (1, 2**40, 3, 4, 2**41)]
         register(new, f"{subject}-2")
         with pytest.raises(CorruptDataError, match="the schema does not fit the type of the column"):
-            column_of_subject(config, "avro", f"{subject}-2").decoded(pa.array(values))
-        rows = column_of_subject(config, "avro", f"{subject}-2", "PERMISSIVE").decoded(pa.array(values)).to_pylist()
+            decoded_as(f"{subject}-2", config, "avro", values)
+        rows = decoded_as(f"{subject}-2", config, "avro", values, "PERMISSIVE")
         assert rows == [{"id": 1}, None, {"id": 3}, {"id": 4}, None]
 
     def test_a_field_whose_type_never_fits_makes_only_rows_with_a_value_null(self, config, register, subject):
@@ -300,7 +296,7 @@ class TestColumns:
         given = [{"a": None, "b": 1}, {"a": {"x": 1}, "b": 2}, {"a": None, "b": 2**40}, {"a": None, "b": None}]
         values = [avro_value(old_id, old, row) for row in given]
         register(avro(("a", ["null", "long"]), ("b", ["null", "int"])))
-        rows = column_of_subject(config, "avro", subject, "PERMISSIVE").decoded(pa.array(values)).to_pylist()
+        rows = decoded_as(subject, config, "avro", values, "PERMISSIVE")
         assert rows == [{"a": None, "b": 1}, None, None, {"a": None, "b": None}]
 
     def test_a_schema_may_refer_to_others(self, config, register, subject):
@@ -309,9 +305,7 @@ class TestColumns:
         schema_id = register(schema, references=[{"name": "shop.Money", "subject": f"{subject}-money", "version": 1}])
         whole = avro(("price", MONEY), ("tax", ["null", "shop.Money"]))
         value = avro_value(schema_id, whole, {"price": {"cents": 5}, "tax": {"cents": 1}})
-        assert column_of_subject(config, "avro", subject).decoded(pa.array([value])).to_pylist() == [
-            {"price": {"cents": 5}, "tax": {"cents": 1}}
-        ]
+        assert decoded_as(subject, config, "avro", [value]) == [{"price": {"cents": 5}, "tax": {"cents": 1}}]
 
     @pytest.mark.parametrize("aliases", [(), ("Payment",)])
     def test_a_record_of_another_name_is_no_row_of_nulls(self, config, register, subject, aliases):
@@ -319,23 +313,22 @@ class TestColumns:
         payment = {**avro(("cents", "int")), "name": "Payment"}
         value = avro_value(register(payment, f"{subject}-payment"), payment, {"cents": 5})
         row = {"id": None} if aliases else None
-        assert column_of_subject(config, "avro", subject, "PERMISSIVE").decoded(pa.array([value])).to_pylist() == [row]
+        assert decoded_as(subject, config, "avro", [value], "PERMISSIVE") == [row]
         if not aliases:
             with pytest.raises(
                 CorruptDataError,
                 match=r"names the schema \d+, but .* avro schema with Order of that id whose .* hold; set mode",
             ):
-                column_of_subject(config, "avro", subject).decoded(pa.array([value]))
+                decoded_as(subject, config, "avro", [value])
 
     @pytest.mark.parametrize("message", [None, "shop.Order"])
     def test_a_message_of_another_schema_is_no_row_of_nulls(self, config, registry, subject, messages, message):
         registry.register(subject, PROTOBUF, "PROTOBUF")
         other = 'syntax = "proto3"; package shop; message Payment { int64 cents = 1; }'
         value = header(registry.register(f"{subject}-payment", other, "PROTOBUF")) + b"\0\x08\x05"
-        column = column_of_subject(config, "protobuf", subject, "PERMISSIVE", message)
-        assert column.decoded(pa.array([value])).to_pylist() == [None]
+        assert decoded_as(subject, config, "protobuf", [value], "PERMISSIVE", message) == [None]
         with pytest.raises(CorruptDataError, match=r"no protobuf schema with shop\.Order of that"):
-            column_of_subject(config, "protobuf", subject, message=message).decoded(pa.array([value]))
+            decoded_as(subject, config, "protobuf", [value], "FAILFAST", message)
 
     def test_a_subject_that_is_missing_or_of_another_form_is_reported(self, config, register, subject):
         with pytest.raises(OptionError, match="has no subject 'nobody-s'"):
