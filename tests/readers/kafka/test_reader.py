@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.archives import delete_before
-from tests.support.kafka.lab import HEADER, Record, encode, limit_reading, rows
+from tests.support.kafka.lab import Record, encode, limit_reading, rows
 from tests.support.waiting import await_that
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
@@ -90,20 +90,6 @@ def test_compaction_leaves_holes(lab):
     assert lab.read(topic, 0, first) == []
     with KafkaClient(lab.config()) as client:
         assert peek(client, {TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}
-
-
-def test_bytes_changed_on_disk_are_corrupt(lab, monkeypatch):
-    topic = small_batches(lab, 100)
-    whole = kafka_client.split_batches
-
-    def flip(fetched, **options):
-        damaged = bytearray(fetched)
-        damaged[HEADER + 10] ^= 1
-        return whole(memoryview(damaged), **options)
-
-    monkeypatch.setattr(kafka_client, "split_batches", flip)
-    with pytest.raises(CorruptDataError, match=f"^{topic}-0: the checksum of the record batch at offset 0"):
-        lab.read(topic, 0, 100)
 
 
 def test_connections_outlive_a_read_and_are_not_shared(lab):

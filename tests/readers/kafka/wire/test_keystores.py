@@ -37,6 +37,10 @@ def stores(tmp_path_factory):
     return Stores(authority, pem, key_store(pem, authority.certificate), trust_stores(authority.certificate))
 
 
+def first_in(pem):
+    return x509.load_pem_x509_certificates(pem.read_bytes())[0]
+
+
 def private_numbers(pem):
     return serialization.load_pem_private_key(pem, None).private_numbers()
 
@@ -45,8 +49,8 @@ def test_a_key_comes_back_with_its_chain(stores):
     store = read_store(stores.key.read_bytes(), STORE_PASSWORD)
     assert private_numbers(store.key) == private_numbers(stores.pem.read_bytes())
     own, issuer = x509.load_pem_x509_certificates(store.chain)
-    assert own == x509.load_pem_x509_certificates(stores.pem.read_bytes())[0]
-    assert issuer == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
+    assert own == first_in(stores.pem)
+    assert issuer == first_in(stores.authority.certificate)
 
 
 def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores, tmp_path):
@@ -55,19 +59,12 @@ def test_a_ca_that_is_trusted_beside_a_key_is_trusted(stores, tmp_path):
     ca = stores.authority.certificate
     keytool("-importcert", "-alias", "ca", "-file", ca, "-keystore", file, "-storepass", STORE_PASSWORD)
     trusted = read_store(file.read_bytes(), STORE_PASSWORD).trusted
-    wanted = (stores.pem, ca)
-    assert set(x509.load_pem_x509_certificates(trusted)) == {
-        x509.load_pem_x509_certificates(pem.read_bytes())[0] for pem in wanted
-    }
+    assert set(x509.load_pem_x509_certificates(trusted)) == {first_in(stores.pem), first_in(ca)}
 
 
 @pytest.mark.parametrize("new_first", [True, False])
 def test_a_ca_that_got_a_new_key_is_trusted_and_the_chain_has_the_one_that_signed(stores, tmp_path, new_first):
-    (own,) = x509.load_pem_x509_certificates(stores.pem.read_bytes())
-    old, new = (
-        x509.load_pem_x509_certificates(authority.certificate.read_bytes())[0]
-        for authority in (stores.authority, Authority(tmp_path))
-    )
+    own, old, new = map(first_in, (stores.pem, stores.authority.certificate, Authority(tmp_path).certificate))
     assert old.subject == new.subject
     key = serialization.load_pem_private_key(stores.pem.read_bytes(), None)
     opening = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
@@ -104,7 +101,7 @@ def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wron
     content = stores.trusted["JKS"].read_bytes()
     assert read_store(content, None) == read_store(content, STORE_PASSWORD)
     (trusted,) = x509.load_pem_x509_certificates(read_store(content, None).trusted)
-    assert trusted == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
+    assert trusted == first_in(stores.authority.certificate)
     for place in (60, len(content) - 1):
         damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
         with pytest.raises(StoreError, match="does not open with its password, or is damaged"):
