@@ -3,21 +3,20 @@
 A fault is also data: while one is set, every answer is late or damaged, or does not come.
 """
 
-import os
 import pickle
 import secrets
-import socket
 import threading
 import time
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 from multiprocessing.connection import Client, Listener
 from typing import ClassVar, NamedTuple
 
 from tidegate.conformance.harness import Fault, Row
-from tidegate.errors import ConnectorError, TransientError
+from tidegate.errors import TransientError
 from tidegate.readers.retry import Deadline
 
 _SLOW_S = 1.0
@@ -47,20 +46,15 @@ class MemoryStore:
     def __init__(self):
         self._logs = {}
         self._lock = threading.RLock()
-        self._name, self.key = secrets.token_hex(4), secrets.token_hex(16)
-        self._listener = None
-        self._connections = []
+        self._name, self.key = secrets.token_hex(4), _KEY
         self.fault = None
         self._answers = 0
         self._OPEN[self._name] = self
 
     @property
     def address(self):
-        """The address for sources in any process of this machine; the first access opens the socket."""
-        if self._listener is None:
-            self._listener = Listener(("127.0.0.1", 0), authkey=self.key.encode())
-            threading.Thread(target=self._serve, name="memory-store", daemon=True).start()
-        return f"{self._name}:{self.key}@127.0.0.1:{self._listener.address[1]}"
+        """The address for sources in any process of this machine."""
+        return f"{self._name}:{self.key}@127.0.0.1:{_served_port()}"
 
     @classmethod
     def of_this_process(cls, name):
@@ -69,12 +63,6 @@ class MemoryStore:
 
     def close(self):
         self._OPEN.pop(self._name, None)
-        if self._listener is not None:
-            with suppress(OSError):
-                # Closing the socket does not wake a waiting accept.
-                Client(self._listener.address, authkey=self.key.encode()).close()
-            self._listener.close()
-        self._disconnect()
 
     # What writers do.
 
@@ -109,8 +97,6 @@ class MemoryStore:
     def failing(self, fault):
         """Answer with a fault until the context ends."""
         self.fault = fault
-        if fault in {Fault.DISCONNECT, Fault.CRASH}:
-            self._disconnect()
         try:
             yield
         finally:
@@ -152,31 +138,29 @@ class MemoryStore:
             return checked[:-1] + bytes([checked[-1] ^ 1])
         return checked
 
-    def _disconnect(self):
-        with self._lock:
-            for connection in self._connections:
-                # Closed by the thread that reads it: after another thread closes it, its number may be reused.
-                with socket.socket(fileno=os.dup(connection.fileno())) as same, suppress(OSError):
-                    same.shutdown(socket.SHUT_RDWR)
 
-    def _serve(self):
-        while self._name in self._OPEN:
-            with suppress(Exception):  # closed, or someone who does not know the key
-                connection = self._listener.accept()
-                with self._lock:
-                    self._connections.append(connection)
-                threading.Thread(target=self._talk, args=[connection], name="memory-store-client", daemon=True).start()
+_KEY = secrets.token_hex(16)
 
-    def _talk(self, connection):
-        try:
-            with suppress(OSError, EOFError):
-                while True:
-                    method, arguments = connection.recv()
-                    connection.send_bytes(self.answer(method, arguments))
-        finally:
-            with self._lock:
-                self._connections.remove(connection)
-                connection.close()
+
+@cache
+def _served_port():
+    """Serve the stores of this process to others, and return the port."""
+    listener = Listener(("127.0.0.1", 0), authkey=_KEY.encode())
+    threading.Thread(target=_serve, args=[listener], name="memory-stores", daemon=True).start()
+    return listener.address[1]
+
+
+def _serve(listener):
+    while True:
+        with suppress(Exception):  # someone who does not know the key
+            threading.Thread(target=_talk, args=[listener.accept()], name="memory-client", daemon=True).start()
+
+
+def _talk(connection):
+    with connection, suppress(OSError, EOFError, KeyError):  # the client is gone, the store is away or closed
+        while True:
+            name, method, arguments = connection.recv()
+            connection.send_bytes(MemoryStore._OPEN[name].answer(method, arguments))
 
 
 class StoreClient:
@@ -218,11 +202,8 @@ class StoreClient:
 
     def _over_socket(self, method, arguments):
         if self._connection is None:
-            try:
-                self._connection = Client((self._host, self._port), authkey=self._key.encode())
-            except ConnectionRefusedError:
-                raise ConnectorError(f"there is no store at {self._host}:{self._port} any more") from None
-        self._connection.send((method, arguments))
+            self._connection = Client((self._host, self._port), authkey=self._key.encode())
+        self._connection.send((self.name, method, arguments))
         if not self._connection.poll(_ANSWER_S):
             raise TransientError("it does not answer")
         return self._connection.recv_bytes()
