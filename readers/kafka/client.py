@@ -54,6 +54,9 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
+UNKNOWN = ListedOffset(-1, -1, -1)
+
+
 class KafkaClient:
     """Talks to the brokers of one cluster; not thread-safe.
 
@@ -130,7 +133,13 @@ class KafkaClient:
         Brokers before Kafka 3.0 do not know MAX_TIMESTAMP, and brokers before 3.4 do not know EARLIEST_LOCAL.  Then no
         request is sent to the old broker, and all offsets are -1.
         """
-        listed = self._listed_offsets(timestamps, isolation_level)
+        try:
+            listed = self._list_offsets(timestamps, isolation_level).result()
+        except BrokerTooOldError:
+            if not SINCE.keys() & timestamps.values():
+                raise
+            plain = {partition: at for partition, at in timestamps.items() if at not in SINCE}
+            listed = {**dict.fromkeys(timestamps, UNKNOWN), **self._list_offsets(plain, isolation_level).result()}
         return {partition: (offset.offset, offset.timestamp_ms) for partition, offset in listed.items()}
 
     def reachable_offsets(
@@ -183,18 +192,6 @@ class KafkaClient:
         except BrokerTooOldError:
             return {}
 
-    def _listed_offsets(
-        self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
-    ) -> dict[TopicPartition, ListedOffset]:
-        try:
-            return self._list_offsets(timestamps, isolation_level).result()
-        except BrokerTooOldError:
-            if not SINCE.keys() & timestamps.values():
-                raise
-            plain = {partition: at for partition, at in timestamps.items() if at not in SINCE}
-            unknown = ListedOffset(-1, -1, -1)
-            return {**dict.fromkeys(timestamps, unknown), **self._list_offsets(plain, isolation_level).result()}
-
     def _list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
     ) -> LeaderCall[ListedOffset]:
@@ -220,9 +217,7 @@ class KafkaClient:
                     yield (
                         partition,
                         NO_ERROR if unknown else answer.error_code,
-                        ListedOffset(-1, -1, -1)
-                        if unknown
-                        else ListedOffset(answer.offset, answer.timestamp, answer.leader_epoch),
+                        UNKNOWN if unknown else ListedOffset(answer.offset, answer.timestamp, answer.leader_epoch),
                     )
 
         return LeaderCall(self._cluster, "list offsets", timestamps, request, read)

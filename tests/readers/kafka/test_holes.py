@@ -16,7 +16,7 @@ from tidegate.enumerators.kafka.offsets import OffsetsSpec
 from tidegate.enumerators.kafka.subscription import Subscribe
 from tidegate.errors import DeadlineError
 from tidegate.readers.kafka import client as kafka_client
-from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
+from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.wire import connection as kafka_connection
@@ -44,16 +44,14 @@ class Tiers:
     def __init__(self, monkeypatch, local):
         self.silent_for = self.fetches = 0
         self._read = kafka_client.fetched_partitions
-        list_offsets = KafkaClient._listed_offsets
+        list_offsets = KafkaClient.list_offsets
 
-        def list_some_remote(client, timestamps, level):
-            listed = list_offsets(client, timestamps, level)
-            return {
-                p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in listed.items()
-            }
+        def list_some_remote(client, timestamps, **level):
+            listed = list_offsets(client, timestamps, **level)
+            return {p: (local, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in listed.items()}
 
         monkeypatch.setattr(kafka_client, "fetched_partitions", self.read)
-        monkeypatch.setattr(KafkaClient, "_listed_offsets", list_some_remote)
+        monkeypatch.setattr(KafkaClient, "list_offsets", list_some_remote)
 
     def read(self, *response):
         self.fetches += 1
