@@ -14,8 +14,7 @@ from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.arrow.conform import conform, spark_schema
 from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.protobuf_schema import ProtobufSchema, messages_of
-from tidegate.readers.registry.protobuf_values import ProtobufValues
+from tidegate.readers.registry.protobuf_values import ProtobufSchema, ProtobufValues, messages_of
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 from tidegate.readers.registry.wire import schema_id_of
 

@@ -50,8 +50,7 @@ def _decoder(schema: RegisteredSchema, form: str, name: str, indexes: tuple[int,
         from tidegate.readers.registry.avro_values import AvroValues
 
         return AvroValues(schema, [name])
-    from tidegate.readers.registry.protobuf_schema import messages_of
-    from tidegate.readers.registry.protobuf_values import ProtobufValues
+    from tidegate.readers.registry.protobuf_values import ProtobufValues, messages_of
 
     messages = messages_of(schema)
     return ProtobufValues(messages, messages.message(indexes).full_name, [name], zeros_are_null=True)

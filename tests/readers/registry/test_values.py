@@ -17,8 +17,7 @@ from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.registry.columns import column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.protobuf_schema import ProtobufSchema
-from tidegate.readers.registry.protobuf_values import ProtobufValues
+from tidegate.readers.registry.protobuf_values import ProtobufSchema, ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema
 
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
