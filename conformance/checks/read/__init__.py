@@ -1,1 +1,0 @@
-"""READ: the rows of a range."""
