@@ -22,18 +22,12 @@ def rules_page():
             f"Made by `{COMMAND}` from `conformance/rules.ini`; do not edit it. Each rule says what goes wrong",
             "without it, how it is tested, and when it passes. When it fails, the kit says where to look.",
             "",
-            *_table(("tier", "rules", "what it takes"), [_counted(rules, tier) for tier in Tier]),
-            "",
-            "A rule is of the contract tier unless it says otherwise. A connector that opts out of an ability",
-            "is not tested by the rules that need it.",
+            "A rule is of the contract [tier](conformance.md#tiers) unless it says otherwise. A connector that opts",
+            "out of an ability is not tested by the rules that need it.",
             *[line for area in AREAS for line in _area(area, [rule for rule in rules if rule.area == area])],
             "",
         ]
     )
-
-
-def _counted(rules, tier):
-    return tier.name.lower(), str(sum(rule.tier is tier for rule in rules)), tier.value
 
 
 def _area(area, rules):
@@ -46,15 +40,6 @@ def _rule(rule):
     kind = f"*{'; '.join(kinds)}.* " if kinds else ""
     said = f"{kind}{rule.purpose} **Tested:** {rule.tested} **Passes:** {rule.passes}"
     return ["", f"### {rule.id}: {rule.title}", "", said.replace("<", "&lt;")]
-
-
-def _table(head, rows):
-    return [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
-
-
-def _line(cells):
-    escaped = [cell.replace("|", "\\|") for cell in cells]
-    return f"| {' | '.join(escaped)} |"
 
 
 if __name__ == "__main__":

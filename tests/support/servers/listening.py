@@ -1,18 +1,19 @@
 """A server of one port, with a thread for each client."""
 
-import socket
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import suppress
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 
-class Listening(ABC):
+class Listening(ThreadingTCPServer):
     """Listens at ``address`` while it is used as a context manager; at its end it waits for all clients."""
 
+    request_queue_size = 128
+
     def __init__(self):
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._threads: list[threading.Thread] = []
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        super().__init__(("127.0.0.1", 0), BaseRequestHandler)
+        self.address = f"127.0.0.1:{self.server_address[1]}"
 
     @abstractmethod
     def serve(self, client):
@@ -22,27 +23,15 @@ class Listening(ABC):
     def stop(self):
         """Let every ``serve`` end soon; no client comes any more."""
 
+    def finish_request(self, client, _):
+        with suppress(OSError):
+            self.serve(client)
+
     def __enter__(self):
-        self._start(self._accept)
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}).start()
         return self
 
     def __exit__(self, *_):
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.shutdown()
         self.stop()
-        for thread in self._threads:
-            thread.join()
-
-    def _start(self, target, *arguments):
-        self._threads.append(threading.Thread(target=target, args=arguments))  # type: ignore[arg-type]
-        self._threads[-1].start()
-
-    def _accept(self):
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._start(self._serve, client)
-
-    def _serve(self, client):
-        with client, suppress(OSError):
-            self.serve(client)
+        self.server_close()
