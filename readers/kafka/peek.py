@@ -8,6 +8,7 @@ So such partitions are requested again with more bytes, and finally alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -54,27 +55,25 @@ def peek(
     PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
     DeadlineError if the broker keeps sending nothing where there may be records.
     """
-    return _Peek(client, find, peeked, topic_ids, useful_bytes).heads(positions)
+    peeked = PeekedBatches(0) if peeked is None else peeked
+    return _Peek(client, find or _first_by_timestamp, peeked, topic_ids or {}, useful_bytes).heads(positions)
 
 
+@dataclass
 class _Peek:
-    """One peek at many partitions, with so many bytes of each at first."""
+    """One peek at many partitions.
 
-    def __init__(
-        self,
-        client: KafkaClient,
-        find: FindHead | None,
-        peeked: PeekedBatches | None,
-        topic_ids: Mapping[str, UUID | None] | None,
-        useful_bytes: int,
-    ) -> None:
-        self._client = client
-        self._find = find or _first_by_timestamp
-        self._peeked = PeekedBatches(0) if peeked is None else peeked
-        self._topic_ids = topic_ids or {}
-        self._bytes = useful_bytes
-        self._largest = 0  # bytes of a batch that came
-        self._deadlines: dict[TopicPartition, Deadline] = {}
+    bytes: how much to ask of each.
+    largest: the bytes of the largest batch that came.
+    """
+
+    client: KafkaClient
+    find: FindHead
+    peeked: PeekedBatches
+    topic_ids: Mapping[str, UUID | None]
+    bytes: int
+    largest: int = 0
+    deadlines: dict[TopicPartition, Deadline] = field(default_factory=dict)
 
     def heads(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return offset and event time (ms) of the first record that counts at or after each position."""
@@ -87,12 +86,12 @@ class _Peek:
             starved = {partition for partition, look in looks.items() if look.is_starved}
             again = {p for p in starved & alone if not self._ends_in_a_hole(p, looks[p])}
             for partition, look in looks.items():
-                is_over = not look.more or self._peeked.is_nothing(partition, look.position)
+                is_over = not look.more or self.peeked.is_nothing(partition, look.position)
                 if partition not in again and (is_over or partition in starved & alone):
                     del left[partition]
                     heads[partition] = look.head
                     if look.head is None:
-                        self._peeked.keep_nothing(partition, positions[partition])
+                        self.peeked.keep_nothing(partition, positions[partition])
                 else:
                     left[partition] = look.position
             alone = again if self._asks_for_more(starved - alone) else again | (starved & left.keys())
@@ -101,42 +100,42 @@ class _Peek:
     def _known(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
         heads: dict[TopicPartition, tuple[int, int] | None] = {}
         for partition, position in positions.items():
-            batch = self._peeked.at(partition, position)
+            batch = self.peeked.at(partition, position)
             with corruption_named(partition.split_id):
-                if batch is not None and (head := self._find(partition, batch, position)) is not None:
+                if batch is not None and (head := self.find(partition, batch, position)) is not None:
                     heads[partition] = head
-            if partition not in heads and self._peeked.is_nothing(partition, position):
+            if partition not in heads and self.peeked.is_nothing(partition, position):
                 heads[partition] = None
         return heads
 
     def _asks_for_more(self, starved: Iterable[TopicPartition]) -> bool:
         """Request more bytes from now on, if that may help partitions that got none."""
-        larger = next((size for size in (FEW_BYTES, 2 * self._largest) if size > self._bytes), None)
+        larger = next((size for size in (FEW_BYTES, 2 * self.largest) if size > self.bytes), None)
         if larger is None or not starved:
             return False
-        self._bytes = larger
+        self.bytes = larger
         return True
 
     def _ends_in_a_hole(self, partition: TopicPartition, look: _Look) -> bool:
         """Return whether nothing is left; otherwise wait a little, because a broker has not sent all that may exist."""
-        if self._client.is_hole(partition, look.position, look.end, self._topic_ids.get(partition.topic)):
+        if self.client.is_hole(partition, look.position, look.end, self.topic_ids.get(partition.topic)):
             return True
-        deadline = self._deadlines.setdefault(partition, self._client.reading(partition, look.end))
+        deadline = self.deadlines.setdefault(partition, self.client.reading(partition, look.end))
         deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
         return False
 
     def _look(self, positions: Mapping[TopicPartition, int], *, alone: bool = False) -> dict[TopicPartition, _Look]:
         if not positions:
             return {}
-        together = 1 if alone else max(1, self._client.config.fetch_max_bytes // self._bytes)
+        together = 1 if alone else max(1, self.client.config.fetch_max_bytes // self.bytes)
 
         def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
             return None if fetched is None else self._seen(partition, positions[partition], fetched)
 
-        looks = self._client.fetch_parts(positions, look, self._topic_ids, self._bytes, together).result()
+        looks = self.client.fetch_parts(positions, look, self.topic_ids, self.bytes, together).result()
         for partition, position in positions.items():
             if looks[partition] is None:
-                begin, end = self._client.log_range(partition)
+                begin, end = self.client.log_range(partition)
                 raise PositionGoneError(
                     f"position {position} of {partition.split_id} does not exist: its log reaches from {begin} to {end}"
                 )
@@ -145,18 +144,18 @@ class _Peek:
     def _seen(self, partition: TopicPartition, position: int, fetched: FetchedPartition) -> _Look:
         head = None
         with corruption_named(partition.split_id):
-            batches = self._client.split(fetched)
+            batches = self.client.split(fetched)
             for batch in visible_batches(batches, fetched.aborted):
-                self._peeked.keep(partition, batch)
-                head = head or self._find(partition, batch, position)
+                self.peeked.keep(partition, batch)
+                head = head or self.find(partition, batch, position)
         if batches:
-            self._deadlines.pop(partition, None)
-            self._largest = max(self._largest, *(len(batch.data) for batch in batches))
+            self.deadlines.pop(partition, None)
+            self.largest = max(self.largest, *(len(batch.data) for batch in batches))
         if head is not None:
             return _Look(position, head)
         if batches:
             return _Look(batches[-1].last_offset + 1, more=True)
-        end = fetched.end(self._client.config.isolation_level)
+        end = fetched.end(self.client.config.isolation_level)
         return _Look(position, more=position < end, is_starved=position < end, end=end)
 
 

@@ -277,26 +277,24 @@ class _Asking:
                 raise ConnectorError(f"cannot {self._deadline.operation}: it answers with something that is no {kind}")
 
     def _answer(self, path: str) -> Answer:
-        """Ask each server in turn until one answers."""
-        config, answer = self._config, None
+        """Ask each server in turn until one answers; each has its share of the time that is left."""
+        *others, last = self._config.urls
+        for left, url in zip(range(len(others) + 1, 1, -1), others, strict=True):
+            with suppress(NoAnswerError):
+                answer = self._answer_of(url, path, self._deadline.remaining_s / left)
+                if answer.status not in _TRY_AGAIN:
+                    return answer
+        return self._answer_of(last, path, self._deadline.remaining_s)
+
+    def _answer_of(self, url: str, path: str, seconds: float) -> Answer:
+        config = self._config
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if config.user_info is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(config.user_info.encode()).decode()}"
         elif config.token is not None:
             headers["Authorization"] = f"Bearer {config.token}"
-        for left in range(len(config.urls), 0, -1):
-            url, until = config.urls[-left], time.monotonic() + self._deadline.remaining_s / left
-            try:
-                answer = ask(f"{url}/{path}", headers, until, most_bytes=max(self._left_bytes, 0), tls=self._tls)
-            except NoAnswerError:
-                if left == 1:
-                    raise
-                continue
-            if answer.status not in _TRY_AGAIN:
-                break
-        if answer is None:
-            raise NoAnswerError("has no address")
-        return answer
+        until, most_bytes = time.monotonic() + seconds, max(self._left_bytes, 0)
+        return ask(f"{url}/{path}", headers, until, most_bytes=most_bytes, tls=self._tls)
 
 
 def _references(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

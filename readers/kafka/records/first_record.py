@@ -19,7 +19,7 @@ _steps_left = 200_000  # records for which Python takes about as long as the loo
 
 
 def first_record(
-    batch: RecordBatch, position: int, *, lowest_ms: int | None = None, horizon: Horizon | None = None
+    batch: RecordBatch, position: int, *, lowest_ms: int = EARLIEST_MS, horizon: Horizon | None = None
 ) -> tuple[int, int] | None:
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
@@ -28,16 +28,15 @@ def first_record(
     """
     if batch.last_offset < position:
         return None
-    lowest = EARLIEST_MS if lowest_ms is None else lowest_ms
     horizon = horizon or Horizon()
     records = batch.records()
-    record = _walk(batch, records, position, lowest, horizon)
+    record = _walk(batch, records, position, lowest_ms, horizon)
     if record is not None:
         return record
 
     from tidegate.readers.kafka.records.decoder import find_record
 
-    return find_record(batch, records, position, lowest, horizon)
+    return find_record(batch, records, position, lowest_ms, horizon)
 
 
 def _walk(
