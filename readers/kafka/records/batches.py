@@ -76,7 +76,6 @@ class RecordBatch:
     count: int
     most_bytes: int = DEFAULT_MOST_BYTES
     has_timestamps: bool = True
-    start: int = HEADER.size
     leader_epoch: int | None = None
 
     def verify(self) -> None:
@@ -93,7 +92,7 @@ class RecordBatch:
         """
         self.verify()
         codec = self.attributes & CODEC_MASK
-        block = self.data[self.start :]
+        block = self.data[HEADER.size :]
         if codec == 0:
             return block
         if codec not in CODECS:
@@ -205,7 +204,6 @@ def _upgraded(old: Iterable[Any]) -> Iterator[RecordBatch]:
             count=len(messages),
             most_bytes=len(data),
             has_timestamps=magic > 0,
-            start=0,
         )
 
 
