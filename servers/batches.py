@@ -58,11 +58,11 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: Bytes, compression: str) -> bytes:
+def encode_batch(timestamps_ms: NDArray[np.int64], values: Bytes, compression: str) -> bytes:
     """Return one record batch with base offset 0, as a producer sends it.
 
     timestamps_ms: the event time of each record, in any order.
-    keys, values: the keys and the values of the records, an array with a row of bytes for each; None: null keys.
+    values: an array with a row of bytes for each record, whose key is null.
     """
     count = len(timestamps_ms)
     first = timestamps_ms[0]
@@ -70,8 +70,9 @@ def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: B
         _constant(count, 0),  # the attributes, which are unused
         _varints(timestamps_ms - first),
         _varints(np.arange(count)),
-        *_blob(count, keys),
-        *_blob(count, values),
+        _constant(count, 1),  # null has only the length -1
+        _varints(np.full(count, values.shape[1])),
+        (values, np.ones(values.shape, bool)),
         _constant(count, 0),  # no headers
     ]
     lengths = np.sum([mask.sum(axis=1) for _, mask in body], axis=0)
@@ -84,13 +85,6 @@ def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: B
     ](records)
     length = BEFORE_CRC.size - LENGTH_STARTS_AT + len(checked)
     return BEFORE_CRC.pack(0, length, NONE, MAGIC, google_crc32c.value(checked)) + checked
-
-
-def _blob(count: int, rows: Bytes | None) -> list[Column]:
-    """Return the columns of the lengths and of the bytes; null has only the length -1."""
-    if rows is None:
-        return [_constant(count, 1)]
-    return [_varints(np.full(count, rows.shape[1])), (rows, np.ones(rows.shape, bool))]
 
 
 def _constant(count: int, byte: int) -> Column:

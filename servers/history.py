@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import ServerError, did_you_mean
-from tidegate.servers.batches import CODECS, encode_batch
-
-Bytes = NDArray[np.uint8]
-Rows = Bytes | Callable[[int, int], Bytes]
+from tidegate.servers.batches import CODECS, Bytes, encode_batch
 
 IN_FLIGHT = 4  # kafka-python refuses the fifth request to a node
 ALL_REPLICAS = -1
@@ -21,14 +18,12 @@ ZSTD_VERSION = 7  # the first version of the ProduceRequest that allows all code
 LAST_NAMED_VERSION = 12  # later versions name topics by id
 
 
-def write_history(  # noqa: PLR0913 - all but the address have defaults
+def write_history(
     bootstrap_servers: str,
     topic: str,
     partition: int,
     timestamps_ms: NDArray[np.int64],
     *,
-    values: Rows | None = None,
-    keys: Rows | None = None,
     value_size: int = 100,
     compression: str = "none",
     records_per_batch: int = 4000,
@@ -36,30 +31,24 @@ def write_history(  # noqa: PLR0913 - all but the address have defaults
 ) -> None:
     """Append one record for each timestamp, in their order, and return when all are stored.
 
+    The records have no keys.  Half of the bytes of a value are random, so that values compress about two to one.
+
     timestamps_ms: the event times in ms since the epoch, in any order.
-    values: an array with a row of bytes for each record.  Or a function that returns the rows from one number up to
-        another, exclusive, which saves memory.  None: values of ``value_size`` bytes; half of these are random, so
-        that values compress about two to one.
-    keys: the keys in the same form; None: null keys.
-    value_size: the size of made values in bytes.
+    value_size: the size of each value in bytes.
     compression: none, gzip, snappy, lz4 or zstd.
     records_per_batch: the number of records of a batch.  A batch must stay below the topic's ``max.message.bytes``
         (1 MiB).
-    seed: the seed of made values; the same seed gives the same values.
+    seed: the seed of the values; the same seed gives the same values.
 
     Raises ServerError if the compression is unknown or the broker refuses a batch.
     """
     if compression not in CODECS:
         nearest = did_you_mean(compression, CODECS)
         raise ServerError(f"compression is {compression!r}, but it must be one of {', '.join(CODECS)}{nearest}")
-    rows = _half_random(value_size, seed) if values is None else values
     times = np.asarray(timestamps_ms, np.int64)
-    spans = ((start, min(start + records_per_batch, len(times))) for start in range(0, len(times), records_per_batch))
+    parts = ((start, times[start : start + records_per_batch]) for start in range(0, len(times), records_per_batch))
     encoded = (
-        encode_batch(
-            times[start:stop], None if keys is None else _take(keys, start, stop), _take(rows, start, stop), compression
-        )
-        for start, stop in spans
+        encode_batch(part, _half_random(len(part), value_size, [seed, start]), compression) for start, part in parts
     )
     write_batches(bootstrap_servers, topic, ((partition, batch) for batch in encoded))
 
@@ -114,16 +103,7 @@ def write_batches(bootstrap_servers: str, topic: str, batches: Iterable[tuple[in
         manager.run(send)
 
 
-def _take(rows: Rows, start: int, stop: int) -> Bytes:
-    return rows(start, stop) if callable(rows) else rows[start:stop]
-
-
-def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
-    def rows(start: int, stop: int) -> Bytes:
-        filled = np.full((stop - start, size), ord("."), np.uint8)
-        filled[:, : size // 2] = np.random.default_rng([seed, start]).integers(
-            0, 256, (stop - start, size // 2), np.uint8
-        )
-        return filled
-
-    return rows
+def _half_random(count: int, size: int, seed: list[int]) -> Bytes:
+    filled = np.full((count, size), ord("."), np.uint8)
+    filled[:, : size // 2] = np.random.default_rng(seed).integers(0, 256, (count, size // 2), np.uint8)
+    return filled

@@ -54,7 +54,7 @@ def fill(servers: str, partitions: int) -> None:
     """Write the same record batches to all partitions."""
     values = np.full((RECORDS, RECORD_BYTES), ord("."), np.uint8)
     half = RECORDS // 2
-    batches = [encode_batch(TIMES[rows], None, values[rows], "none") for rows in (slice(half), slice(half, None))]
+    batches = [encode_batch(TIMES[rows], values[rows], "none") for rows in (slice(half), slice(half, None))]
     write_batches(servers, TOPIC, ((number, batch) for batch in batches for number in range(partitions)))
 
 

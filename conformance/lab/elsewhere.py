@@ -40,7 +40,7 @@ def elsewhere(function: Callable[..., Any], *arguments: Any) -> Any:
         raise ConformanceError(
             f"{function.__name__}() did not end within {_DEADLINE_S:g} s in another process"
         ) from None
-    except EOFError:
+    except (EOFError, pickle.UnpicklingError):
         raise ConformanceError(f"another process died in {function.__name__}()") from None
     if failed:
         raise ConformanceError(f"in another process:\n{answer}")

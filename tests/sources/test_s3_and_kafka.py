@@ -4,6 +4,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
+from tests.support.kafka.lab import Lab, Record, encode
 from tests.support.pages import blocks
 from tests.support.streams import (
     HOUR,
@@ -14,7 +15,6 @@ from tests.support.streams import (
     milliseconds,
     new_topic,
 )
-from tidegate.servers import write_history
 
 IN_AN_OBJECT = 30 * MINUTE  # an object is read whole
 
@@ -28,8 +28,7 @@ def test_an_archive_without_offsets_is_cut_at_an_event_time(spark, kafka, bucket
     numbers = np.arange(120, 360)
     numbers[59], numbers[62] = numbers[62], numbers[59]
     topic = new_topic(kafka, [])
-    digits = np.array([[*b"%06d" % number] for number in numbers], np.uint8)
-    write_history(kafka.bootstrap_servers, topic, 0, times[numbers], values=digits)
+    Lab(kafka).append(topic, encode([Record(int(times[number]), value=b"%06d" % number) for number in numbers]))
     access = {"region": bucket.server.region, "endpoint": bucket.server.endpoint}
     access |= {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
     cut, earlier = (datetime.fromtimestamp(at / 1000, timezone.utc).isoformat() for at in (cut_ms, cut_ms - 3 * MINUTE))
