@@ -187,13 +187,14 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """Return a type whose leaves are replaced, and whose fields are nullable, except for the keys of maps."""
+    """Return a type whose leaves are replaced, in their order; fields are nullable, except for the keys of maps."""
+    kind = plain_type(kind)
     if kinds.is_struct(kind):
         return pa.struct([pa.field(field.name, with_leaves(field.type, leaf)) for field in kind])
     if kinds.is_map(kind):
         key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(leaf(key.type)), pa.field(item.name, with_leaves(item.type, leaf)))
-    if kinds.is_list(kind):
+        return pa.map_(key.with_type(with_leaves(key.type, leaf)), pa.field(item.name, with_leaves(item.type, leaf)))
+    if any(is_kind(kind) for is_kind in _LISTS):
         return pa.list_(pa.field(kind.value_field.name, with_leaves(kind.value_type, leaf)))
     return leaf(kind)
 

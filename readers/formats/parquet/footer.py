@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.conform import plain_type, position_of
+from tidegate.readers.arrow.conform import position_of, with_leaves
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
@@ -81,38 +80,27 @@ def leaf_of(metadata: Any, column: str) -> int | None:
 
 def leaf_types(schema: pa.Schema) -> list[pa.DataType]:
     """Return the types of the leaves of a schema, in the order of Parquet's columns."""
-    return [leaf for field in schema for leaf in _leaves(field.type)]
+    leaves: list[pa.DataType] = []
 
+    def seen(leaf: pa.DataType) -> pa.DataType:
+        leaves.append(leaf)
+        return leaf
 
-def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
-    kind = plain_type(kind)
-    if not kinds.is_nested(kind):
-        yield kind
-        return
-    for index in range(kind.num_fields):
-        inner = kind.field(index)
-        yield from _leaves(inner.type)
+    with_leaves(pa.struct(list(schema)), seen)
+    return leaves
 
 
 def schema_as_spark_reads_it(schema: pa.Schema, metadata: Any) -> pa.Schema:
     """Return a file's Arrow schema with Spark's types: INT96 is an instant, and ENUM is a string."""
-    leaves = iter([metadata.schema.column(leaf) for leaf in range(metadata.num_columns)])
-    return pa.schema([pa.field(field.name, _as_spark(field.type, leaves)) for field in schema])
+    columns = iter([metadata.schema.column(leaf) for leaf in range(metadata.num_columns)])
 
+    def as_spark(leaf: pa.DataType) -> pa.DataType:
+        column = next(columns)
+        if column.physical_type == "INT96":
+            return pa.timestamp("us", "UTC")
+        return pa.string() if column.logical_type.type == "ENUM" else leaf
 
-def _as_spark(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
-    kind = plain_type(kind)
-    if kinds.is_struct(kind):
-        return pa.struct([pa.field(field.name, _as_spark(field.type, leaves)) for field in kind])
-    if kinds.is_map(kind):
-        key = _as_spark(kind.key_type, leaves)
-        return pa.map_(key, _as_spark(kind.item_type, leaves))
-    if kinds.is_nested(kind):
-        return pa.list_(_as_spark(kind.value_type, leaves))
-    leaf = next(leaves)
-    if leaf.physical_type == "INT96":
-        return pa.timestamp("us", "UTC")
-    return pa.string() if leaf.logical_type.type == "ENUM" else kind
+    return pa.schema([pa.field(field.name, with_leaves(field.type, as_spark)) for field in schema])
 
 
 def statistics_times(
