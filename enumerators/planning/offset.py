@@ -74,19 +74,11 @@ class Hollow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """An offset.  The first one of a query is empty: ``Offset()``.
+    """An offset, with the parts that the JSON names.  The first one of a query is empty: ``Offset()``.
 
-    source: the connector that wrote it; empty: none yet.
     progress: the progress after the plan whose batch ends here.
-    starts: the starts of splits that are new in this offset, or hold other records than before.
-    waits: how often in a row a bounded run has waited for its group.
-    bad_records: how many records were set aside in all batches before this offset's batch, as far as executors have
-        reported them.
-    windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;
-        None: there never were any.
-    quiet_since_ms: since when splits stand at their ends, in a bounded run.
-    horizon_ms: the first event time that was in the future for the last batch that reads anything; None: there was no
-        such batch.
+    windows: those of this source, or of an earlier run; None: there never were any.
+    horizon_ms: that of the last batch that reads anything; None: there was no such batch.
     """
 
     source: str = ""
