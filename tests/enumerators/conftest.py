@@ -1,6 +1,8 @@
 """Fixtures for enumerators: an S3 endpoint, and folders."""
 
 import tempfile
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -54,15 +56,8 @@ def store():
 @pytest.fixture
 def query(store, tmp_path):
     """Make queries over the bucket in memory, which share a state location."""
-    made = []
-
-    def make(**settings):
-        made.append(s3_queries.Query(store, tmp_path / "state", **settings))
-        return made[-1]
-
-    yield make
-    for query in made:
-        query.stop()
+    with ExitStack() as made:
+        yield lambda **settings: made.enter_context(s3_queries.Query(store, tmp_path / "state", **settings))
 
 
 @pytest.fixture
@@ -74,15 +69,6 @@ def no_waiting(monkeypatch):
 @pytest.fixture
 def told_query(store, queue, tmp_path):
     """Make queries over the bucket in memory that learn of objects by the queue."""
-    made = []
-
-    def make(**settings):
-        client = told_queries.CONFIG
-        made.append(
-            told_queries.Query(store, lambda: NotificationQueue(client, queue.url), tmp_path / "state", **settings)
-        )
-        return made[-1]
-
-    yield make
-    for query in made:
-        query.stop()
+    receiving, state = partial(NotificationQueue, told_queries.CONFIG, queue.url), tmp_path / "state"
+    with ExitStack() as made:
+        yield lambda **settings: made.enter_context(told_queries.Query(store, receiving, state, **settings))

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -31,17 +32,13 @@ FROM_EARLIEST = OffsetsSpec("startingOffsets", EARLIEST)
 @pytest.fixture
 def enumerate_(kafka):
     """Make enumerators, and close them at the end."""
-    made = []
 
-    def make(subscription, starting=FROM_EARLIEST, stopping=None, state=None, **more):
-        properties = more.pop("config", {})
-        config = KafkaConnectionConfig(kafka.bootstrap_servers, **properties)
-        made.append(KafkaTimestampEnumerator(config, subscription, starting, stopping, state, **more))
-        return made[-1]
+    def made(subscription, starting=FROM_EARLIEST, stopping=None, state=None, **more):
+        config = KafkaConnectionConfig(kafka.bootstrap_servers, **more.pop("config", {}))
+        return KafkaTimestampEnumerator(config, subscription, starting, stopping, state, **more)
 
-    yield make
-    for enumerator in made:
-        enumerator.close()
+    with ExitStack() as stack:
+        yield lambda *about, **more: stack.enter_context(closing(made(*about, **more)))
 
 
 def latest(enumerator, ends):

@@ -3,7 +3,7 @@
 import gc
 import itertools
 import time
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 
 import numpy as np
 import pytest
@@ -112,15 +112,8 @@ def without_clock(offset):
 
 @pytest.fixture
 def run(kafka):
-    made = []
-
-    def begin(*topics, server=kafka, **fields):
-        made.append(Run(server, *topics, **fields))
-        return made[-1]
-
-    yield begin
-    for query in made:
-        query.close()
+    with ExitStack() as made:
+        yield lambda *topics, server=kafka, **fields: made.enter_context(closing(Run(server, *topics, **fields)))
 
 
 @pytest.mark.parametrize(("count", "restarted"), [(15, False), (10, True), (10, False), (3, True)])

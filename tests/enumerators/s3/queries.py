@@ -90,6 +90,12 @@ class Query:
             self.run.close()
         self.source = self.run = None
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
     def restart(self, **how):
         self.kill()
         self.begin(**how)

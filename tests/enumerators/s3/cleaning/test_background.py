@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -66,15 +67,11 @@ def bucket():
 
 @pytest.fixture
 def cleaning(ledger, bucket):
-    made = []
+    def made(state=()):
+        return SourceCleaning(bucket.clean, ledger.read, json.loads(json.dumps(dict(state))))
 
-    def make(state=()):
-        made.append(SourceCleaning(bucket.clean, ledger.read, json.loads(json.dumps(dict(state)))))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    with ExitStack() as stack:
+        yield lambda *state: stack.enter_context(closing(made(*state)))
 
 
 def test_an_endpoint_that_is_silent_for_long_costs_little_and_is_asked_again(ledger, bucket, cleaning, caplog):

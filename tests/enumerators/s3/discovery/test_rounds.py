@@ -7,7 +7,6 @@ import pytest
 from tests.enumerators.s3.objects import CHUNK_BYTES, discovery
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
-from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError
@@ -16,13 +15,8 @@ from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (2 * object_discovery._THREADS + 1)
 
 
-def chunks_of(found):
-    manifest = Manifest.build(1, found)
-    return manifest.chunks(0, len(manifest)).to_pylist()
-
-
 def keys(found):
-    return [chunk["key"] for chunk in chunks_of(found)]
+    return found["key"].to_pylist()
 
 
 def survey_threads():
@@ -34,7 +28,7 @@ def test_a_round_finds_what_is_new_with_all_its_chunks(store):
     store.put("a", [None, 2])
     store.put("empty")
     finder = discovery(store)
-    assert sorted((row["key"], row["start"], row["min_ms"], row["max_ms"]) for row in chunks_of(finder.round())) == [
+    assert sorted((row["key"], row["start"], row["min_ms"], row["max_ms"]) for row in finder.round().to_pylist()) == [
         ("a", 0, 2, 2),
         ("b", 0, 3, 5),
         ("b", CHUNK_BYTES, 7, 7),
@@ -124,7 +118,7 @@ def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):
     store.put("a", [4_999], [5_001])
     without_skew = EventTimePolicy(max_future_skew_ms=0, earliest_ms=LEAST_MS)
     found = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
-    assert [chunk["min_ms"] for chunk in chunks_of(found)] == [None, 4_999]
+    assert found["min_ms"].to_pylist() == [4_999, None]
 
 
 def test_a_bounded_number_of_objects_is_in_flight(store):
