@@ -15,7 +15,6 @@ from tests.readers.formats.avro.files import MILLIS, avro, logical
 from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import OptionError
 from tidegate.readers.formats.avro.format import AvroFormat
-from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 SPARKS_OWN = "org.apache.spark.sql.avro.AvroFileFormat"
 UTC_US = pa.timestamp("us", "UTC")
@@ -118,19 +117,6 @@ def test_each_null_within_a_list_is_there(kind, value, wanted) -> None:
     table.validate(full=True)
     expected = [*value.items()] if isinstance(value, dict) else value
     assert table.column("c").to_pylist() == [expected, [], expected]
-
-
-def test_what_spark_wrote_is_read(spark, tmp_path) -> None:
-    frame = spark.sql(
-        "select id, timestamp_millis(id) at, cast(id as decimal(9, 2)) d, array(named_struct('a', id)) s from range(50)"
-    ).coalesce(1)
-    for codec in ("uncompressed", "deflate", "snappy", "zstandard", "bzip2", "xz"):
-        frame.write.format(SPARKS_OWN).option("compression", codec).save(str(tmp_path / codec))
-        (path,) = (tmp_path / codec).glob("*.avro")
-        content = path.read_bytes()
-        made, obj = AvroFormat(InMemory(content)), held(content)
-        assert made.survey(obj, "at") == [ChunkSurvey(0, obj.size, 50, TimeRange(0, 49))]
-        assert read(made, obj, made.infer([obj])).to_pylist() == frame.toArrow().to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from tests.readers.formats.files import orc_file
 from tests.support.objects.lab import InMemory, held, laid, read
@@ -22,31 +18,6 @@ def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(store, fold
     obj = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
     (piece,) = OrcFormat(store).survey(obj, "at")
     assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
-
-
-def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path) -> None:
-    frame = spark.sql("""
-        select id, timestamp_millis(1709209801123 + id) at, timestamp_ntz'0001-01-01 00:00:00.5' ntz,
-            array(named_struct('at', timestamp_ntz'2024-02-29', 'days', map(date'1500-03-01', id))) nested,
-            date_add(date'0001-01-01', cast(id * 9000 as int)) day, cast(id % 100 as byte) i,
-            cast(id as decimal(20, 2)) d, cast('x' as binary) b, id % 2 = 0 t, cast(id as float) f, 'abc' v
-        from range(200) union all select null, null, null, null, null, null, null, null, null, null, null
-    """).coalesce(1)
-    for codec in ("none", "zlib", "snappy", "lz4", "zstd"):
-        frame.write.option("compression", codec).orc(str(tmp_path / codec))
-        (path,) = (tmp_path / codec).glob("*.orc")
-        content = path.read_bytes()
-        made, obj = OrcFormat(InMemory(content)), held(content)
-        read_by_spark = spark.read.orc(str(path))
-        schema = made.infer([obj])
-        assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == read_by_spark.schema
-        assert read(made, obj, schema).to_pylist() == read_by_spark.toArrow().to_pylist()
-        assert made.survey(obj, "at") == [
-            ChunkSurvey(0, obj.size, 201, TimeRange(1_709_209_801_123, 1_709_209_801_322), 1)
-        ]
-        first = int((datetime(1, 1, 1) - datetime(1970, 1, 1)).total_seconds() * 1000)  # noqa: DTZ001
-        assert made.survey(obj, "ntz")[0].times == TimeRange(first + 500, first + 500)
-        assert made.survey(obj, "day")[0].times.min_ms == first
 
 
 @pytest.fixture

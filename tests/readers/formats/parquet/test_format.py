@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from decimal import Decimal
-
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from tests.readers.formats.files import parquet
 from tests.support.objects.lab import laid, read
@@ -46,24 +41,3 @@ def test_int96_is_an_instant_and_is_read_for_its_times(store, folder) -> None:
     assert made.survey(obj, "s.at") == [ChunkSurvey(0, obj.size, 3, TimeRange(-1, 5_000), 1)]
     column = read(made, obj, schema).column("s").combine_chunks()
     assert column.field("at").view(pa.int64()).to_pylist() == [5_000_001, None, -1]
-
-
-def test_what_spark_wrote_is_what_spark_reads(spark, store, folder) -> None:
-    moment = datetime(2024, 2, 29, 12, 30, 1, 123_456)  # noqa: DTZ001 - the session's zone is UTC
-    rows = [
-        (1, moment, moment, Decimal("1.20"), [{"k": moment}], b"\x00", True, 1.5),
-        (None, None, None, None, None, None, None, None),
-    ]
-    columns = "i byte, at timestamp, ntz timestamp_ntz, d decimal(20,2), l array<map<string,timestamp>>, b binary"
-    written = spark.createDataFrame(rows, f"{columns}, t boolean, f float").coalesce(1)
-    written.write.parquet(str(folder / "by spark"))
-    (path,) = (folder / "by spark").glob("*.parquet")
-    obj = laid(folder, path.read_bytes())
-    made = ParquetFormat(store)
-    frame = spark.read.parquet(str(path))
-    schema = made.infer([obj])
-    assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == frame.schema
-    assert read(made, obj, schema).to_pylist() == frame.toArrow().to_pylist()
-    at_ms = int((moment - datetime(1970, 1, 1)).total_seconds() * 1000)  # noqa: DTZ001
-    for column in ("at", "ntz"):
-        assert made.survey(obj, column) == [ChunkSurvey(0, obj.size, 2, TimeRange(at_ms, at_ms), 1)]
