@@ -25,18 +25,6 @@ def count(text, what):
 SIZES = st.lists(st.integers(0, 8), min_size=1, max_size=8)
 
 
-@given(SIZES, st.randoms(use_true_random=False))
-def test_the_same_rows_are_no_difference_however_splits_are_mixed(sizes, random):
-    rows = written(*sizes)
-    rest, mixed = {split: list(keys) for split, keys in rows.items() if keys}, []
-    while rest:
-        split = random.choice(sorted(rest))
-        mixed.append(rest[split].pop(0))
-        rest = {remaining: keys for remaining, keys in rest.items() if keys}
-    assert difference(rows, mixed) is None
-    assert ordered_difference("twice", mixed, list(mixed)) is None
-
-
 @given(SIZES, st.data())
 def test_what_is_wrong_is_counted_by_kind(sizes, data):
     rows = written(*sizes)
