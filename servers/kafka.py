@@ -53,9 +53,9 @@ DEFAULTS: dict[str, str] = {
 }
 
 
-# The features and the users of a new cluster, by the class path and the arguments.  Kafka's tool takes a second to
-# write them, since it starts another Java.
-_bootstraps: dict[tuple[str, ...], bytes] = {}
+# The features of a new cluster, by the class path.  Kafka's tool takes a second to write them, since it starts another
+# Java.
+_bootstraps: dict[str, bytes] = {}
 
 
 class KafkaServer(Server):
@@ -204,27 +204,28 @@ class KafkaServer(Server):
         with self._admin() as admin:
             for node in nodes:
                 self._await(partial(_serves, admin, node), node)
+        for name, password in self._security.users.items():
+            self.add_scram_user(name, password)
 
     def _format(self, sandbox: Sandbox, java: list[str], settings: Mapping[int, Path]) -> None:
         """Format the storage of new nodes, the first one of this process by Kafka's tool, and others as copies."""
         cluster_id = secrets.token_hex(_ID_LENGTH // 2)
-        arguments = self._security.format_arguments
-        kind = (java[-1], *arguments)  # the class path
+        class_path = java[-1]
         for node, path in settings.items():
             data = path.parent / "data"
             if (data / _META).exists():
                 continue
-            if kind in _bootstraps:
+            if class_path in _bootstraps:
                 data.mkdir(exist_ok=True)
-                (data / _BOOTSTRAP).write_bytes(_bootstraps[kind])
+                (data / _BOOTSTRAP).write_bytes(_bootstraps[class_path])
                 ids = {"cluster.id": cluster_id, "directory.id": secrets.token_hex(_ID_LENGTH // 2), "node.id": node}
                 _write_properties(data / _META, {"version": 1, **ids})
                 continue
-            command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, *arguments]
+            command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
             process = sandbox.spawn([*command, "--config", str(path)], path.with_name("format.log"))
             if process.wait(self._timeout_seconds) != 0:
                 raise ServerError(f"Kafka's storage could not be formatted{process.last_lines()}")
-            _bootstraps[kind] = (data / _BOOTSTRAP).read_bytes()
+            _bootstraps[class_path] = (data / _BOOTSTRAP).read_bytes()
 
     def _write_settings(self, node: int, home: Path) -> Path:
         folder = home / f"broker-{node}"

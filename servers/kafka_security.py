@@ -8,6 +8,7 @@ from pathlib import Path
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CLIENT_CERTIFICATE = "MTLS"
+TOKEN_AUDIENCE = "kafka"  # noqa: S105 - this is no token
 
 _MODULES = "org.apache.kafka.common.security"
 _TOKEN_VALIDATOR = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
@@ -24,8 +25,8 @@ class KafkaSecurity:
     truststore: a PEM file with a CA.  It adds the listener ``MTLS``, where clients must have a certificate of this CA.
         It needs ``keystore``.
     further_keystores: the keystores of further listeners with TLS, by the listener's name, such as ``EXPIRED``.
-    token_keys: a JWKS file with the public keys for tokens.  It adds OAUTHBEARER to the listeners with ``SASL_``, also
-        without ``users``.
+    token_keys: a JWKS file with the public keys for tokens, whose audience is ``kafka``.  It adds OAUTHBEARER to the
+        listeners with ``SASL_``, also without ``users``.
     has_acls: users need rights, which ``KafkaServer.allow`` gives.  All clients without a login have all rights.
     """
 
@@ -34,7 +35,6 @@ class KafkaSecurity:
     truststore: str | Path | None = None
     further_keystores: Mapping[str, str | Path] = field(default_factory=dict)
     token_keys: str | Path | None = None
-    token_audience: str = "kafka"  # noqa: S105 - this is no token
     has_acls: bool = False
 
     @property
@@ -75,7 +75,7 @@ class KafkaSecurity:
         if self.token_keys is not None:
             settings |= {
                 "sasl.oauthbearer.jwks.endpoint.url": self._keys_url,
-                "sasl.oauthbearer.expected.audience": self.token_audience,
+                "sasl.oauthbearer.expected.audience": TOKEN_AUDIENCE,
                 # The default validator of Kafka 4.1 is for clients, and checks no signature.
                 "sasl.oauthbearer.jwt.validator.class": f"{_MODULES}.oauthbearer.BrokerJwtValidator",
             }
@@ -97,17 +97,6 @@ class KafkaSecurity:
     @property
     def _mechanisms(self) -> list[str]:
         return [*(PASSWORD_MECHANISMS if self.users else ()), *([] if self.token_keys is None else ["OAUTHBEARER"])]
-
-    @property
-    def format_arguments(self) -> list[str]:
-        """The arguments for formatting a storage; they add the users of SCRAM."""
-        return [
-            argument
-            for mechanism in PASSWORD_MECHANISMS[1:]
-            for name, password in self.users.items()
-            if name.isidentifier()
-            for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
-        ]
 
     def _jaas(self, mechanism: str) -> str:
         if mechanism == "OAUTHBEARER":
