@@ -12,6 +12,7 @@ from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.generated import ReaderFeed, no_events
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import PositionGoneError
 from tidegate.readers.contract import TimedBatch
@@ -117,3 +118,8 @@ def drain(run, start):
         found += read(run, start, end)
         start = end
     return found, start
+
+
+def caught_up(run):
+    """Take all batches of a new query; return its run and the last offset."""
+    return run, drain(run, INITIAL_OFFSET)[1]

@@ -1,7 +1,6 @@
 """The consumer group to which a query commits, and from which a query may begin: on a real broker."""
 
 import itertools
-import logging
 import threading
 from concurrent.futures import wait
 from contextlib import closing, suppress
@@ -91,11 +90,10 @@ def test_positions_of_a_topic_that_was_recreated_since_are_not_committed(kafka, 
 def test_a_group_with_members_keeps_its_offsets_and_the_query_only_warns_once(kafka, enumerator, topic, group, caplog):
     consumer = KafkaConsumer(topic, bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False)
     await_that(lambda: consumer.poll(timeout_ms=1000) or consumer.assignment())  # a busy broker takes long to let it in
-    with caplog.at_level(logging.WARNING, "tidegate.planner"):
-        for position in (3, 4, 5):
-            enumerator.commit({f"{topic}-0": position})
-            await_that(lambda: not enumerator._commits._is_open)
-        enumerator.close()
+    for position in (3, 4, 5):
+        enumerator.commit({f"{topic}-0": position})
+        await_that(lambda: not enumerator._commits._is_open)
+    enumerator.close()
     consumer.close()
     (record,) = caplog.records
     assert f"'{group}' has members, and only they may commit its offsets" in record.getMessage()
@@ -120,12 +118,11 @@ def test_a_failure_that_nobody_expects_is_told_and_ends_no_later_commit(group, m
         raise RuntimeError("no memory is left")
 
     commits, done = GroupCommits(KafkaConnectionConfig("127.0.0.1:1"), group), []
-    with caplog.at_level(logging.WARNING, "tidegate.planner"):
-        for position, commit in enumerate([fail, fail, done.append]):
-            monkeypatch.setattr(commits._group, "commit", commit)
-            commits.commit({TopicPartition("orders", 0): position})
-            await_that(lambda: not commits._is_open)
-        commits.close()
+    for position, commit in enumerate([fail, fail, done.append]):
+        monkeypatch.setattr(commits._group, "commit", commit)
+        commits.commit({TopicPartition("orders", 0): position})
+        await_that(lambda: not commits._is_open)
+    commits.close()
     assert done == [{TopicPartition("orders", 0): 2}]
     (record,) = caplog.records
     assert record.getMessage().endswith("keeps its old offsets: RuntimeError: no memory is left")
@@ -143,11 +140,10 @@ def test_a_commit_whose_connections_are_closed_under_it_warns_of_nothing(group, 
     commits = GroupCommits(KafkaConnectionConfig("127.0.0.1:1"), group)
     monkeypatch.setattr(commits._group, "commit", break_off)
     monkeypatch.setattr(commits._group, "close", closed.set)
-    with caplog.at_level(logging.WARNING, "tidegate.planner"):
-        commits.commit({TopicPartition("orders", 0): 1})
-        assert asked.wait(60)
-        commits.close()
-        wait([commits._run], 60)
+    commits.commit({TopicPartition("orders", 0): 1})
+    assert asked.wait(60)
+    commits.close()
+    wait([commits._run], 60)
     assert not caplog.records
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import DRIFT_10, Logs, coordinator, drain, read
+from tests.support.logs import DRIFT_10, Logs, caught_up, coordinator, drain, read
 from tidegate.alignment.budget import Budget, Cost, split_rows
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
@@ -64,8 +64,7 @@ def test_a_replayed_batch_has_the_same_tasks_whatever_size_records_are_taken_to_
 
 def test_the_broker_is_asked_anew_by_every_plan_but_ten_times_a_second_at_most_while_nothing_comes():
     logs, clock = Logs(a=[1]), Clock()
-    run = coordinator(logs, clock)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock))
     asked, begun = logs.asked["extents"], clock.now
     for _ in range(20):
         run.latest_offset(last)

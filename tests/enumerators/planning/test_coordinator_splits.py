@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import DRIFT_10, Logs, all_records, coordinator, drain, read
+from tests.support.logs import DRIFT_10, Logs, all_records, caught_up, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Divergence
@@ -18,8 +18,7 @@ IDLE_AFTER_5_S = WatermarkStrategy().with_idleness(timedelta(seconds=5))
 def test_splits_are_discovered_once_per_interval_and_new_ones_read_from_their_beginning(caplog):
     logs, clock = Logs(a=[1, 2]), Clock()
     logs.starting = "latest"
-    run = coordinator(logs, clock, discovery_interval_s=30)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock, discovery_interval_s=30))
     logs.times["b"] = [1, 2, 3]
     clock.sleep(29)
     assert run.latest_offset(last) == last
@@ -78,8 +77,7 @@ def test_a_split_that_may_come_back_keeps_its_configured_end():
     logs, clock = Logs(a=[1], b=[1, 2]), Clock()
     logs.ends = {"a": 1, "b": 1}
     logs.lost = lambda removed: []
-    run = coordinator(logs, clock, discovery_interval_s=1)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock, discovery_interval_s=1))
     del logs.times["b"]
     clock.sleep(2)
     assert run.latest_offset(last)["ended"]
@@ -97,8 +95,7 @@ def test_an_end_that_an_open_transaction_takes_back_is_waited_for():
 
 def test_a_split_that_was_idle_before_a_restart_still_is():
     logs, clock = Logs(a=[1], b=[1]), Clock()
-    run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock, watermarks=IDLE_AFTER_5_S))
     clock.sleep(6)
     last = run.latest_offset(last)
     assert last["idle"] == ["a", "b"]
@@ -130,8 +127,7 @@ def test_records_that_are_deleted_while_a_plan_is_made_end_the_query():
 
 def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(caplog):
     logs, clock = Logs(a=range(1000), b=[0]), Clock()
-    run = coordinator(logs, clock, watermarks=DRIFT_10)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock, watermarks=DRIFT_10))
     assert (last["positions"]["a"], run.source_progress()["timeToDeletion"]) == (10, {})
     clock.sleep(50)
     logs.begins = {"a": 5}
@@ -162,8 +158,7 @@ class TestDivergence:
     @pytest.mark.parametrize("times", [[50], [50, 51, 52], [50, 51, 52, 53]])
     def test_without_fail_on_data_loss_it_is_read_from_where_the_others_begin(self, times, caplog):
         logs = Replaced(a=[1, 2, 3], b=[1, 2])
-        run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10))
         logs.times, logs.diverged = {"a": times, "b": [1, 2, 49]}, {"a": 0}
         end = run.latest_offset(last)
         assert end["starts"] == {"a": 0}
@@ -176,16 +171,14 @@ class TestDivergence:
 
     def test_what_it_holds_behind_the_watermark_is_late_wherever_it_begins(self):
         logs = Replaced(a=[10, 20, 30], b=[100, 110])
-        run = coordinator(logs, fail_on_data_loss=False, late_splits="catch-up", watermarks=DRIFT_10)
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, fail_on_data_loss=False, late_splits="catch-up", watermarks=DRIFT_10))
         logs.times, logs.diverged = {"a": [10, 20, 5], "b": [100, 110]}, {"a": 2}
         end = run.latest_offset(last)
         assert (end["starts"], end["late"], end["positions"]) == ({"a": 2}, ["a"], {"a": 3, "b": 0})
 
     def test_it_may_begin_past_the_end_that_was_seen_a_moment_before(self):
         logs = Replaced(a=[1, 2, 3])
-        run = coordinator(logs, fail_on_data_loss=False)
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, fail_on_data_loss=False))
         logs.times, logs.diverged = {"a": []}, {"a": 1}
         last = run.latest_offset(last)
         assert (last["starts"], last["positions"]) == ({"a": 1}, {"a": 1})
@@ -195,8 +188,7 @@ class TestDivergence:
     @pytest.mark.parametrize("restarts", [False, True])
     def test_its_idle_timer_begins_anew(self, restarts):
         logs, clock = Replaced(a=[1], b=[1]), Clock()
-        run = coordinator(logs, clock, fail_on_data_loss=False, watermarks=IDLE_AFTER_5_S)
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, clock, fail_on_data_loss=False, watermarks=IDLE_AFTER_5_S))
         clock.sleep(6)
         last = run.latest_offset(last)
         assert last["idle"] == ["a", "b"]
@@ -220,8 +212,7 @@ class TestDivergence:
 
     def test_a_plan_that_fails_afterwards_loses_nothing(self):
         logs = Replaced(a=[1, 2, 3])
-        run = coordinator(logs, fail_on_data_loss=False)
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, fail_on_data_loss=False))
         logs.times, logs.diverged = {"a": [5, 6, 7]}, {"a": 0}
         peek, failures = logs.peek, iter([PositionGoneError("gone"), None])
 
@@ -270,8 +261,7 @@ class TestAvailability:
 
     def test_one_that_was_idle_holds_nobody(self):
         logs, clock = Clustered(a=[0], b=[0]), Clock()
-        run = coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5)))
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5))))
         clock.sleep(6)
         last = run.latest_offset(last)
         logs.away, logs.times["a"] = ("b",), [0, 1000]
@@ -299,8 +289,7 @@ class TestAvailability:
 
     def test_a_new_split_whose_end_cannot_be_resolved_now_is_asked_for_again(self):
         logs = Clustered(a=[0, 1])
-        run = coordinator(logs, discovery_interval_s=0)
-        _, last = drain(run, INITIAL_OFFSET)
+        run, last = caught_up(coordinator(logs, discovery_interval_s=0))
         logs.times["b"] = [0, 1, 2]
         stops = logs.stops
 
@@ -321,8 +310,7 @@ class TestAvailability:
 
 def test_a_batch_is_not_put_off_once_a_split_was_forgotten():
     logs = Logs(a=[1, 2], b=[1])
-    run = coordinator(logs, fail_on_data_loss=False, discovery_interval_s=0)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, fail_on_data_loss=False, discovery_interval_s=0))
     logs.forget = list
     del logs.times["b"]
     logs.times["a"] += [3]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.clocks import WALL, Clock
-from tests.support.logs import Logs, coordinator, drain
+from tests.support.logs import Logs, caught_up, coordinator, drain
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
@@ -79,8 +79,7 @@ def test_extents_that_stay_the_same_are_asked_for_every_few_seconds_and_others_a
 
 def test_rows_that_a_batch_waits_for_are_counted_when_they_come_and_read_when_the_delay_is_over(clock):
     logs = Told(clock, a=[1, 2, 3])
-    run = coordinator(logs, clock, max_trigger_delay_s=4)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock, max_trigger_delay_s=4))
     logs.times["a"].append(4)
     assert looks(logs, run, last, polls=1, min_rows=2) == 1
     assert looks(logs, run, last, min_rows=2) == 0
@@ -90,8 +89,7 @@ def test_rows_that_a_batch_waits_for_are_counted_when_they_come_and_read_when_th
 
 def test_a_batch_that_is_put_off_is_planned_again_when_rows_come_or_its_delay_is_over(clock):
     logs = Told(clock, a=[1, 2, 3])
-    run = coordinator(logs, clock, max_trigger_delay_s=4)
-    _, last = drain(run, INITIAL_OFFSET)
+    run, last = caught_up(coordinator(logs, clock, max_trigger_delay_s=4))
     logs.times["a"].append(4)
     looks(logs, run, last, polls=1, min_rows=3)
     plans = logs.plans
