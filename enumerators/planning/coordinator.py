@@ -30,7 +30,7 @@ from tidegate.enumerators.planning.opened import OpenedSource
 from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.reporter import ProgressReporter
-from tidegate.enumerators.planning.rest import Rest, Woken
+from tidegate.enumerators.planning.rest import Rest
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.enumerators.planning.splits import FoundSplits
@@ -170,10 +170,9 @@ class SourceCoordinator:
         last = self._last_offset
         before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
         opened = self._open_once(before)
-        woken = self._rest.wait(start, opened.enumerator, opened.splits, bounded=self._is_bounded)
-        if woken is Woken.NOT_YET:
+        look = self._rest.wait(start, opened.enumerator, opened.splits, bounded=self._is_bounded)
+        if look is None:
             return start
-        look = woken is Woken.BY_NEWS
         current = opened.find_splits(before, self.batch, bounded=self._is_bounded, look=look)
         limits = opened.limits(self._sized(budget))
         planned, is_nothing, held_by, idle_in_s = self._decide(before, current, opened, limits)

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
-
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsWaiting
 from tidegate.enumerators.planning.splits import Splits
 
 _LONGEST_S = 5.0  # between two looks at the extents
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
-
-
-class Woken(Enum):
-    """Why a rest has ended, if it has."""
-
-    BY_NEWS = auto()
-    """Extents may have changed."""
-    BY_CLOCK = auto()
-    """No extent has changed, but a plan may change."""
-    NOT_YET = auto()
-    """Nothing can have changed."""
 
 
 class Rest:
@@ -40,8 +27,11 @@ class Rest:
         """Rest no longer, because the last plan changed something."""
         self._is_resting = False
 
-    def wait(self, start: Json, enumerator: SplitEnumerator, splits: Splits, *, bounded: bool) -> Woken:
-        """Wait a little, unless the last plan changed something or all ends are fixed.  Called before each plan."""
+    def wait(self, start: Json, enumerator: SplitEnumerator, splits: Splits, *, bounded: bool) -> bool | None:
+        """Wait a little, unless the last plan changed something or all ends are fixed.  Called before each plan.
+
+        Returns whether extents may have changed; None: nothing can have changed, not even by the clock.
+        """
         is_known = (
             self._is_resting
             and start == self._start
@@ -51,11 +41,11 @@ class Rest:
         )
         if is_known and isinstance(enumerator, SupportsWaiting) and not enumerator.wait(_POLL_INTERVAL_S):
             if self._clocks.monotonic() < self._until_s:
-                return Woken.NOT_YET
-            woken = Woken.BY_CLOCK
+                return None
+            may_differ = False
         else:
-            woken = Woken.BY_NEWS
+            may_differ = True
             if self._is_resting:
                 self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
         self._start = None  # a plan that fails looks again
-        return woken
+        return may_differ
