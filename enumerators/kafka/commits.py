@@ -66,8 +66,11 @@ class GroupCommits:
 
     def _work(self) -> None:
         while True:
-            wanted = self._wanted
-            failure = self._commit(wanted)
+            wanted, failure = self._wanted, None
+            try:
+                self._group.commit(wanted)
+            except Exception as problem:  # noqa: BLE001 - nobody waits for this thread, and a later commit may succeed
+                failure = problem
             with self._changed:
                 if failure is not None:
                     self._again_s = self._clock() + _AFTER_FAILURE_S
@@ -75,13 +78,6 @@ class GroupCommits:
                     self._is_open = False
                     break
         self._tell(failure)
-
-    def _commit(self, positions: Mapping[TopicPartition, int]) -> Exception | None:
-        try:
-            self._group.commit(positions)
-        except Exception as problem:  # noqa: BLE001 - nobody waits for this thread, and a later commit may succeed
-            return problem
-        return None
 
     def _tell(self, failure: Exception | None) -> None:
         if self._is_closed:  # the connections were closed during the commit
