@@ -256,11 +256,9 @@ class S3Harness(Harness):
                 "recursiveFileLookup": "true",
                 "eventTime": "column:at",
                 "eventTimeUnit": "ms",
+                **self.bucket.options,
                 "endpoint": self.endpoint.endpoint,
                 "deadlineS": str(self.patience_s),
-                "region": self.bucket.server.region,
-                "accessKey": self.bucket.server.access_key,
-                "secretKey": self.bucket.server.secret_key,
                 "stateLocation": f"s3://{self.bucket.name}/state",
                 **options,
             }

@@ -12,8 +12,8 @@ from tests.conformance.memory.reference import (
     MemoryHarness,
     MemoryReader,
     MemorySource,
-    MemoryWriter,
 )
+from tests.conformance.memory.store import MemoryWriter
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head

@@ -29,8 +29,6 @@ def test_an_archive_without_offsets_is_cut_at_an_event_time(spark, kafka, bucket
     numbers[59], numbers[62] = numbers[62], numbers[59]
     topic = new_topic(kafka, [])
     Lab(kafka).append(topic, encode([Record(int(times[number]), value=b"%06d" % number) for number in numbers]))
-    access = {"region": bucket.server.region, "endpoint": bucket.server.endpoint}
-    access |= {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
     cut, earlier = (datetime.fromtimestamp(at / 1000, timezone.utc).isoformat() for at in (cut_ms, cut_ms - 3 * MINUTE))
     own = {
         "2026-11-01T00:00:00Z": cut,
@@ -39,7 +37,7 @@ def test_an_archive_without_offsets_is_cut_at_an_event_time(spark, kafka, bucket
         'subscribe="orders"': f'subscribe="{topic}"',
         "s3://lake/orders": bucket.path,
         "s3://lake/state": str(tmp_path / "state"),
-        '.format("tidegate_s3")': f'.format("tidegate_s3").options(**{access})',
+        '.format("tidegate_s3")': f'.format("tidegate_s3").options(**{bucket.options})',
     }
     names = {"spark": spark}
     recipe = [block for block in blocks("docs/archive.md") if "unionByName" in block.text]

@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from tests.conformance.memory.store import MemoryStore, StoreClient
+from tests.conformance.memory.store import MemoryStore, MemoryWriter, StoreClient
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head
-from tidegate.conformance.harness import Harness, Writer
+from tidegate.conformance.harness import Harness
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.errors import CheckpointError, DataLossError
 from tidegate.readers.contract import SplitReader
@@ -138,28 +138,6 @@ def _batch(rows):
         [[row.key for row in rows], [row.value for row in rows], pa.array(times, _SCHEMA.field("at").type)],
         schema=_SCHEMA,
     )
-
-
-class MemoryWriter(Writer):
-    """Appends to a split of a store."""
-
-    def __init__(self, store):
-        self._store, self._split = store, store.create()
-
-    def append(self, rows):
-        self._store.append(self._split, rows)
-
-    def finish(self):
-        self._store.finish(self._split)
-
-    def leave_hole(self):
-        self._store.append(self._split, [None])
-
-    def trim(self, count):
-        self._store.trim(self._split, count)
-
-    def remove(self):
-        self._store.remove(self._split)
 
 
 class MemoryHarness(Harness):

@@ -9,13 +9,12 @@ import threading
 import time
 import zlib
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from multiprocessing.connection import Client, Listener
 from typing import ClassVar, NamedTuple
 
-from tidegate.conformance.harness import Fault, Row
+from tidegate.conformance.harness import Fault, Row, Writer
 from tidegate.errors import TransientError
 from tidegate.readers.retry import Deadline
 
@@ -31,11 +30,34 @@ class Record(NamedTuple):
     written_ms: int
 
 
-@dataclass
-class _Log:
-    entries: list = field(default_factory=list)  # records, and None for holes
-    begin: int = 0
-    complete: bool = False
+class MemoryWriter(Writer):
+    """Appends to a split of a store: its records, and None for holes."""
+
+    def __init__(self, store):
+        self.entries, self.begin, self.complete = [], 0, False
+        self._lock = store.lock
+        store.logs[f"split-{len(store.logs)}"] = self
+
+    def append(self, rows):
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            for row in rows:
+                self.entries.append(None if row is None else Record(len(self.entries), row, now_ms))
+
+    def finish(self):
+        self.complete = True
+
+    def leave_hole(self):
+        self.append([None])
+
+    def trim(self, count):
+        with self._lock:
+            positions = [record.position for record in self.entries if record is not None]
+            self.begin = positions[count] if count < len(positions) else len(self.entries)
+
+    def remove(self):
+        with self._lock:
+            self.entries, self.begin, self.complete = [], -1, True
 
 
 class MemoryStore:
@@ -44,8 +66,8 @@ class MemoryStore:
     _OPEN: ClassVar = {}
 
     def __init__(self):
-        self._logs = {}
-        self._lock = threading.RLock()
+        self.logs = {}
+        self.lock = threading.Lock()
         self._name, self.key = secrets.token_hex(4), _KEY
         self.fault = None
         self._answers = 0
@@ -64,35 +86,6 @@ class MemoryStore:
     def close(self):
         self._OPEN.pop(self._name, None)
 
-    # What writers do.
-
-    def create(self):
-        with self._lock:
-            name = f"split-{len(self._logs)}"
-            self._logs[name] = _Log()
-            return name
-
-    def append(self, split, rows):
-        """Add rows; None leaves a hole."""
-        now_ms = time.time_ns() // 1_000_000
-        with self._lock:
-            entries = self._logs[split].entries
-            for row in rows:
-                entries.append(None if row is None else Record(len(entries), row, now_ms))
-
-    def finish(self, split):
-        self._logs[split].complete = True
-
-    def trim(self, split, rows):
-        with self._lock:
-            log = self._logs[split]
-            positions = [record.position for record in log.entries if record is not None]
-            log.begin = positions[rows] if rows < len(positions) else len(log.entries)
-
-    def remove(self, split):
-        with self._lock:
-            self._logs[split] = _Log(complete=True, begin=-1)
-
     @contextmanager
     def failing(self, fault):
         """Answer with a fault until the context ends."""
@@ -102,21 +95,19 @@ class MemoryStore:
         finally:
             self.fault = None
 
-    # What clients ask.
-
     def splits(self):
-        return [name for name, log in self._logs.items() if log.begin >= 0]
+        return [name for name, log in self.logs.items() if log.begin >= 0]
 
     def extents(self, splits):
         """Return begin, end and completeness of the existing splits."""
-        with self._lock:
-            logs = {name: self._logs[name] for name in splits if name in self._logs}
+        with self.lock:
+            logs = {name: self.logs[name] for name in splits if name in self.logs}
             return {n: (log.begin, len(log.entries), log.complete) for n, log in logs.items() if log.begin >= 0}
 
     def records(self, split, start, end, most_bytes=None):
         """Return the rows of a range up to a number of bytes, but at least one."""
-        with self._lock:
-            log = self._logs[split]
+        with self.lock:
+            log = self.logs[split]
             records = [record for record in log.entries[max(start, log.begin, 0) : end] if record is not None]
         if most_bytes is None:
             return records
@@ -124,6 +115,10 @@ class MemoryStore:
         return [
             record for n, (record, size) in enumerate(zip(records, sizes, strict=True)) if not n or size <= most_bytes
         ]
+
+    def trim(self, split, count):
+        """Delete rows, for a mutant."""
+        self.logs[split].trim(count)
 
     def answer(self, method, arguments):
         """Return a method's answer with a checksum before it, damaged by the present fault."""
