@@ -25,22 +25,26 @@ from tidegate.errors import OptionError, StrategyError, did_you_mean
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.sources.options import Duration, option_names, parse_duration, sentence
+from tidegate.sources.options import Duration, option_names, sentence
 from tidegate.spark_private import from_arrow_schema
 
-# The fields of the watermark strategy, as Spark options.
-_WATERMARK_OPTIONS = {
-    "maxDrift": "max_drift",
-    "maxOutOfOrderness": "out_of_orderness",
-    "idleTimeout": "idle_timeout",
-    "alignmentGroup": "group",
-    "alignmentPriority": "group_priority",
-    "alignmentMembers": "group_members",
-    "alignmentLocation": "group_location",
-    "alignmentLease": "group_lease",
-}
-# The same names as fields.
 _EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
+
+
+class StrategyOptions(BaseModel):
+    """The fields of ``WatermarkStrategy``, as Spark options."""
+
+    max_drift: Duration | None = None
+    out_of_orderness: Annotated[Duration | None, Field(serialization_alias="maxOutOfOrderness")] = None
+    idle_timeout: Duration | None = None
+    group: Annotated[str | None, Field(serialization_alias="alignmentGroup")] = None
+    group_priority: Annotated[int, Field(serialization_alias="alignmentPriority")] = 0
+    group_members: Annotated[int | None, Field(serialization_alias="alignmentMembers")] = None
+    group_location: Annotated[str | None, Field(serialization_alias="alignmentLocation")] = None
+    group_lease: Annotated[Duration | None, Field(serialization_alias="alignmentLease")] = None
+
+
+_WATERMARK_OPTIONS = {option: field for field, option in option_names(StrategyOptions).items()}
 _STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
@@ -350,27 +354,13 @@ def _columns(schema: StructType) -> list[str]:
 def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:
     if not options:
         return None
-    fields = {_WATERMARK_OPTIONS[name]: _watermark_option(name, value) for name, value in options.items()}
     try:
-        return WatermarkStrategy(**fields)
+        given = StrategyOptions.model_validate({_WATERMARK_OPTIONS[name]: value for name, value in options.items()})
+        return WatermarkStrategy(**given.model_dump(exclude_unset=True))
+    except ValidationError as error:
+        raise sentence(error, option_names(StrategyOptions)) from None
     except StrategyError as error:
         names = [option for option, field in _WATERMARK_OPTIONS.items() if field in error.fields]
         if error.must:
             raise OptionError(f"the option {names[0]!r} is {options[names[0]]!r}, but it {error.must}") from None
         raise OptionError(f"{error} (options {', '.join(names)})") from None
-
-
-def _watermark_option(name: str, value: str) -> Any:
-    try:
-        if name in {"alignmentGroup", "alignmentLocation"}:
-            return value
-        return _whole(value) if name in {"alignmentPriority", "alignmentMembers"} else parse_duration(value)
-    except ValueError as error:
-        raise OptionError(f"the option {name!r} is {value!r}: {error}") from None
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("expected a whole number") from None

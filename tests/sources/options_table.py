@@ -6,15 +6,10 @@ from datetime import timedelta
 from typing import Literal, get_args, get_origin
 
 from tidegate import WatermarkStrategy
-from tidegate.sources.contract import _WATERMARK_OPTIONS
+from tidegate.sources.contract import StrategyOptions
+from tidegate.sources.options import option_names
 
 END = "<!-- end -->\n"
-_STRATEGY_KINDS = {
-    "alignmentGroup": "text",
-    "alignmentPriority": "number",
-    "alignmentMembers": "number",
-    "alignmentLocation": "text",
-}
 _COLUMNS = {"event_time"}  # fields that are also names of columns
 
 
@@ -105,12 +100,7 @@ def shown(default):
 def strategy_options():
     """Yield each option of watermark strategies, as (option, type, unit, default, meaning)."""
     said, defaults = meanings(WatermarkStrategy), WatermarkStrategy()
-    names = {field: option for option, field in _WATERMARK_OPTIONS.items()}
-    for option, field in _WATERMARK_OPTIONS.items():
-        yield (
-            f"`{option}`",
-            _STRATEGY_KINDS.get(option, "duration"),
-            "",
-            shown(getattr(defaults, field)),
-            in_options(said[field], names),
-        )
+    names = option_names(StrategyOptions)
+    for field, option in names.items():
+        of_kind = kind(StrategyOptions.model_fields[field].annotation, option)
+        yield f"`{option}`", *of_kind, shown(getattr(defaults, field)), in_options(said[field], names)
