@@ -1,7 +1,6 @@
 """Logs to plan with, which know their whole future, and the sources of Kafka's and of other kinds that read them."""
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 from tidegate.alignment.splits import Head
 
@@ -46,11 +45,6 @@ def log(*times_ms, start=0, readable=True):
     if readable:
         made.end = max(made.last, start)
     return made
-
-
-def disorder(times):
-    """Return how far any record is behind the greatest time before it; 0: the records are in order."""
-    return max((most - t for most, t in zip(accumulate(times, max), times, strict=True)), default=0)
 
 
 class PeekOnly:
