@@ -59,19 +59,22 @@ def in_options(text, names):
 
 def kind(annotation, option):
     """Return the type of an option and its unit, for people."""
-    inner = parts(annotation)
-    unit = "bytes" if "Bytes" in option else "ms" if option.endswith("Ms") else ""
-    if timedelta in inner:
-        return "duration", ""
-    if option.endswith("Timestamp"):
-        return ("JSON" if dict in map(get_origin, inner) else "number"), "ms since 1970"
-    if dict in map(get_origin, inner) or option == "assign":
-        return "JSON", ""
-    if bool in inner:
-        return "boolean", ""
-    if any(get_origin(part) is Literal for part in inner):
-        return "choice", ""
-    return ("number", unit) if int in inner else ("text", "")
+    inner, is_time = parts(annotation), option.endswith("Timestamp")
+    kinds = {
+        "duration": timedelta in inner,
+        "JSON": dict in map(get_origin, inner) or option == "assign",
+        "number": is_time,
+        "boolean": bool in inner,
+        "choice": any(get_origin(part) is Literal for part in inner),
+        "text": int not in inner,
+    }
+    of_kind = next((name for name, holds in kinds.items() if holds), "number")
+    unit = "ms since 1970" if is_time else "bytes" if "Bytes" in option else "ms" if option.endswith("Ms") else ""
+    return with_unit(of_kind, unit if of_kind in {"number", "JSON"} else "")
+
+
+def with_unit(of_kind, unit):
+    return f"{of_kind}, {unit}" if unit else of_kind
 
 
 def parts(annotation):
@@ -98,9 +101,9 @@ def shown(default):
 
 
 def strategy_options():
-    """Yield each option of watermark strategies, as (option, type, unit, default, meaning)."""
+    """Yield each option of watermark strategies, as (option, type, default, meaning)."""
     said, defaults = meanings(WatermarkStrategy), WatermarkStrategy()
     names = option_names(StrategyOptions)
     for field, option in names.items():
         of_kind = kind(StrategyOptions.model_fields[field].annotation, option)
-        yield f"`{option}`", *of_kind, shown(getattr(defaults, field)), in_options(said[field], names)
+        yield f"`{option}`", of_kind, shown(getattr(defaults, field)), in_options(said[field], names)

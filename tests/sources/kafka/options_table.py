@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from tests.sources.options_table import entries, in_options, kind, meanings, shown, strategy_options, write
+from tests.sources.options_table import entries, in_options, kind, meanings, shown, strategy_options, with_unit, write
 from tidegate import KafkaSource
 from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import SourceContract
@@ -71,15 +71,11 @@ SUBJECTS = {
 
 def options_tables():
     """Return the list of each subject."""
-    described = (*_of_source(), *_of_strategy(), *_of_client())
-    lines = {name.strip("`"): (name, _type(of_kind, unit), *others) for name, of_kind, unit, *others in described}
+    described = (*_of_source(), *strategy_options(), *_of_client())
+    lines = {name.strip("`"): (name, *others) for name, *others in described}
     made = {subject: entries(lines.pop(option) for option in options) for subject, options in SUBJECTS.items()}
     assert not lines, f"in no list: {', '.join(lines)}"
     return made
-
-
-def _type(of_kind, unit):
-    return f"{of_kind}, {unit}" if unit else of_kind
 
 
 def _of_source():
@@ -88,20 +84,15 @@ def _of_source():
         if field in {"kafka", "watermarks"}:
             continue
         info = KafkaSource.model_fields[field]
-        of_kind, unit = kind(info.annotation, option)
         whose = "Spark" if option in OF_SPARK else ""
         default = "required" if info.is_required() else shown(info.default)
-        yield f"`{option}`", of_kind, unit, default, whose, in_options(said[field], names)
-
-
-def _of_strategy():
-    yield from strategy_options()
+        yield f"`{option}`", kind(info.annotation, option), default, whose, in_options(said[field], names)
 
 
 def _of_client():
     for name, listed in PROPERTIES.items():
         whose, default = "tidegate" if name in OURS else "", "" if listed.default == "none" else listed.default
-        yield f"`kafka.{name}`", listed.kind, listed.unit, default, whose, listed.meaning
+        yield f"`kafka.{name}`", with_unit(listed.kind, listed.unit), default, whose, listed.meaning
 
 
 if __name__ == "__main__":

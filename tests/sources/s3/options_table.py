@@ -26,14 +26,10 @@ def _options():
         if field in Source.model_fields:
             continue
         info = S3Source.model_fields[field]
-        of_kind = _with_unit(*kind(info.annotation, option))
+        of_kind = kind(info.annotation, option)
         default = "required" if info.is_required() else shown(info.default)
         meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
         yield f"`{option}`", of_kind, default, formats, meaning
-
-
-def _with_unit(of_kind, unit):
-    return f"{of_kind}, {unit}" if unit else of_kind
 
 
 if __name__ == "__main__":
