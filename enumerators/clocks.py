@@ -17,7 +17,7 @@ class Clocks:
 
     @property
     def are_real(self) -> bool:
-        """Whether this is real time: only then may a run wait for another system."""
+        """Whether this is real time: only then may a run wait for another system, or a thread renew a lease."""
         return self.monotonic is time.monotonic
 
 

@@ -34,7 +34,7 @@ class GroupFolder:
 
     expected: how many members, including this one, must have joined before any reads; None: any number.
     lease_s: how long a silent member holds back the others, and how long members wait for expected ones.
-    renewed_by_thread: whether a thread renews the note; False: the caller calls ``renew``.
+    clocks: if a test moves them, no thread renews the note, and the test calls ``renew``.
     """
 
     def __init__(
@@ -46,11 +46,10 @@ class GroupFolder:
         *,
         reads: str = "a source",
         lease_s: float = 60.0,
-        renewed_by_thread: bool = True,
         clocks: Clocks = REAL_CLOCKS,
     ) -> None:
         self._notes, self._expected, self._lease_s, self._clock = notes, expected, lease_s, clocks.monotonic
-        self._renewed_by_thread = renewed_by_thread
+        self._is_real = clocks.are_real
         self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.wall(), priority, reads=reads)
         self._run, self._renewals, self._renewed_at = uuid.uuid4().hex[:12], 0, float("-inf")
         self._other_members = OtherMembers(notes, lease_s, clocks.monotonic)
@@ -80,7 +79,7 @@ class GroupFolder:
         if state is not None:
             self._me = replace(self._me, id=str(state["id"]))
             self._peers = self._stored
-        if self._renewed_by_thread:
+        if self._is_real:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
 
     def bound(self, low_ms: int | None, until_ms: int | None) -> GroupBound:

@@ -64,9 +64,7 @@ class Query:
         options = self.present.options
         self.source = source_of(self.present, self.member)
         if self.notes is not None:
-            self.group = GroupFolder(
-                self.notes, options.drift_ms, lease_s=LEASE_S, renewed_by_thread=False, clocks=self.clocks
-            )
+            self.group = GroupFolder(self.notes, options.drift_ms, lease_s=LEASE_S, clocks=self.clocks)
         driver = Driver(1 + len(self.offsets) % 4, "lives")
         self.run = coordinator_of(self.source, driver, self.group, clocks=self.clocks)
         self.judge.begin_run(bounded=self.bounded)

@@ -68,7 +68,7 @@ class _Note:
 class Lease:
     """A lease on a folder; one for each run of a query.
 
-    renewed_by_thread: whether a thread renews the lease; False: the caller calls ``renew``.
+    clocks: if a test moves them, no thread renews the lease, and the test calls ``renew``.
     """
 
     def __init__(
@@ -76,11 +76,9 @@ class Lease:
         folder: Folder,
         *,
         lease_s: float = LEASE_S,
-        renewed_by_thread: bool = True,
         clocks: Clocks = REAL_CLOCKS,
     ) -> None:
         self._folder, self._lease_s, self._clocks = folder, lease_s, clocks
-        self._renewed_by_thread = renewed_by_thread
         self._holder = uuid.uuid4().hex
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -129,7 +127,7 @@ class Lease:
                 over = self._watch(stored, note)
         self._require_conditions(mine.dump())
         self._held, self._renewed_at = (mine, version), asked_at
-        if self._renewed_by_thread:
+        if self._clocks.are_real:
             self._thread = threading.Thread(target=self._renew_for_ever, name="tidegate-lease", daemon=True)
             self._thread.start()
 

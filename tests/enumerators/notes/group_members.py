@@ -50,7 +50,6 @@ class Member:
             self.priority,
             self.expected,
             lease_s=LEASE_S,
-            renewed_by_thread=False,
             clocks=self.clock.clocks,
         )
         self.run = coordinator(

@@ -99,7 +99,7 @@ def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_pat
     lease_s, now = 10.0, 0.0
     folder = application_notes("app").within("groups", "join")
     clocks = Clocks(monotonic=lambda: now)
-    group = GroupFolder(folder, 10, lease_s=lease_s, renewed_by_thread=False, clocks=clocks)
+    group = GroupFolder(folder, 10, lease_s=lease_s, clocks=clocks)
     group.join({"id": "me"})
 
     def renewal():

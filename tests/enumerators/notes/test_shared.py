@@ -62,8 +62,8 @@ def test_a_note_without_news_is_written_and_read_once_a_second_only(notes):
     write, read = mine.write, mine.notes
     mine.write = lambda *note: (asked.append("write"), write(*note))
     mine.notes = lambda: (asked.append("read"), read())[1]
-    group = GroupFolder(mine, 10, renewed_by_thread=False, clocks=clock.clocks)
-    other = GroupFolder(others, 10, renewed_by_thread=False, clocks=clock.clocks)
+    group = GroupFolder(mine, 10, clocks=clock.clocks)
+    other = GroupFolder(others, 10, clocks=clock.clocks)
     for member, name in ((group, "me"), (other, "other")):
         member.join({"id": name})
     other.tell(500)
@@ -81,7 +81,7 @@ def test_a_note_without_news_is_written_and_read_once_a_second_only(notes):
 
 def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
     clock = Clock()
-    one, other = (GroupFolder(notes(), 10, renewed_by_thread=False, clocks=clock.clocks) for _ in range(2))
+    one, other = (GroupFolder(notes(), 10, clocks=clock.clocks) for _ in range(2))
     for member, name in ((one, "one"), (other, "other"), (one, "one"), (other, "other")):
         member.join({"id": name})
         member.bound(None, None)
@@ -122,7 +122,7 @@ def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs
     notes, location, config, data, caplog
 ):
     clock = Clock()
-    group = GroupFolder(notes(), 10, renewed_by_thread=False, clocks=clock.clocks, lease_s=LEASE_S)
+    group = GroupFolder(notes(), 10, clocks=clock.clocks, lease_s=LEASE_S)
     group.join({"id": "me", "peers": ["other"]})
     notes().write("other", {"member": WHOLE, "plans": 1, "renewal": "r-1"})
     assert group.bound(1000, 5) == GroupBound(100, 110, "other")

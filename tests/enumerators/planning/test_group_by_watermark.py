@@ -28,9 +28,7 @@ class Source:
         self.restart()
 
     def restart(self):
-        group = GroupFolder(
-            NoteFolder(LocalFolder(self.path, "group")), DRIFT, renewed_by_thread=False, clocks=self.clock.clocks
-        )
+        group = GroupFolder(NoteFolder(LocalFolder(self.path, "group")), DRIFT, clocks=self.clock.clocks)
         self.run = coordinator(self.logs, self.clock, watermarks=WATERMARKS, drift_by_watermark=True, group=group)
 
     def batch(self):

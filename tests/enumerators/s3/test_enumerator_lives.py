@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import Store
 from tests.enumerators.s3.queries import LATER_S, Query, all_once
+from tests.support.clocks import Clock
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.enumerators.s3.cleaning import background as source_cleaning
 from tidegate.enumerators.s3.state.lease import Lease
@@ -32,16 +33,16 @@ steps = st.lists(
 )
 
 
-def short_lease(root):
+def own_time(root):
     # A run that is killed before its first offset is stored leaves a lease that has to end by itself.
-    return Lease(root, lease_s=0.1, renewed_by_thread=False)
+    return Lease(root, clocks=Clock().clocks)
 
 
 @settings(max_examples=50)
 @given(steps, st.sampled_from([None, 1, 7, 30]))
 def test_whatever_happens_every_chunk_is_delivered_once(life, drift_ms):
     with tempfile.TemporaryDirectory() as folder:
-        query = Query(Store(), Path(folder), drift_ms, lease=short_lease)
+        query = Query(Store(), Path(folder), drift_ms, lease=own_time)
         try:
             live(query, life)
         finally:
@@ -65,7 +66,7 @@ def test_whatever_happens_objects_are_cleaned_when_all_of_them_is_delivered_and_
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_cleaning, "_CHUNKS_AT_ONCE", at_once)
         patch.setattr(source_cleaning, "_MOST_MANIFESTS", 2)
-        query = Query(store, Path(folder), drift_ms, lease=short_lease, clean=clean)
+        query = Query(store, Path(folder), drift_ms, lease=own_time, clean=clean)
         query.later_s = LATER_S
         try:
             live(query, life)

@@ -41,7 +41,7 @@ def test_a_restart_refuses_what_is_missing_or_damaged(query, store, tmp_path, pa
 def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query, store):
     clock = Clock()
     store.put("a", [1], [100])
-    one = query(drift_ms=1, lease=lambda root: Lease(root, renewed_by_thread=False, clocks=clock.clocks))
+    one = query(drift_ms=1, lease=lambda root: Lease(root, clocks=clock.clocks))
     one.batch()
     for end, key in ((one.kill, "b"), (one.stop, "c")):
         end()

@@ -3,7 +3,7 @@
 from tests.enumerators.s3 import queries
 from tests.enumerators.s3.objects import Store, discovery
 from tests.enumerators.s3.queries import DISCOVERY_S
-from tests.support.clocks import WALL
+from tests.support.clocks import WALL, Clock
 from tests.support.queues import REGION, s3_body
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.listing_rules import ListingRules
@@ -28,7 +28,7 @@ class Query(queries.Query):
         super().__init__(
             store,
             folder,
-            lease=lambda root: Lease(root, lease_s=0.1, renewed_by_thread=False),
+            lease=lambda root: Lease(root, clocks=Clock().clocks),
             discover=self._discovery,
             **fields,
         )

@@ -11,6 +11,7 @@ import pytest
 
 from tests.jobs.watch.notes import leave_note
 from tests.support.browser import browse, measured
+from tests.support.clocks import Clock
 from tests.support.progresses import HOUR, MINUTE, NOON, report, run, typed
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes import progress as notes
@@ -176,7 +177,7 @@ def test_a_location_that_does_not_answer_is_no_page(server):
 def test_members_of_groups_are_shown_by_their_notes_from_any_machine(tmp_path, tidegate):
     location = open_folder(str(tmp_path / "shared"), S3ConnectionConfig(), option="alignmentLocation", noun="location")
     orders, payments, new = members = [
-        GroupFolder(NoteFolder(location).within("a/b"), HOUR, reads=reads, renewed_by_thread=False)
+        GroupFolder(NoteFolder(location).within("a/b"), HOUR, reads=reads, clocks=Clock().clocks)
         for reads in ("orders at kafka:9092", "payments at kafka:9092", "new at kafka:9092")
     ]
     for member in members:

@@ -7,7 +7,7 @@ from tidegate.enumerators.s3.state.lease import Lease
 
 
 def lease(folder, clock, lease_s=30.0) -> Lease:
-    return Lease(folder, lease_s=lease_s, renewed_by_thread=False, clocks=clock.clocks)
+    return Lease(folder, lease_s=lease_s, clocks=clock.clocks)
 
 
 class Rival(Clock):

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from tests.enumerators.s3.state.endpoints import Endpoint
+from tests.support.clocks import Clock
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.errors import ContractError
@@ -72,7 +73,7 @@ def test_a_write_whose_answer_was_lost_is_no_other_ones(server, tmp_path):
         endpoint.answers_lost = 1
         ledger.write("a", b"content")
         assert ledger.read("a") == b"content"
-        lease = Lease(ledger._root, renewed_by_thread=False)
+        lease = Lease(ledger._root, clocks=Clock().clocks)
         for step in (lambda: lease.acquire("me"), lease.renew, lease.renew, lease.check):
             endpoint.answers_lost = 1
             step()
