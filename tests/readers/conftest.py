@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.kafka.lab import Lab
-from tests.support.objects.lab import Recorded
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.store import ObjectStore
 from tidegate.servers import KafkaServer, S3Server
 
 
@@ -28,12 +26,6 @@ def config(server: S3Server, s3_config: S3ConnectionConfig) -> S3ConnectionConfi
 
 
 @pytest.fixture
-def store(config: S3ConnectionConfig) -> Recorded:
-    """The bucket ``data``, which notes the ranges that are requested."""
-    return Recorded(config, "data")
-
-
-@pytest.fixture(scope="session")
-def folder(server: S3Server) -> Path:
-    """The folder of the bucket ``data``, in which objects may be written as files."""
-    return server.folder / "data"
+def store(config: S3ConnectionConfig) -> ObjectStore:
+    """The bucket ``data``, as a query reads it."""
+    return ObjectStore(config, "data")

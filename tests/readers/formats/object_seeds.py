@@ -112,11 +112,10 @@ def mutant(file_format: str, number: int) -> bytes:
     made = bytearray(dice.choice(seeds(file_format)))
     # The parts that damage harms most are at the end of these objects.
     tail = max(0, len(made) - 1_200) if file_format in {"parquet", "orc"} else 0
-    damages = _DAMAGES_OF_JSON if file_format == "json" else _DAMAGES
     for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 5, 9))):
         if made:
             at = dice.randrange(min(tail, len(made) - 1) if dice.random() < 0.5 else 0, len(made))
-            dice.choice(damages)(made, at, dice, file_format)
+            dice.choice(_DAMAGES)(made, at, dice, file_format)
     if dice.random() < 0.03:
         del made[dice.randrange(len(made) + 1) :]
     return bytes(made)
@@ -156,11 +155,4 @@ def _splice(made: bytearray, at: int, dice: random.Random, file_format: str) -> 
     made[at : at + length] = other[begin : begin + length]
 
 
-def _nest(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    depth = dice.choice((150, 250, 600, 900, 20_000))
-    end = made.find(b"}", at)
-    made[end:end] = b',"s":' + b"[" * depth + b"]" * depth
-
-
 _DAMAGES = (_byte, _byte, _byte, _bit, _bit, _number, _varint, _gap, _surplus, _splice)
-_DAMAGES_OF_JSON = (*_DAMAGES, _nest)  # only in JSON, a few bytes nest deeply

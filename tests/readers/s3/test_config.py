@@ -14,14 +14,12 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.objects.stored import BODY, SECRET, plain_store, put
+from tests.support.objects.stored import BODY, SECRET, put
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig, time_of
 from tidegate.readers.s3.store import ObjectStore
-
-store = plain_store  # instead of the store that notes requests
 
 
 def test_the_variables_name_the_endpoint(server, store, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.lab import chunk
-from tests.support.objects.stored import BODY, SECRET, plain_store, put
+from tests.support.objects.stored import BODY, SECRET, put
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, ObjectGoneError, OptionError
 from tidegate.readers.objects.values import SMALL_BYTES, S3Object
@@ -32,8 +32,6 @@ ODD_KEYS = [
     "back\\slash",
     ".too",
 ]
-
-store = plain_store  # instead of the store that notes requests
 
 
 @pytest.mark.parametrize("with_the_slow_client", [False, True])

@@ -14,7 +14,7 @@ from botocore.credentials import Credentials
 
 from tests.support.certificates import Authority
 from tests.support.objects.faulty_server import faulty, through
-from tests.support.objects.stored import BODY, plain_store, put
+from tests.support.objects.stored import BODY, put
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError
 from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.objects.values import S3Object
@@ -25,8 +25,6 @@ from tidegate.readers.s3.store import ObjectStore
 
 if TYPE_CHECKING:
     pass
-
-store = plain_store  # instead of the store that notes requests
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
-"""Objects for tests of formats: laid down for the S3 endpoint, or held in memory."""
-
-import hashlib
+"""Objects in memory, for tests of formats."""
 
 import pyarrow as pa
 
@@ -8,19 +6,6 @@ from tidegate.errors import ObjectGoneError
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
-
-
-class Recorded(ObjectStore):
-    """Remembers what was asked for."""
-
-    def __init__(self, config, bucket):
-        super().__init__(config, bucket)
-        self.asked = []
-
-    def fetch(self, found, start, end):
-        self.asked.append((start, end))
-        return super().fetch(found, start, end)
-
 
 GONE = "s3://data/x was overwritten after it was found"
 
@@ -57,14 +42,6 @@ class InMemory(ObjectStore):
 def held(content):
     """Return what a listing shows of an object in memory."""
     return S3Object("x", len(content), "", 0)
-
-
-def laid(bucket, content, key=None):
-    key = key or hashlib.sha256(content).hexdigest()
-    path = bucket / key
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return S3Object(key, len(content), "", 0)
 
 
 def chunk(found, start=0, end=None):

@@ -1,18 +1,9 @@
-"""Objects that a test puts into the bucket ``data``, and the store that reads them."""
-
-import pytest
+"""Objects that a test puts into the bucket ``data``."""
 
 from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.store import ObjectStore
 
 BODY = bytes(range(256)) * 40
 SECRET = "s3cret"  # noqa: S105 - no such secret exists
-
-
-@pytest.fixture
-def plain_store(config):
-    """The bucket ``data``, as a query reads it."""
-    return ObjectStore(config, "data")
 
 
 def put(store, key, body=BODY):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.files import orc_file
-from tests.support.objects.lab import InMemory, held, laid, read
+from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.orc.format import OrcFormat
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
@@ -14,9 +14,9 @@ from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")])
 @pytest.mark.parametrize("pair", [(-1, 1), (-999_999, -2), (-1_000_000, -999_999), (-1_000_001, -1), (0, 999_998)])
-def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(store, folder, kind, pair) -> None:
-    obj = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
-    (piece,) = OrcFormat(store).survey(obj, "at")
+def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(kind, pair) -> None:
+    store = InMemory(orc_file(pa.table({"at": pa.array(pair, kind)})))
+    (piece,) = OrcFormat(store).survey(store.listed(), "at")
     assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
 
 

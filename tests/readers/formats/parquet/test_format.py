@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.files import parquet
-from tests.support.objects.lab import laid, read
+from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
@@ -21,20 +21,21 @@ from tidegate.readers.objects.values import ChunkSurvey, TimeRange
         (b'{"a": 1}\n' * 10, "it does not end as Parquet does"),
     ],
 )
-def test_what_is_no_parquet_is_reported(store, folder, content, sentence) -> None:
+def test_what_is_no_parquet_is_reported(content, sentence) -> None:
+    store = InMemory(**{"no parquet": content})
     with pytest.raises(CorruptDataError) as error:
-        ParquetFormat(store).survey(laid(folder, content, "no parquet"), "at")
+        ParquetFormat(store).survey(store.listed("no parquet"), "at")
     assert str(error.value).startswith("s3://data/no parquet ")
     assert sentence in str(error.value)
 
 
-def test_int96_is_an_instant_and_is_read_for_its_times(store, folder) -> None:
+def test_int96_is_an_instant_and_is_read_for_its_times() -> None:
     moments = pa.array([5_000_001, None, -1], pa.timestamp("us"))
     content = parquet(
         pa.table({"n": [1, 2, 3], "s": pa.StructArray.from_arrays([moments], ["at"])}),
         use_deprecated_int96_timestamps=True,
     )
-    obj = laid(folder, content)
+    store, obj = InMemory(content), held(content)
     made = ParquetFormat(store)
     schema = made.infer([obj])
     assert schema.field("s").type == pa.struct([("at", pa.timestamp("us", "UTC"))])
