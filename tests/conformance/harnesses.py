@@ -6,12 +6,12 @@ import itertools
 import json
 import os
 import signal
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 from pyspark.sql.types import StructType
 
 from tests.sources.s3.test_faults import Impatient
@@ -76,7 +76,7 @@ class KafkaWriter(Writer):
         self.end += 1
 
     def leave_hole(self):
-        with _closing(
+        with closing(
             KafkaProducer(bootstrap_servers=self.server.bootstrap_servers, transactional_id=f"{self.topic}-holes")
         ) as producer:
             producer.init_transactions()
@@ -90,10 +90,8 @@ class KafkaWriter(Writer):
         await_that(lambda: topics.end(self.topic, self.partition, isolation_level="read_committed") == self.end)
 
     def trim(self, count):
-        at = TopicPartition(self.topic, self.partition)
         before = self.offsets[count] if count < len(self.offsets) else self.end
-        with _closing(KafkaAdminClient(bootstrap_servers=self.server.bootstrap_servers)) as admin:
-            admin.delete_records({at: before})
+        self.server.delete_before(self.topic, {self.partition: before})
 
 
 class ArchivedWriter(KafkaWriter):
@@ -284,11 +282,3 @@ class S3Harness(Harness):
     def close(self):
         self.proxy.__exit__(None, None, None)
         self.bucket.close()
-
-
-@contextmanager
-def _closing(resource):
-    try:
-        yield resource
-    finally:
-        resource.close()

@@ -10,21 +10,15 @@ from tidegate.servers.maven import find_jars
 ODD_KEY = "100%/%41/ünï 日本 😀/a+b&c=d?e#f/<\"quoted'>/back\\slash/.hidden"
 
 
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        yield running
-
-
-def test_other_keys_are_refused_and_ours_are_not_in_the_command_line(server):
-    class Stranger(S3Server):
-        endpoint = server.endpoint
-
-    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
-        Stranger().create_bucket("not-mine")
-    command = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(server.pids[1])], capture_output=True, check=True)  # noqa: S607
-    assert b"s3proxy" in command.stdout
-    assert server.secret_key.encode() not in command.stdout
+def test_other_keys_are_refused_and_ours_are_not_in_the_command_line():
+    with S3Server() as server:
+        stranger = S3Server(port=int(server.endpoint.rpartition(":")[2]))
+        with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+            stranger.create_bucket("not-mine")
+        command = ["ps", "-ww", "-o", "args=", "-p", str(server.pids[1])]
+        shown = subprocess.run(command, capture_output=True, check=True).stdout
+        assert b"s3proxy" in shown
+        assert server.secret_key.encode() not in shown
 
 
 def test_given_jars_are_used_and_a_given_folder_keeps_the_buckets_whatever_its_name_and_the_locale(
