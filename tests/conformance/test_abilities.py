@@ -4,14 +4,6 @@ from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.errors import OptionError
 
 
-def test_a_missing_ability_has_its_reason():
-    abilities = Abilities().cannot(Ability.HOLES, "rows are dense").cannot(Ability.BATCH, "nobody asked")
-    assert abilities.lacking(Ability.HOLES) == "rows are dense"
-    assert abilities.lacking(Ability.BATCH) == "nobody asked"
-    assert abilities.lacking(Ability.RETENTION) is None
-    assert list(abilities.opted_out) == [Ability.HOLES, Ability.BATCH]
-
-
 @pytest.mark.parametrize(
     ("lacking", "implied"),
     [
