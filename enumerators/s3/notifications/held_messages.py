@@ -84,9 +84,8 @@ class HeldMessages:
     def stored(self, number: int) -> None:
         """Delete the messages of rounds up to this number, soon."""
         with self._changed:
-            if number > self._stored_number:
-                self._stored_number = number
-                self._release()
+            self._stored_number = number
+            self._release()
 
     def close(self) -> None:
         """Delete the messages of stored rounds, within some seconds, and release the others; may be called twice."""

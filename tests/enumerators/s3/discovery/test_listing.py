@@ -42,11 +42,9 @@ def bucket(server):
 
 @pytest.fixture
 def limits(request, monkeypatch):
-    few, many, stretches, keys = request.param
-    monkeypatch.setattr(object_listing, "FEW_FOLDERS", few)
-    monkeypatch.setattr(object_listing, "MANY_FOLDERS", many)
-    monkeypatch.setattr(object_listing, "MOST_STRETCHES", stretches)
-    monkeypatch.setattr(object_listing, "KEYS_PER_PAGE", keys)
+    names = ("FEW_FOLDERS", "MANY_FOLDERS", "MOST_STRETCHES", "KEYS_PER_PAGE")
+    for name, limit in zip(names, request.param, strict=True):
+        monkeypatch.setattr(object_listing, name, limit)
 
 
 @pytest.fixture(autouse=True)
