@@ -1,28 +1,8 @@
 """Every error that tidegate raises on purpose, split by whose fault it is.
 
-    TidegateError
-    ├── OptionError           the caller: an option is unknown, malformed or contradictory
-    │   ├── StrategyError         fields of a WatermarkStrategy
-    │   └── NoMessageError        a name that a Protobuf schema does not have
-    ├── FunctionError         the caller: a function of a window raised an error
-    ├── InstallationError     the caller: a Python of the cluster lacks tidegate or an extra, or has another version
-    ├── CheckpointError       the caller: a checkpoint of another source, of other windows or of a newer version
-    ├── DataLossError         the data: planned records are gone
-    │   ├── PositionGoneError     a position no longer lies in its log
-    │   └── ObjectGoneError       an object was deleted or overwritten before it was read
-    ├── LateDataError         the data: records are older than the watermark, and that is not allowed
-    ├── CorruptDataError      the data: the bytes that were read are not those that were written
-    ├── BadRecordError        the data: a record cannot be read, or does not fit its columns
-    ├── ConnectorError        the other system: it refused, or did not answer before the deadline
-    │   ├── DeadlineError
-    │   ├── TransientError        a failure that may pass
-    │   ├── RefusedError          a broker refused for good
-    │   ├── BrokerTooOldError
-    │   ├── UnknownPartitionError
-    │   ├── OutOfMemoryError
-    │   └── UnavailableError      a split has become unavailable
-    ├── ContractError         a connector broke a rule of its contract
-    └── ServerError           a development server could not be resolved or started
+The caller's are OptionError, FunctionError, InstallationError and CheckpointError.  Those of the data are
+DataLossError, LateDataError, CorruptDataError and BadRecordError.  ConnectorError and its kinds are of the other
+system, and ContractError is of a connector.
 
 Errors of other libraries are mapped at the boundary with ``raise ... from``.  A message is one
 sentence that names the option or the split, the value, the allowed values and, for a misspelling,
