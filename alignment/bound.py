@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from tidegate.alignment.group import UNGROUPED, GroupBound
+from tidegate.alignment.group import GroupBound
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitId
 from tidegate.alignment.standing import Standing
@@ -31,7 +31,7 @@ class Bound(NamedTuple):
 
 def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limits) -> Bound:
     """Return the least bound of the max drift, the group and the horizon."""
-    others = group_bound or UNGROUPED
+    others = group_bound or GroupBound()
     if limits.drift_by_watermark and limits.max_drift_ms is not None:
         return _bound_by_watermarks(standing, others, limits.max_drift_ms, limits)
     bounds = [

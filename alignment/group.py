@@ -47,9 +47,6 @@ class GroupBound:
     held_by: str | None = None
 
 
-UNGROUPED = GroupBound()
-
-
 def group_bound(me: Member, others: Collection[Member], missing: str | None, until_ms: int | None) -> GroupBound:
     """Return the bound that ``others`` set for ``me``.
 

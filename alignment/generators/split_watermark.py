@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,29 +57,18 @@ def name_of(generator: WatermarkGenerator) -> str:
     return type(generator).__qualname__
 
 
-@dataclass(frozen=True, slots=True)
-class SeenRows:
-    """How many rows generators have seen, and how many of them were late before their batch."""
-
-    rows: int = 0
-    late: int = 0
-
-    def __add__(self, other: SeenRows) -> SeenRows:
-        return SeenRows(self.rows + other.rows, self.late + other.late)
-
-
 class GeneratorRun(WatermarkOutput):
     """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter).
 
     promised_ms: the source's watermark in the offset of the batch; rows behind it are late.
 
-    The attribute ``seen`` counts the rows that were shown.
+    The attribute ``seen`` counts the rows that were shown, and those of them that were late before their batch.
 
     All errors of the generator become ContractErrors that name it.
     """
 
     def __init__(self, generator: WatermarkGenerator, before: SplitWatermark, promised_ms: int | None = None) -> None:
-        self.seen, self._promised_ms = SeenRows(), promised_ms
+        self.seen, self._promised_ms = Counter(rows=0, late=0), promised_ms
         self._generator, self._name = generator, f"the watermark generator {name_of(generator)}"
         self._watermark_ms, self._is_idle = before.watermark_ms, before.is_idle
         if before.state is not None:
@@ -87,7 +77,7 @@ class GeneratorRun(WatermarkOutput):
 
     def add(self, batch: pa.RecordBatch, event_times: pa.Int64Array) -> None:
         """Show rows to the generator; the event time is null for a row without a usable one."""
-        self.seen += SeenRows(batch.num_rows)
+        self.seen["rows"] += batch.num_rows
         if event_times.null_count and self._generator.wants_untimed_rows:
             event_times = event_times.fill_null(NO_EVENT_TIME)
         elif event_times.null_count:
@@ -95,7 +85,7 @@ class GeneratorRun(WatermarkOutput):
         if batch.num_rows:
             times: npt.NDArray[np.int64] = event_times.to_numpy()
             if self._promised_ms is not None:
-                self.seen += SeenRows(late=int(((times <= self._promised_ms) & (times != NO_EVENT_TIME)).sum()))
+                self.seen["late"] += int(((times <= self._promised_ms) & (times != NO_EVENT_TIME)).sum())
             with _named(self._name, "on_event()"):
                 self._generator.on_event(batch, times, self)
 
@@ -126,7 +116,7 @@ class GeneratorRun(WatermarkOutput):
 
         Raises ContractError as ``end`` does.
         """
-        return {**self.end().to_json(), "rows": self.seen.rows, "late": self.seen.late}
+        return {**self.end().to_json(), **self.seen}
 
     def emit_watermark(self, watermark_ms: int) -> None:
         """Move the watermark of the split, never back.  Raises ContractError for anything but an integer."""

@@ -7,11 +7,12 @@ before it runs, and a repeated batch has the same watermark.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SeenRows, SplitWatermark, name_of, new_generator
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, name_of, new_generator
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
@@ -59,7 +60,7 @@ class GeneratedWatermarks:
         self._seen: dict[SplitId, int] = {}
         self._reported: dict[tuple[SplitId, int], SourceEvent] = {}
         self._begun_after: dict[SplitId, int] = {}  # the batch that was planned last when a split began
-        self._read_here, self._rows = 0, SeenRows()
+        self._read_here, self._rows = 0, Counter(rows=0, late=0)
 
     def restore(self, snapshot: Json | None, progress: Progress) -> None:
         """Continue from an offset.  Called once, before anything else."""
@@ -103,7 +104,7 @@ class GeneratedWatermarks:
         before, after = self._said[event.split_id], SplitWatermark.from_json(event.said)
         # The generator of a part knows nothing about the parts before it.
         self._said[event.split_id] = replace(after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms))
-        self._rows += SeenRows(event.said.get("rows", 0), event.said.get("late", 0))
+        self._rows.update({name: event.said.get(name, 0) for name in self._rows})
         return event.end
 
     def _read_to(self, split: SplitId, start: int, end: int, promised_ms: int | None) -> int:
@@ -118,7 +119,7 @@ class GeneratedWatermarks:
             # These rows were delivered before, so the query loses nothing.
             _LOG.warning("a watermark generator does not see rows that are gone since they were read: %s", error)
         self._said[split] = run.end()
-        self._rows += run.seen
+        self._rows.update(run.seen)
         return end
 
     def begin(self, starts: Positions, splits: Collection[SplitId], last_batch: int = -1) -> None:
@@ -162,8 +163,8 @@ class GeneratedWatermarks:
         return GeneratedProgress(
             held_by=silent[0] if silent else slowest,
             read_here=self._read_here,
-            rows=self._rows.rows,
-            late_rows=self._rows.late,
+            rows=self._rows["rows"],
+            late_rows=self._rows["late"],
             by_split={
                 s: (utc_time(self._said[s].watermark_ms), "active" if s in self._active else "idle")
                 for s in sorted((self._active | self._idle) & self._said.keys())[:_DETAILED_SPLITS]

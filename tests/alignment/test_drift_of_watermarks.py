@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.alignment.logs import KafkaLike, log
-from tidegate.alignment.group import UNGROUPED, GroupBound
+from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
@@ -54,7 +54,7 @@ def test_a_late_split_that_is_admitted_neither_holds_the_others_nor_narrows_thei
 
 def test_rows_of_the_future_are_held_within_the_drift_too():
     planned = planned_by(
-        {"now": (log(1, 4, 6), 0), "future": (log(5, 6), 0)}, replace(DRIFT_10, horizon_ms=5), group=UNGROUPED
+        {"now": (log(1, 4, 6), 0), "future": (log(5, 6), 0)}, replace(DRIFT_10, horizon_ms=5), group=GroupBound()
     )
     assert read_by(planned) == {"now": 2}
     assert planned.splits["future"].state is WAITS
@@ -76,6 +76,6 @@ def test_the_member_of_the_group_that_pauses_a_split_is_named():
 
 
 def test_after_a_batch_the_group_is_told_no_more_than_generators_have_seen():
-    planned = planned_by(RARE_MARKS, group=UNGROUPED)
+    planned = planned_by(RARE_MARKS, group=GroupBound())
     assert read_by(planned) == {"slow": 2}
     assert planned.next_low_ms == 5
