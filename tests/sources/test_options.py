@@ -293,9 +293,17 @@ def test_no_option_is_said_to_be_of_elsewhere(source):
     assert all(option == option.lower() for option in source.foreign_options)
 
 
-def test_in_python_a_negative_duration_is_shown_as_one():
-    with pytest.raises(OptionError, match=r"^max drift is -1:00:00, but it must be at least one millisecond$"):
-        WatermarkStrategy(max_drift=timedelta(hours=-1))
+@pytest.mark.parametrize(
+    ("max_drift", "sentence"),
+    [
+        (timedelta(hours=-1), "max drift is -1:00:00, but it must be at least one millisecond"),
+        (timedelta(microseconds=999), "max drift is 0:00:00.000999, but it must be at least one millisecond"),
+        (3600, "max_drift is 3600, but it must be a timedelta, such as timedelta(hours=1)"),
+    ],
+)
+def test_in_python_a_wrong_duration_is_shown_as_it_is(max_drift, sentence):
+    with pytest.raises(OptionError, match=f"^{re.escape(sentence)}$"):
+        WatermarkStrategy().with_watermark_alignment(max_drift=max_drift)
 
 
 def test_in_python_errors_name_the_fields():
