@@ -1,7 +1,7 @@
 """All that tidegate uses of kafka-python's insides, which may move in any release.
 
 kafka-python documents its clients, ``kafka.admin``, ``kafka.errors`` and ``kafka.structs``.  All else is imported here
-only, and ``tests/test_private_names.py`` names it.  ``pyproject.toml`` admits only releases that were tried.
+only, and ``tests/test_private_names.py`` checks it.  ``pyproject.toml`` admits only releases that were tried.
 """
 
 from __future__ import annotations

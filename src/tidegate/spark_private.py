@@ -1,7 +1,7 @@
 """All that tidegate uses of PySpark beyond its documented API, which may move in any release.
 
-Everything of this kind is used here only, and ``tests/test_private_names.py`` names it.  ``pyproject.toml`` admits only
-releases that were tried.  Java's own classes (Catalyst) are used where they are needed, through :func:`java_of`.
+All of it is used here only, and ``tests/test_private_names.py`` checks it.  ``pyproject.toml`` admits only releases
+that were tried.  Java's own classes (Catalyst) are used where they are needed, through :func:`java_of`.
 """
 
 from __future__ import annotations
