@@ -44,6 +44,11 @@ def report(**fields):
     }
 
 
+def offset(position, **fields):
+    """Return an offset of a Kafka source with one split."""
+    return {"v": 1, "source": "kafka", "positions": {"orders-0": position}, **fields}
+
+
 def source(said, *, moves=True, rows=100):
     """Return what Spark says of a source.
 
@@ -51,9 +56,7 @@ def source(said, *, moves=True, rows=100):
     moves: its batch has a part in the query's, which covers one position.
     rows: by Spark's own count.
     """
-    start = {"v": 1, "source": "kafka", "positions": {"orders-0": 0}}
-    end = {**start, "positions": {"orders-0": int(moves)}}
-    return {"startOffset": start, "endOffset": end, "latestOffset": said, "numInputRows": rows}
+    return {"startOffset": offset(0), "endOffset": offset(int(moves)), "latestOffset": said, "numInputRows": rows}
 
 
 def progress(number, *sources, **fields):

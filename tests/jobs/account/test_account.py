@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.progresses import PROVEN, one, progress, report, run, typed
+from tests.support.progresses import PROVEN, offset, one, progress, report, run, source, typed
 from tidegate.jobs.account.account import Figure, SourceAccount, balanced
 from tidegate.jobs.account.of_progress import account_of_run
 from tidegate.jobs.account.query import rows_in_state
@@ -21,12 +21,10 @@ def of(*entries, plan=PROVEN, first=None, **fields):
 
 def stateful(number, *, groups=0, dropped=0, operators=1, first=0, **fields):
     """Return a batch of 100 positions, after ``number`` batches from position ``first``."""
-    positions = [
-        {"v": 1, "source": "kafka", "positions": {"orders-0": first + 100 * at}} for at in (number, number + 1)
-    ]
-    entry = {"startOffset": positions[0], "endOffset": positions[1], "latestOffset": report(), "numInputRows": 100}
+    begin, end = (offset(first + 100 * at) for at in (number, number + 1))
+    entry = source(report()) | {"startOffset": begin, "endOffset": end} | fields.pop("source", {})
     state = {"numRowsTotal": groups, "numRowsDroppedByWatermark": dropped}
-    return progress(number, entry | fields.pop("source", {}), stateOperators=[state] * operators, **fields)
+    return progress(number, entry, stateOperators=[state] * operators, **fields)
 
 
 def figures(account):
@@ -156,8 +154,11 @@ def test_records_may_be_lost_unseen_if_the_source_skips_them(said, plan, missing
 
 @pytest.mark.parametrize("given_rows", [100, 91])
 def test_the_rows_that_carry_only_the_watermark_are_not_read(given_rows):
-    end = {"v": 1, "source": "kafka", "positions": {"orders-0": 100}, "watermark": 1_000}
-    said = {"endOffset": end, "numInputRows": given_rows + 1, "latestOffset": report(watermarkRows=True)}
+    said = {
+        "endOffset": offset(100, watermark=1_000),
+        "numInputRows": given_rows + 1,
+        "latestOffset": report(watermarkRows=True),
+    }
     assert of(stateful(0, source=said)).read == Figure(given_rows)
 
 
@@ -190,8 +191,7 @@ def test_bad_records_of_a_batch_that_a_restart_repeated_are_not_known():
 def test_what_was_left_out_or_skipped_is_missing():
     left_out = of(one(0, metrics={"numFilesLeftOut": 2, "archiveMissingOffsets": 0}))
     assert left_out.missing == ("the rows of objects that were left out, of which there are 2",)
-    again = {"v": 1, "source": "kafka", "positions": {"orders-0": 300}, "starts": {"orders-0": 250}}
-    account = of(stateful(0), stateful(1, source={"endOffset": again}))
+    account = of(stateful(0), stateful(1, source={"endOffset": offset(300, starts={"orders-0": 250})}))
     assert account.sources[0].by_split == {"orders-0": 150}
     assert account.missing == ("orders-0 went on at 250 and not at 100: records were lost, or it holds others now",)
 

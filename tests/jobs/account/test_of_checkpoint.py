@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.jobs.checkpoints import log_batch
-from tests.support.progresses import PROVEN, progress, report, typed
+from tests.support.progresses import PROVEN, offset, progress, report, source, typed
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.errors import OptionError
 from tidegate.jobs.account import of_checkpoint
@@ -77,11 +77,10 @@ def test_positions_of_objects_are_no_rows(logged):
     assert account.missing == ("how many rows of source 0 (s3) were read: only offsets of Kafka tell",)
 
 
-def offset(number, watermark=1_000, **fields):
+def after(number, watermark=1_000):
     """Return the offset after a batch that ``logged`` logs."""
     starts = {} if number else {"starts": {"orders-0": 0}}
-    positions = {"orders-0": 100 * (number + 1)}
-    return {"v": 1, "source": "kafka", "positions": positions, "watermark": watermark, **starts, **fields}
+    return offset(100 * (number + 1), watermark=watermark, **starts)
 
 
 def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, is_last=False, plan=PROVEN, **fields):
@@ -91,19 +90,11 @@ def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, 
     others: how many sources are not tidegate's.
     is_last: whether they come before tidegate's, as in the log.
     """
-    begin, end = begin or (offset(number - 1) if number else {"v": 1}), offset(number, watermark)
-    source = {"startOffset": begin, "endOffset": end, "latestOffset": report(**said or {}), "numInputRows": rows}
-    sources = [source, *[{"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}] * others]
+    begin = begin or (after(number - 1) if number else {"v": 1})
+    ours = source(report(**said or {}), rows=rows) | {"startOffset": begin, "endOffset": after(number, watermark)}
+    sources = [ours, *[{"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}] * others]
     state = {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0}
-    return typed(
-        progress(
-            number,
-            *sources[:: -1 if is_last else 1],
-            stateOperators=[state],
-            **fields,
-        ),
-        plan,
-    )
+    return typed(progress(number, *sources[:: -1 if is_last else 1], stateOperators=[state], **fields), plan)
 
 
 def test_what_spark_told_makes_the_account_exact(logged):
@@ -224,7 +215,7 @@ def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_run
     "batch",
     [
         told(0),
-        told(1, begin=offset(0, positions={"orders-0": 50})),
+        told(1, begin=offset(50, watermark=1_000, starts={"orders-0": 0})),
         told(1, watermark=2_000),
     ],
 )

@@ -174,11 +174,7 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     code, output, _ = tidegate(*command, "--until", "latest")
     assert (code, output.split(",")[0]) == (0, "0 records of 2 partitions archived: 0 objects")
     append(kafka, topic, {1: even_times(NOON + HOUR, NOON + 2 * HOUR, 10)})
-    arguments = {
-        "bootstrap_servers": kafka.bootstrap_servers,
-        "topics": [topic],
-        "out": str(tmp_path / "lake"),
-    }
+    arguments = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [topic], "out": str(tmp_path / "lake")}
     done = archive(spark, **arguments)
     assert (done.objects, done.records, done.partitions, done.lost) == (1, 10, 2, [])
     assert done.margin == Margin(HOUR, f"{topic}-1")
@@ -245,13 +241,7 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
         archive_topic(kafka, topic, place)
         append(kafka, topic, dict.fromkeys(range(PARTITIONS), even_times(NOON, NOON + HOUR, count)))
     before = len(bucket.keys())
-    env = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "AWS_ENDPOINT_URL": access.endpoint,
-        "AWS_DEFAULT_REGION": access.region,
-        "AWS_ACCESS_KEY_ID": access.access_key,
-        "AWS_SECRET_ACCESS_KEY": access.secret_key,
-    }
+    env = {**os.environ, **bucket.server.environment}
     command = ("archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", bucket.path)
     dice = dice_of_kills()
     for wanted in (dice.randrange(1, PARTITIONS), dice.randrange(PARTITIONS + 1, PARTITIONS * 3 // 2)):

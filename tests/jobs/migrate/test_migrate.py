@@ -4,6 +4,7 @@ import pytest
 
 from tests.jobs.migrate.built_in import write_checkpoint
 from tests.support.archives import archive_topic, delete_before
+from tests.support.progresses import offset
 from tests.support.streams import HOUR, NOON, available_now, even_times, kafka_source, new_topic
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.planning.offset import Offset
@@ -241,20 +242,16 @@ def test_the_way_back_ends_at_the_offsets_where_it_began(tidegate, old, tmp_path
     assert told(tidegate, there, "--back") == told(tidegate, old)
 
 
-def ours_after(position, **more):
-    return {"v": 1, "source": "kafka", "positions": {"orders-0": position}, **more}
-
-
 @pytest.mark.parametrize(
     ("batches", "committed", "sentence"),
     [
         (
-            [ours_after(9, starts={"orders-0": 5})],
+            [offset(9, starts={"orders-0": 5})],
             0,
             "batch 0 is planned but not written, and begins to read orders-0 at 5",
         ),
-        ([ours_after(9), ours_after(4, starts={"orders-0": 0})], 1, "begins to read orders-0 at 0, which the built-in"),
-        ([ours_after(9, windows={"a": "b"})], 1, "source 0 has windows of tidegate.windowed"),
+        ([offset(9), offset(4, starts={"orders-0": 0})], 1, "begins to read orders-0 at 0, which the built-in"),
+        ([offset(9, windows={"a": "b"})], 1, "source 0 has windows of tidegate.windowed"),
     ],
 )
 def test_there_is_no_way_back_with_other_records_or_without_the_windows(
@@ -276,10 +273,8 @@ def test_a_first_batch_without_the_offsets_where_the_query_began_cannot_be_repea
 
 
 def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, monkeypatch, tmp_path):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", s3.region)
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
     write_checkpoint(old, BEGINS, BATCHES, 2)
     there = f"{bucket.path}/checkpoint"
     assert tidegate("migrate", old, "--to", there)[0] == 0

@@ -23,14 +23,17 @@ def test_a_delay_is_shown_no_smaller_than_it_is(least_ms):
     assert least <= shown <= least * 1.1
 
 
+def rows(begin, end, number=500):
+    """Return the event times of rows in some hours of the day."""
+    return even_times(NOON + begin * HOUR, NOON + end * HOUR, number)
+
+
 def remarks_beside_a_full_day(times, **known):
     """Return what is said of some rows beside a split that has rows over the whole day, of which nothing is said."""
     of_history = {name: known.pop(name) for name in ("disorder_ms", "density") if name in known}
-    day = even_times(NOON, NOON + DAY, 1_000)
-    times = np.asarray(times, np.int64)
-    histories = {"t-0": History(0, 1_000_000, day)}
+    histories = {"t-0": History(0, 1_000_000, rows(0, 24, 1_000))}
     if len(times):
-        histories["t-1"] = History(0, len(times), times, **of_history)
+        histories["t-1"] = History(0, len(times), np.asarray(times), **of_history)
     seen = Seen(
         histories=histories,
         by_spark=lambda _: iter(()),
@@ -49,38 +52,18 @@ def remarks_beside_a_full_day(times, **known):
 @pytest.mark.parametrize(
     ("times", "known", "said"),
     [
-        (even_times(NOON, NOON + DAY, 500), {}, []),
+        (rows(0, 24), {}, []),
         ([], {}, ["empty"]),
-        (even_times(NOON + 5 * HOUR, NOON + DAY, 500), {}, ["begins 5 h after the first"]),
-        (even_times(NOON, NOON + 21 * HOUR, 500), {}, ["quiet for the last 3 h 1 min"]),
+        (rows(5, 24), {}, ["begins 5 h after the first"]),
+        (rows(0, 21), {}, ["quiet for the last 3 h 1 min"]),
+        ([*rows(0, 1, 60), *rows(9, 24)], {}, ["a gap of 8 h 1 min from 2023-11-15 12:59:00"]),
+        ([*rows(0, 24), NOON + 3 * DAY], {}, ["records from the future, up to 2023-11-18 12:00:00"]),
+        ([0, *rows(0, 24)], {}, ["records at 0"]),
+        (rows(0, 24), {"disorder_ms": 90 * MINUTE}, ["out of order by up to 1 h 30 min, by samples"]),
+        (rows(0, 24), {"density": 0.25}, ["25.0 % of the offsets hold a record (compaction, transactions)"]),
+        (rows(0, 24), {"blind": ["t-1"]}, ["the time index is blind here: figures come from samples"]),
         (
-            [*even_times(NOON, NOON + HOUR, 60), *even_times(NOON + 9 * HOUR, NOON + DAY, 500)],
-            {},
-            ["a gap of 8 h 1 min from 2023-11-15 12:59:00"],
-        ),
-        (
-            [*even_times(NOON, NOON + DAY, 500), NOON + 3 * DAY],
-            {},
-            ["records from the future, up to 2023-11-18 12:00:00"],
-        ),
-        ([0, *even_times(NOON, NOON + DAY, 500)], {}, ["records at 0"]),
-        (
-            even_times(NOON, NOON + DAY, 500),
-            {"disorder_ms": 90 * MINUTE},
-            ["out of order by up to 1 h 30 min, by samples"],
-        ),
-        (
-            even_times(NOON, NOON + DAY, 500),
-            {"density": 0.25},
-            ["25.0 % of the offsets hold a record (compaction, transactions)"],
-        ),
-        (
-            even_times(NOON, NOON + DAY, 500),
-            {"blind": ["t-1"]},
-            ["the time index is blind here: figures come from samples"],
-        ),
-        (
-            even_times(NOON + 5 * HOUR, NOON + DAY, 500),
+            rows(5, 24),
             {"disorder_ms": HOUR, "are_objects": True, "notes": {"t-1": ["from in/5.parquet"]}},
             ["from in/5.parquet", "up to 1 h behind earlier objects"],
         ),
