@@ -25,9 +25,10 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 _HEADER_LINES = 2
 _WITH_NAMES = "v2"
 _NO_OFFSET = "-"
+_BOTO3_FINDS_IT = S3ConnectionConfig()
 
 
-def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -> Folder:
+def open_checkpoint(location: str, option: str, config: S3ConnectionConfig = _BOTO3_FINDS_IT) -> Folder:
     """Return the folder of a checkpoint, a path or ``s3://bucket/prefix``; it need not exist.
 
     Raises OptionError for any other location.

@@ -37,7 +37,6 @@ from tidegate.jobs.account.query import rows_in_state
 from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
 from tidegate.readers.s3.address import local_path, s3_address
-from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.sources.progress.told import Told, told
@@ -54,7 +53,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     Raises OptionError, one sentence, if it is no such checkpoint, ConnectorError if it cannot be read, and ServerError
     if Spark, which counts the rows in open windows, does not start.
     """
-    folder = open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT")
+    folder = open_checkpoint(checkpoint, "CHECKPOINT")
     logged, operators = written_batches(folder), folder.within("state").folders()
     identity = query_id(folder)
     # Read after the batches, of which Spark tells once they are written.

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError
 from tidegate.jobs.files import writing
-from tidegate.jobs.spark_checkpoint import BatchLogs
-from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.jobs.spark_checkpoint import BatchLogs, open_checkpoint
 
 OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
 
@@ -65,7 +63,7 @@ class Output:
                     f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "
                     "give the same again, or another --out"
                 )
-        written = BatchLogs.read(open_folder(str(self.checkpoint), S3ConnectionConfig())).written
+        written = BatchLogs.read(open_checkpoint(str(self.checkpoint), "--out")).written
         end = written[max(written)].ours(0) if written else None  # of the only source of its query
         return None if end is None else end.enumerator
 

@@ -50,7 +50,9 @@ def page(demo: Demo) -> str:
     """Return the page, which needs no other file and no network."""
     worst, best = max(demo.runs, key=lambda run: run.lost), min(demo.runs, key=lambda run: run.lost)
     rows = [table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs]
+    begins_ms, ends_ms = zip(*demo.history.values(), strict=True)
     late = max(demo.history, key=lambda split: demo.history[split].begin_ms)
+    archived = "" if demo.archived_until_ms is None else " --archive"
     headline = (
         f"The same count of the same topic: {count(worst.lost)} rows lost {worst.name}, "
         f"{count(best.lost) if best.lost else 'none'} {best.name}"
@@ -60,7 +62,7 @@ def page(demo: Demo) -> str:
         headline=headline,
         introduction=(
             f"{count(best.rows_in)} rows in {len(demo.history)} splits that hold "
-            f"{span(_end_ms(demo) - _begin_ms(demo))} of event time; "
+            f"{span(max(ends_ms) - min(begins_ms))} of event time; "
             f"{late} was added late and holds only the end of it."
         ),
         figures=[_run(demo, run) for run in demo.runs],
@@ -69,7 +71,7 @@ def page(demo: Demo) -> str:
             "A windowed count with a watermark, in append mode. "
             "Rows in open windows wait for the watermark to pass. "
             "Spark's drop metric counts the groups that each task dropped, not the rows in them. "
-            f"Made by <code>tidegate demo --rows {best.rows_in}{_option(demo)}</code>."
+            f"Made by <code>tidegate demo --rows {best.rows_in}{archived}</code>."
         ),
     )
 
@@ -82,13 +84,14 @@ def traced(demo: Demo, run: CountRun) -> Trace:
 
 
 def _run(demo: Demo, run: CountRun) -> str:
+    begins_ms, ends_ms = zip(*demo.history.values(), strict=True)
     lost = f"{count(run.lost)} of {count(run.rows_in)} rows lost ({share(run.lost, run.rows_in)})"
     verdict = (
         f'<p class="lost">{lost}</p>' if run.lost else f'<p class="kept">None of {count(run.rows_in)} rows lost</p>'
     )
     picture = chart(
         traced(demo, run),
-        hours_since(_begin_ms(demo), _end_ms(demo)),
+        hours_since(min(begins_ms), max(ends_ms)),
         f"{run.name}: event time reached by each split after each batch. {lost}.",
         [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],
         archived_until_ms=demo.archived_until_ms if run.name == ARCHIVED else None,
@@ -105,15 +108,3 @@ def _keys(demo: Demo) -> list[str]:
         key("late", "read below the watermark: dropped"),
         *([] if demo.archived_until_ms is None else [key("archived", "only in the archive")]),
     ]
-
-
-def _option(demo: Demo) -> str:
-    return "" if demo.archived_until_ms is None else " --archive"
-
-
-def _begin_ms(demo: Demo) -> int:
-    return min(stretch.begin_ms for stretch in demo.history.values())
-
-
-def _end_ms(demo: Demo) -> int:
-    return max(stretch.end_ms for stretch in demo.history.values())

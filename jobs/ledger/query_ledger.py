@@ -49,7 +49,7 @@ class QueryLedger:
         self._lease, self.ledger = lease, whole.of_query(lease.owner)
         self.batches: list[LoggedBatch] = []
         if checkpoint is not None:
-            logs = BatchLogs.read(open_checkpoint(checkpoint, source.connection, option="--checkpoint"))
+            logs = BatchLogs.read(open_checkpoint(checkpoint, "--checkpoint", source.connection))
             self.batches = logs.of_source(lambda offset: _owner(offset) == lease.owner)
             if not self.batches:
                 raise OptionError(

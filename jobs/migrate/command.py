@@ -9,7 +9,6 @@ import typer
 from tidegate.jobs.migrate.kafka_query import KafkaQuery
 from tidegate.jobs.migrate.new_checkpoint import make_checkpoint
 from tidegate.jobs.spark_checkpoint import open_checkpoint
-from tidegate.readers.s3.config import S3ConnectionConfig
 
 
 def run_migrate(checkpoint: str, *, to: str | None, goes_back: bool, as_json: bool) -> None:
@@ -21,10 +20,10 @@ def run_migrate(checkpoint: str, *, to: str | None, goes_back: bool, as_json: bo
 
     Raises OptionError, one sentence, if ``checkpoint`` is no such checkpoint, or if ``to`` is not empty.
     """
-    query = KafkaQuery(open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT"), goes_back=goes_back)
+    query = KafkaQuery(open_checkpoint(checkpoint, "CHECKPOINT"), goes_back=goes_back)
     standings = query.standings()
     if to is not None:
-        make_checkpoint(query, open_checkpoint(to, S3ConnectionConfig(), option="--to"))
+        make_checkpoint(query, open_checkpoint(to, "--to"))
     if as_json:
         batches = {"lastCommittedBatch": query.last, "uncommittedBatch": query.uncommitted}
         told = [{"source": place, **batches, "startingOffsets": offset} for place, offset in standings.items()]

@@ -20,25 +20,33 @@ _ADDRESS = "127.0.0.1"
 _SAMPLE = timedelta(seconds=SAMPLE_S)
 
 
-class _Server(ThreadingHTTPServer):
-    """Has what the page shows: the sources that a call finds."""
+class PageServer(ThreadingHTTPServer):
+    """A server of the page at a port of 127.0.0.1; 0: any free one.  ``serve_forever`` serves it.
+
+    find: returns the sources, with their last hours; called for each answer.
+
+    Raises OptionError if the port is in use, or is not allowed.
+    """
 
     daemon_threads = True
 
     def __init__(self, port: int, find: Callable[[], Sequence[LiveSource]]) -> None:
         self.find = find
-        super().__init__((_ADDRESS, port), _Page)
+        try:
+            super().__init__((_ADDRESS, port), _Page)
+        except OSError as error:
+            raise OptionError(f"--port is {port}, at which {_ADDRESS} cannot listen: {error.strerror}") from None
 
 
 class _Page(BaseHTTPRequestHandler):
     """Answers with the page.  It has no other path, so it serves no file."""
 
     server_version, sys_version = "tidegate", ""
-    server: _Server
+    server: PageServer
     timeout = 10  # of a browser that connects and asks for nothing
 
     def do_GET(self) -> None:
-        if self.headers.get("Host") not in self._hosts():
+        if self.headers.get("Host") not in {f"{name}:{self.server.server_port}" for name in (_ADDRESS, "localhost")}:
             # A page of another site whose name leads to this machine is no user of it.
             self.send_error(HTTPStatus.FORBIDDEN)
         elif self.path != "/":
@@ -68,22 +76,6 @@ class _Page(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(page)
-
-    def _hosts(self) -> list[str]:
-        return [f"{name}:{self.server.server_port}" for name in (_ADDRESS, "localhost")]
-
-
-def page_server(port: int, find: Callable[[], Sequence[LiveSource]]) -> ThreadingHTTPServer:
-    """Return a server of the page at a port of 127.0.0.1; 0: any free one.  ``serve_forever`` serves it.
-
-    find: returns the sources, with their last hours; called for each answer.
-
-    Raises OptionError if the port is in use, or is not allowed.
-    """
-    try:
-        return _Server(port, find)
-    except OSError as error:
-        raise OptionError(f"--port is {port}, at which {_ADDRESS} cannot listen: {error.strerror}") from None
 
 
 def with_hours(find: Callable[[], Sequence[LiveSource]]) -> Callable[[], list[LiveSource]]:

@@ -62,10 +62,10 @@ def show_watch(*, once: bool, html: bool, port: int, location: str | None) -> No
     find = live_sources if location is None else partial(group_sources, _folder(location))
     console = Console()
     if html:
-        from tidegate.jobs.watch.serve import page_server, with_hours  # they need many modules
+        from tidegate.jobs.watch.serve import PageServer, with_hours  # they need many modules
 
         shown = partial(live_sources, with_hour=True) if location is None else with_hours(find)
-        with suppress(KeyboardInterrupt), page_server(port, shown) as server, ends_on_signals():
+        with suppress(KeyboardInterrupt), PageServer(port, shown) as server, ends_on_signals():
             typer.echo(f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it")
             server.serve_forever()
         return

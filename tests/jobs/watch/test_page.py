@@ -21,7 +21,7 @@ from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.pages.query import query_page
 from tidegate.jobs.watch.page import CONTENT_POLICY, live_page
-from tidegate.jobs.watch.serve import page_server, with_hours
+from tidegate.jobs.watch.serve import PageServer, with_hours
 from tidegate.jobs.watch.sources import LiveSource, group_sources, live_sources
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -122,7 +122,7 @@ def test_planners_keep_the_samples_of_their_last_hour(monkeypatch):
 
 @contextmanager
 def serving(find):
-    with page_server(0, find) as server:
+    with PageServer(0, find) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield server
@@ -160,7 +160,7 @@ def test_a_port_in_use_and_options_that_contradict_each_other_are_one_sentence(s
     with pytest.raises(
         OptionError, match=rf"--port is {server.server_port}, at which 127.0.0.1 cannot listen: Address"
     ):
-        page_server(server.server_port, list)
+        PageServer(server.server_port, list)
     assert tidegate("watch", "--once", "--html")[0].startswith("tidegate: --once prints the table, and --html")
     assert tidegate("watch", "--port", 8000)[0] == "tidegate: --port is for the page; give --html, too"
 
