@@ -8,7 +8,6 @@ import pytest
 from tests.support.buckets import json_lines
 from tests.support.coordinators import coordinating
 from tests.support.streams import HOUR, NOON
-from tidegate import S3Source
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError
@@ -18,15 +17,13 @@ CSV = {"file_format": "csv"}
 
 
 @pytest.fixture
-def stream(bucket, tmp_path):
+def stream(bucket, source):
     for hour in range(3):
         bucket.put(f"{hour}.json", json_lines([(hour, NOON + hour * HOUR)]))
 
     def make(**fields):
-        known = {"path": bucket.path, "file_format": "json", "event_time": "column:at", "event_time_unit": "ms"}
-        place = {"state_location": str(tmp_path / "state"), **bucket.connection}
-        given = {"columns": COLUMNS, **known, **place, **fields}
-        return S3Source(**{name: value for name, value in given.items() if value is not None})
+        known = {"file_format": "json", "event_time": "column:at", "event_time_unit": "ms"}
+        return source(columns=COLUMNS, **{**known, **fields})
 
     return make
 

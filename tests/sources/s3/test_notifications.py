@@ -2,23 +2,11 @@
 
 from datetime import timedelta
 
-import pytest
-
 from tests.support.queues import event_bridge_body, s3_body, sns_body
 from tests.support.streams import HOUR, NOON, running, start
 from tests.support.waiting import await_that
-from tidegate import S3Source
 
 NAMES = ("plain", "a space", "plus+plus", "per%20cent", "ümläut-日本", "q?a=1&b#c", "dt=2026-11-21/part 0")
-
-
-@pytest.fixture
-def source(bucket, tmp_path, queue):
-    def make(**fields):
-        settings = {"path": bucket.path, "state_location": str(tmp_path / "state"), "queue_url": queue.url}
-        return S3Source(**settings, **bucket.connection, file_format="json", event_time_unit="ms", **fields)
-
-    return make
 
 
 def ids(rows):
@@ -26,7 +14,8 @@ def ids(rows):
 
 
 def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket, queue, source, tmp_path):
-    stream = source(event_time="column:at", columns=None, discovery_interval=timedelta(milliseconds=200))
+    fields = {"queue_url": queue.url, "file_format": "json", "event_time": "column:at", "event_time_unit": "ms"}
+    stream = source(**fields, discovery_interval=timedelta(milliseconds=200))
     bucket.put_rows("before.json", [(0, NOON)])
     queue.send(s3_body((bucket.name, "in/before.json")), "no JSON")
     read = []
@@ -46,6 +35,6 @@ def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket
         await_that(lambda: len(read) > len(NAMES), state=lambda: read)
         await_that(lambda: len(queue) == 1, state=queue.counts)
     assert sorted(read) == list(range(len(NAMES) + 1))
-    batch = source(event_time="column:at").read(spark).select("id")
+    batch = source(**fields).read(spark).select("id")
     assert sorted(ids(batch)) == [*range(len(NAMES) + 1), 99]
     assert len(queue) == 1
