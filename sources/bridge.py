@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from zlib import crc32
 
 import pyarrow as pa
@@ -57,7 +57,6 @@ from tidegate.sources.tasks import (
     SOURCE_WATERMARK,
     WINDOW_WATERMARK,
     TaskPartition,
-    as_task,
     nullable,
     read_task,
     setting_aside,
@@ -228,7 +227,7 @@ class _BatchReader(DataSourceReader):
         return [TaskPartition(task, state) for task in tasks or [ReadTask(())]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self._source, as_task(partition))
+        return read_task(self._source, cast("TaskPartition", partition))
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -323,7 +322,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batches = read_task(self._source, as_task(partition))
+        batches = read_task(self._source, cast("TaskPartition", partition))
         return batches if self._columns is None else (batch.select(self._columns) for batch in batches)
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802

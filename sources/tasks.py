@@ -125,10 +125,3 @@ def shown_watermark_ms(offset: Offset) -> int | None:
         return END_OF_TIME_MS if progress.ended else None
     # A generator may return times that are out of the range of Spark's timestamps.
     return min(max(progress.watermark_ms, _BEGIN_OF_TIME_MS), END_OF_TIME_MS)
-
-
-def as_task(partition: InputPartition) -> TaskPartition:
-    """Return a partition from Spark.  Raises ContractError if it was not planned here."""
-    if not isinstance(partition, TaskPartition):
-        raise ContractError(f"Spark handed over a partition that was not planned here: {partition!r}")
-    return partition
