@@ -34,12 +34,12 @@ def odd_width(wanted: int, width: int) -> str:
     return f"does not have {wanted} values, but {width}"
 
 
-def header_names(values: Sequence[str | None], null_value: str) -> tuple[str, ...]:
+def header_names(values: Sequence[str | None]) -> tuple[str, ...]:
     """Return the names in a header; an empty or repeated name gets a number (Spark: CSVUtils)."""
     often = Counter(value.lower() for value in values if value)
     names = []
     for at, value in enumerate(values):
-        if not value or value == null_value:
+        if not value:
             names.append(column_name(at))
         else:
             names.append(f"{value}{at}" if often[value.lower()] > 1 else value)

@@ -143,7 +143,7 @@ class CsvFormat(RecordFormat):
             csv_records = CsvRecords.of(item.name, block, self.dialect)
             if self.dialect.header and len(csv_records):
                 if header is None and start == 0:
-                    header = _Header(csv_records.place(0), header_names(csv_records.values(0), self.dialect.null_value))
+                    header = _Header(csv_records.place(0), header_names(csv_records.values(0)))
                 if header and 0 <= header.offset - block.offset < len(block.data):
                     csv_records = csv_records.without_first()
             if header or not self.dialect.header:

@@ -144,11 +144,10 @@ class CsvRecords:
 
     def values(self, number: int) -> list[str | None]:
         """Return the values of one record; raises CorruptDataError for quotes of another dialect."""
-        line = self._record(number) + _FEED
-        if not quotes_of(self.dialect).are_closed(line):
+        (texts,) = self.texts(range(self._width(number)), number, number + 1)
+        if texts.odd.any():
             raise self._odd_quotes(number)
-        line = quotes_of(self.dialect).doubled(line)
-        return [column[0].as_py() for column in self._table(line, range(self._width(number))).columns]
+        return [column[0].as_py() for column in texts.columns]
 
     def texts(self, positions: Sequence[int], first: int, last: int) -> Iterator[CsvTexts]:
         """Yield the values at some positions of the records from ``first`` to ``last``, exclusive, in order.
