@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, values
+from tests.readers.formats.csv.texts import RFC, null_for_empty, read, read_kept, texts, values
 from tidegate.errors import BadRecordError, CorruptDataError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
@@ -81,9 +81,7 @@ def test_quoted_values_may_hold_line_ends(given_text, block_bytes, careful):
 def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkeypatch):
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
     text = 'é,b\n"x\ny",2\n\n3,"4"\n5'.replace("\n", line_end).encode()
-    schema = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
-    columns = GivenColumns(("a", "b"))
-    rows = read(text, schema, multi_line=True, bad_records=KEPT, columns=columns)
+    rows = read_kept(text, texts("ab"), multi_line=True)
     assert rows == [("é", "b", None), ("x\ny", "2", None), ("3", "4", None), ("5", None, "5")]
     place = len(text) - 1
     with pytest.raises(BadRecordError, match=f"the record at byte {place} does not have 2 values"):
@@ -107,16 +105,14 @@ def test_a_quote_within_a_value_without_quotes_opens_nothing(escape, careful, mo
 
 
 def test_a_carriage_return_before_a_line_feed_belongs_to_the_line_end_outside_quotes():
-    schema = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
-    given_fields = {"multi_line": True, "bad_records": KEPT, "columns": GivenColumns(("a", "b"))}
     text = 'a,b\nc,"d\r\né"\r\n\r\ne\r\ng,\r\nh,i\r'.encode()
-    assert read(text, schema, **given_fields) == [
+    assert read_kept(text, texts("ab"), multi_line=True) == [
         ("a", "b", None), ("c", "d\r\né", None), ("e", None, "e"), ("g", None, None), ("h", "i", None),
     ]  # fmt: skip
     with pytest.raises(
         CorruptDataError, match=r"^x.csv: the record at byte 4 has a carriage return in a value without"
     ):
-        read(b"a,b\nc,d\re\n", schema, **given_fields)
+        read_kept(b"a,b\nc,d\re\n", texts("ab"), multi_line=True)
 
 
 @settings(max_examples=300)
@@ -134,15 +130,13 @@ def test_a_carriage_return_before_a_line_feed_belongs_to_the_line_end_outside_qu
 @example('"a\\\\b"', {})
 @example('a,""', {"null_value": "a"})
 def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
-    schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
-    columns = GivenColumns(("a", "b", "c"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(*RECORD_BY_RECORD)
-        rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
+        rows = read_kept(text.encode(), texts("abc"), **given_fields)
     for block_bytes in (csv_format.BLOCK_BYTES, 3):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
-            assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
+            assert read_kept(text.encode(), texts("abc"), **given_fields) == rows
 
 
 QUOTED = {'"': '"(?:[^"]|"")*"', "\\": r'"(?:[^"\\]|\\[\s\S])*"'}
@@ -171,8 +165,7 @@ def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
 def test_what_is_no_character_is_replaced():
     text = "é,\n".encode() + b"\xff\x3f,b\n"
     assert read(text, texts("ab")) == [("é", None), ("\ufffd?", "b")]
-    kept = read(b"a\n" + text, pa.schema([*texts("ab"), ("_corrupt_record", pa.string())]), bad_records=KEPT,
-                columns=GivenColumns(("a", "b")))  # fmt: skip
+    kept = read_kept(b"a\n" + text, texts("ab"))
     assert [row[2] for row in kept] == ["a", None, None]
 
 

@@ -9,12 +9,11 @@ from datetime import datetime
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.csv.texts import KEPT, read, texts
+from tests.readers.formats.csv.texts import read, read_kept, texts
 from tests.readers.formats.refusals import TO_CONTINUE
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import format as csv_format
-from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.values import converter_of
 
 
@@ -110,8 +109,7 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
         return [plain(row) for row in rows]
 
     def ours(text: str, schema: pa.Schema, **options) -> list[str]:
-        whole = pa.schema([*schema, ("_corrupt_record", pa.string())])
-        rows = read(text.encode(), whole, bad_records=KEPT, columns=GivenColumns(tuple(schema.names)), **options)
+        rows = read_kept(text.encode(), schema, **options)
         return [
             plain(value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in row) for row in rows
         ]
@@ -144,8 +142,7 @@ def test_quotes_of_another_dialect_are_refused(dialect, odd):
     )
     for line in odd:
         text = f"1,2\n{line}\n3,4\n".encode()
-        kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
-        rows = read(text, kept, bad_records=KEPT, columns=GivenColumns(("a", "b")), **dialect)
+        rows = read_kept(text, texts("ab"), **dialect)
         assert rows == [("1", "2", None), (None, None, line), ("3", "4", None)], line
         with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4{sentence}"):
             read(text, texts("ab"), **dialect)
@@ -181,10 +178,8 @@ def test_bad_records_are_set_aside_with_their_place_and_reason(chunk_bytes):
 
 
 def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_letters_grow():
-    kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
-    columns = GivenColumns(("a", "b"))
     content = b"\xff,\r\nx\r\nzzz\r\n"  # the replaced byte becomes three
-    rows = read(content, kept, bad_records=KEPT, columns=columns)
+    rows = read_kept(content, texts("ab"))
     assert rows == [("\ufffd", None, None), ("x", None, "x"), ("zzz", None, "zzz")]
     with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
         read(content, texts("ab"))

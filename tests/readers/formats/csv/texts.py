@@ -12,7 +12,6 @@ from tidegate.readers.formats.csv.format import CsvFormat
 from tidegate.readers.formats.csv.options import CsvDialect
 
 RFC = {"escape": '"'}
-KEPT = BadRecordPolicy("PERMISSIVE")
 
 
 def texts(names: str, kind: pa.DataType | None = None) -> pa.Schema:
@@ -28,6 +27,14 @@ def read(
     memory = Memory(text, key)
     made = CsvFormat(memory, dialect=CsvDialect(**given), chunk_bytes=chunk_bytes, **fields)
     return [tuple(row.values()) for row in read_all(made, memory.object, schema, set_aside)]
+
+
+def read_kept(text: bytes, schema: pa.Schema, **given) -> list[tuple]:
+    """Read an object whose bad records are kept; their texts are the last value of each row."""
+    whole = pa.schema([*schema, ("_corrupt_record", pa.string())])
+    return read(
+        text, whole, bad_records=BadRecordPolicy("PERMISSIVE"), columns=GivenColumns(tuple(schema.names)), **given
+    )
 
 
 def null_for_empty(rows) -> list[tuple]:
