@@ -373,7 +373,9 @@ def _next_call(bucket: KeyBucket, wish: Wish, spark_ms: int, now_ms: int) -> int
     if wish.ahead_ms is not None and spark_ms < END_OF_TIME_MS:
         event = MIN_TIME  # the bucket needs every watermark
     if wish.time_mode == "EventTime":
-        return None if event is None else min(max(event, spark_ms + 1), END_OF_TIME_MS)
+        if event is None or spark_ms >= END_OF_TIME_MS:  # no watermark comes after the last one
+            return None
+        return min(max(event, spark_ms + 1), END_OF_TIME_MS)
     if event is not None:
         return now_ms + 1  # in the next batch, which may have another watermark
     return None if processing is None else max(processing, now_ms + 1)
