@@ -79,9 +79,10 @@ class KeyRun:
 
     def panes(self) -> list[OpenPane]:
         """Return the windows that are open."""
-        timers: dict[Window, list[int]] = defaultdict(list)
-        for time, window in self._state.event_timers.entries:
-            timers[window].append(time)
+        timers: dict[Window, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for place, of_clock in enumerate((self._state.event_timers, self._state.processing_timers)):
+            for time, window in of_clock.entries:
+                timers[window][place].append(time)
         return [OpenPane(window, pane.contents, pane.trigger, timers[window]) for window, pane in self._state.panes()]
 
     def close(self) -> None:

@@ -33,15 +33,16 @@ class Fired(NamedTuple):
 
 
 class OpenPane(NamedTuple):
-    """A window in event time that is open, with the value folded from its rows; None: it was purged.
+    """A window that is open, with the value folded from its rows; None: it was purged.
 
-    trigger: the trigger's state.  timers: the times in ms of its timers in event time, with or without its cleanup.
+    trigger: the trigger's state.
+    timers: the times in ms of its timers in event time, and in processing time, with or without its cleanup.
     """
 
     window: Window
     contents: Any
     trigger: dict[str, Any]
-    timers: Sequence[int] = ()
+    timers: tuple[Sequence[int], Sequence[int]] = ((), ())
 
 
 class KeyWindows:
@@ -111,8 +112,9 @@ class KeyWindows:
             self._state.merged[window] = window
         pane = self._pane(window)
         pane.contents, pane.trigger = held.contents, held.trigger
-        for time in held.timers:
-            self._state.event_timers.register(time, window)
+        for timers, times in zip((self._state.event_timers, self._state.processing_timers), held.timers, strict=True):
+            for time in times:
+                timers.register(time, window)
         self._register_cleanup(window)
 
     def fire_timer(self, time: int, window: Window, *, in_event_time: bool) -> None:

@@ -34,7 +34,8 @@ class WindowOperator:
         self.trigger = assigner.get_default_trigger() if trigger is None else trigger
         self.allowed_lateness = duration_ms("allowed_lateness", allowed_lateness, 0)
         self.in_event_time = assigner.is_event_time()
-        self._kept_for = self.allowed_lateness if self.in_event_time else 0
+        self.kept_for = self.allowed_lateness if self.in_event_time else 0
+        """How long windows are kept behind their ends, in ms."""
         self.folding = function if isinstance(function, FoldingFunction) and evictor is None else None
         """The function whose folded value panes keep; None: panes keep rows."""
         self._check()
@@ -74,7 +75,7 @@ class WindowOperator:
 
     def cleanup_time(self, window: Window) -> int:
         """Return the time in ms at which a window's state is removed; 2**63 - 1: never."""
-        return min(window.max_timestamp() + self._kept_for, MAX_TIME)
+        return min(window.max_timestamp() + self.kept_for, MAX_TIME)
 
     def _check(self) -> None:
         assigner, trigger = type(self.assigner).__name__, type(self.trigger).__name__

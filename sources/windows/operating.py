@@ -173,7 +173,7 @@ def _kept(
     has_event_times = stream.event_time is not None
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
     # A function that the user gives with a schema may have results of other names and types.
-    in_columns = bool(texts) and time_mode == "EventTime" and ColumnWindows.takes(operator, packed_rows)
+    in_columns = bool(texts) and ColumnWindows.takes(operator, packed_rows)
     wish = Wish(
         operator=operator,
         description=description,

@@ -26,7 +26,7 @@ from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.buckets import described_buckets
-from tidegate.sources.windows.columns.windows import END, START, ColumnWindows
+from tidegate.sources.windows.columns.windows import ColumnWindows, Outcome
 from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
@@ -141,7 +141,7 @@ class WindowProcessor(StatefulProcessor):
         if wish.in_columns:
             self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
             before = None
-            if type(wish.operator.trigger) is not EventTimeTrigger:
+            if type(wish.operator.trigger) is not EventTimeTrigger or not wish.operator.in_event_time:
                 before = EarlierLayout(layout.schema, partial(_entries_of, keys=keys))
             of_entries = self._columns.of_entries
             layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=of_entries, before=before)
@@ -183,7 +183,8 @@ class WindowProcessor(StatefulProcessor):
         rows = comparable(unpacked(blobs, self._wish.packed), self._float_keys) if blobs else None
         state = bucket.pages.touched(rows, max(before_rows_ms, watermark_ms), now_ms)
         if self._columns is not None:
-            late = yield from self._of_columns(self._columns, bucket, state, rows, before_rows_ms, watermark_ms)
+            outcome = self._columns.run(state, rows, before_rows_ms, watermark_ms, now_ms)
+            late = yield from self._of_columns(self._columns, bucket, state, outcome)
         else:
             late = yield from self._of_keys(bucket, state, rows, before_rows_ms, watermark_ms, now_ms)
         dropped = late if self._wish.late is None else 0
@@ -192,10 +193,9 @@ class WindowProcessor(StatefulProcessor):
         self._state.store(bucket, _next_call(bucket, self._wish, spark_ms, now_ms))
 
     def _of_columns(
-        self, windows: ColumnWindows, bucket: KeyBucket, state: pa.Table, rows: pa.Table | None, before: int, after: int
+        self, windows: ColumnWindows, bucket: KeyBucket, state: pa.Table, outcome: Outcome
     ) -> Generator[Any, None, int]:
-        """Hand rows to windows in columns; return the number of late rows."""
-        outcome = windows.run(state, rows, before, after)
+        """Keep and give what windows in columns became; return the number of late rows."""
         bucket.pages.replace(outcome.state)
         if bucket.windows is not None:
             bucket.windows += outcome.state.num_rows - state.num_rows
@@ -207,10 +207,9 @@ class WindowProcessor(StatefulProcessor):
 
     def _many(self, windows: ColumnWindows, fired: pa.Table) -> Iterator[_Result]:
         wish = self._wish
-        bounds = ((fired.column(name).to_numpy() * 1000).view("datetime64[us]") for name in (START, END))
         given = windows.results(fired, wish.results)
         results = (listed(given[name]) for name in wish.results)
-        columns = [*(values_of(fired.column(key)) for key in wish.keys.values()), *bounds, *results]
+        columns = [*(values_of(fired.column(key)) for key in wish.keys.values()), *windows.bounds(fired), *results]
         for begin in range(0, fired.num_rows, _RESULTS_OF_A_ROW):
             parts = (column[begin : begin + _RESULTS_OF_A_ROW] for column in columns)
             yield _Result({MANY: dict(zip(many_names(len(columns)), parts, strict=True))})

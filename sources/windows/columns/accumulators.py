@@ -69,8 +69,7 @@ class Accumulators:
         order, begins: the places of rows by group, and where in them each group begins.
         """
         if len(begins) == len(order):
-            table = table.take(pa.array(order))
-            return [table.column(part.name) for part in self._columns]
+            return self.of(table.take(pa.array(order)))
         merged = {}
         for part in self._columns:
             column = table.column(part.name)
@@ -86,10 +85,14 @@ class Accumulators:
             merged |= {part.name: folded.column(f"{part.name}_{part.merged}").cast(part.kind) for part in others}
         return [merged[part.name] for part in self._columns]
 
-    def cleared(self, table: pa.Table, mask: npt.NDArray[np.bool_]) -> dict[str, pa.ChunkedArray]:
-        """Return the accumulators by column, without rows where the mask says so."""
-        nothing = ((part.name, pa.scalar(0 if part.counts else None, part.kind)) for part in self._columns)
-        return {name: pc.if_else(pa.array(mask), value, table.column(name)) for name, value in nothing}
+    def of(self, table: pa.Table) -> list[pa.ChunkedArray]:
+        """Return the accumulators of a table that has them."""
+        return [table.column(part.name) for part in self._columns]
+
+    def cleared(self, table: pa.Table, mask: npt.NDArray[np.bool_]) -> list[pa.ChunkedArray]:
+        """Return the accumulators of a table, without rows where the mask says so."""
+        nothing = (pa.scalar(0 if part.counts else None, part.kind) for part in self._columns)
+        return [pc.if_else(pa.array(mask), *pair) for pair in zip(nothing, self.of(table), strict=True)]
 
     def inexact(self, table: pa.Table, codes: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
         """Return for which keys ``merged`` may differ from what Python gives: a sum is large, or a value is NaN.

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.sources.windows.pages import EVENT, PROCESSING
 from tidegate.windows import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
+    EndOfStreamTrigger,
     EventTimeTrigger,
     NeverTrigger,
+    ProcessingTimeTrigger,
     PurgingTrigger,
     Trigger,
 )
@@ -25,10 +30,28 @@ Places: TypeAlias = npt.NDArray[np.intp]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
+class Windows(NamedTuple):
+    """Windows of keys.
+
+    timers: the next timer of each, in ms.
+    states: those of the trigger.
+    waits: whether the trigger has a timer; otherwise its cleanup is due.
+    held: which windows hold rows: others were purged.
+    """
+
+    starts: Ints
+    ends: Ints
+    timers: Ints
+    states: Ints
+    waits: Bools
+    held: Bools
+
+
 @dataclass(frozen=True)
 class Firing:
-    """When windows of event time fire.
+    """When windows fire.
 
+    clock: the column of the timers, which says in which time they are; None: the trigger has none.
     state: the name of the trigger's state, one whole number for each window; empty: it has none.
     at_end: windows fire at their last millisecond.
     interval: windows fire at its multiples, too, in ms; 0: they do not.  The state is the next of them.
@@ -36,6 +59,7 @@ class Firing:
     purges: a window that fires loses its rows.
     """
 
+    clock: str | None = None
     state: str = ""
     at_end: bool = False
     interval: int = 0
@@ -54,26 +78,26 @@ class Firing:
             return np.minimum(times - np.fmod(times, self.interval) + self.interval, ends - 1)
         return np.ones_like(times)
 
-    def next_timers(self, states: Ints, ends: Ints, waits: Bools, cleanups: Ints, watermark_ms: int) -> Ints:
+    def next_timers(self, windows: Windows, cleanups: Ints, watermark_ms: int) -> Ints:
         """Return the time of the next timer of each window.
 
         A timer that a row sets behind the watermark waits for the next watermark.
-        waits: whether the trigger has a timer.
         """
-        return np.where(waits, np.maximum(self._first(states, ends), min(watermark_ms, MAX_TIME - 1) + 1), cleanups)
+        after_ms = min(watermark_ms, MAX_TIME - 1) + 1
+        return np.where(windows.waits, np.maximum(self._first(windows.states, windows.ends), after_ms), cleanups)
 
-    def fired(self, states: Ints, ends: Ints, watermark_ms: int) -> tuple[Ints, Ints]:
-        """Return how often windows that wait fire up to a watermark, which all of them have due, and the states then.
+    def fired(self, windows: Windows, time_ms: int) -> tuple[Ints, Ints]:
+        """Return how often windows that wait fire up to a time, which all of them have due, and the states then.
 
         No row comes between these timers, so a window gives the same each time.
         """
-        lasts = ends - 1
+        states, lasts = windows.states, windows.ends - 1
         if not self.interval:
             return np.ones_like(lasts), states
-        firsts = self._first(states, ends)
-        multiples = (np.minimum(lasts, watermark_ms) - firsts) // self.interval + 1
+        firsts = self._first(states, windows.ends)
+        multiples = (np.minimum(lasts, time_ms) - firsts) // self.interval + 1
         following = np.minimum(firsts + multiples * self.interval, lasts)
-        is_over = lasts <= watermark_ms
+        is_over = lasts <= time_ms
         # The end of a window is a time to fire, too, and need not be a multiple.
         at_end = is_over & ((lasts - firsts) % self.interval > 0)
         return multiples + at_end, np.where(is_over, lasts, following)
@@ -86,16 +110,23 @@ class Firing:
         return np.minimum(states, ends - 1) if self.interval else ends - 1
 
 
+_FIRINGS: Mapping[type[Trigger], Firing] = {
+    EventTimeTrigger: Firing(EVENT, at_end=True),
+    EndOfStreamTrigger: Firing(EVENT, at_end=True),
+    ProcessingTimeTrigger: Firing(PROCESSING, at_end=True),
+    NeverTrigger: Firing(),
+}
+_CONTINUOUS = {ContinuousEventTimeTrigger: EVENT, ContinuousProcessingTimeTrigger: PROCESSING}
+
+
 def firing_of(trigger: Trigger) -> Firing | None:
-    """Return how a trigger decides in columns; None: it decides row by row, or in processing time."""
+    """Return how a trigger decides in columns; None: it decides row by row."""
     # By their own classes: a subclass may decide in another way.
     if type(trigger) is PurgingTrigger:
         nested = firing_of(trigger.nested)
         return None if nested is None else replace(nested, purges=True)
-    if type(trigger) is EventTimeTrigger:
-        return Firing(at_end=True)
-    if type(trigger) is ContinuousEventTimeTrigger:
-        return Firing(FIRE_TIME.name, at_end=True, interval=trigger.interval)
+    if type(trigger) is ContinuousEventTimeTrigger or type(trigger) is ContinuousProcessingTimeTrigger:
+        return Firing(_CONTINUOUS[type(trigger)], FIRE_TIME.name, at_end=True, interval=trigger.interval)
     if type(trigger) is CountTrigger:
-        return Firing(COUNT.name, max_count=trigger.max_count)
-    return Firing() if type(trigger) is NeverTrigger else None
+        return Firing(state=COUNT.name, max_count=trigger.max_count)
+    return _FIRINGS.get(type(trigger))

@@ -1,4 +1,4 @@
-"""Windows of many keys at once, in columns: SQL aggregates of tumbling, sliding and session windows in event time.
+"""Windows of many keys at once, in columns: SQL aggregates of windows whose timers are all of one clock.
 
 The state is a table with a row for each key and open window.  What a trigger decides row by row is left to the rules
 for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts, and
@@ -14,19 +14,24 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.sources.windows.columns.accumulators import Accumulators
-from tidegate.sources.windows.columns.firing import Bools, Firing, Ints, Places, firing_of
+from tidegate.sources.windows.columns.firing import Bools, Firing, Ints, Places, Windows, firing_of
 from tidegate.sources.windows.columns.sessions import begin_sessions, numbers_of_sessions
 from tidegate.sources.windows.keys import Key, codes_of, keys_of
-from tidegate.sources.windows.pages import EVENT
+from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given
 from tidegate.sources.windows.state import KeyEntry
 from tidegate.windows import (
     Aggregate,
     EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     SqlAggregates,
     TimeWindow,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     WindowOperator,
 )
 from tidegate.windows.key_run import KeyRun
@@ -37,7 +42,8 @@ from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 START, END = "__start", "__end"
 _TRIGGER, _WAITS, _HELD = "__trigger", "__waits", "__holds_rows"
-_ASSIGNERS = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows}
+_IN_EVENT_TIME = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows}
+_IN_PROCESSING_TIME = {ProcessingTimeSessionWindows, SlidingProcessingTimeWindows, TumblingProcessingTimeWindows}
 
 
 class Outcome(NamedTuple):
@@ -70,93 +76,99 @@ class ColumnWindows:
     ) -> None:
         self._check = check
         self._operator, self._keys, self._time, self._elements = operator, list(keys), time, list(elements)
-        self._firing = firing_of(operator.trigger) or Firing()
+        self._firing, self._clock = firing_of(operator.trigger) or Firing(), _clock_of(operator) or EVENT
+        self._is_global = isinstance(operator.assigner, GlobalWindows)
         self._accumulators = Accumulators(operator.folding.function, rows)  # type: ignore[union-attr]
-        times = [pa.field(name, pa.int64()) for name in (START, END, EVENT)]
-        trigger = [pa.field(_TRIGGER, pa.int64())] if self._firing.state else []
-        waits = [pa.field(_WAITS, pa.bool_())] if self._firing.interval else []
-        held = [pa.field(_HELD, pa.bool_())] if self._firing.purges else []
-        self._of_windows = [*times, *trigger, *waits, *held]
-        self.schema = pa.schema([*(rows.field(key) for key in keys), *self._of_windows, *self._accumulators.fields])
+        self._of_windows = {
+            "starts": pa.field(START, pa.int64()),
+            "ends": pa.field(END, pa.int64()),
+            "timers": pa.field(self._clock, pa.int64()),
+            **({"states": pa.field(_TRIGGER, pa.int64())} if self._firing.state else {}),
+            **({"waits": pa.field(_WAITS, pa.bool_())} if self._firing.interval else {}),
+            **({"held": pa.field(_HELD, pa.bool_())} if self._firing.purges else {}),
+        }
+        of_windows = self._of_windows.values()
+        self.schema = pa.schema([*(rows.field(key) for key in keys), *of_windows, *self._accumulators.fields])
 
     @staticmethod
     def takes(operator: WindowOperator, rows: pa.Schema) -> bool:
         """Return whether these windows can be kept in columns."""
-        assigner, function = operator.assigner, operator.folding
+        function = operator.folding
         return (
-            type(assigner) in _ASSIGNERS
-            and firing_of(operator.trigger) is not None
+            _clock_of(operator) is not None
             and isinstance(function, Aggregate)
             and function.process is None
             and isinstance(function.function, SqlAggregates)
             and Accumulators.has(function.function, rows)
         )
 
-    def run(self, state: pa.Table, rows: pa.Table | None, before_ms: int, after_ms: int) -> Outcome:
-        """Return what rows give between two watermarks, with the state of their keys and of timers that are due."""
-        outcome = self._advanced(Outcome(state, [], []), before_ms)
-        if rows is not None and rows.num_rows:
-            outcome = self._taken(outcome, rows, before_ms)
+    def run(self, state: pa.Table, rows: pa.Table | None, before_ms: int, after_ms: int, now_ms: int) -> Outcome:
+        """Return what rows give between two watermarks, with the state of their keys and of timers that are due.
+
+        now_ms: the processing time, which comes before the rows.
+        """
+        outcome = Outcome(state, [], [])
+        if self._clock == PROCESSING:
+            # All rows have one time, and none is behind it: a timer that is due at once waits for the next batch.
+            outcome = self._advanced(outcome, now_ms)
+            if rows is not None:
+                rows = _with(rows, self._time, pa.array(np.full(rows.num_rows, now_ms)))
+            return self._taken(outcome, rows, MIN_TIME, now_ms)
+        outcome = self._taken(self._advanced(outcome, before_ms), rows, before_ms, now_ms)
         return self._advanced(outcome, after_ms) if after_ms > before_ms else outcome
+
+    def bounds(self, fired: pa.Table) -> list[Sequence[Any]]:
+        """Return the starts and the ends of windows that fired, as times of Spark; None: of the window of all times."""
+        if self._is_global:
+            return [[None] * fired.num_rows] * 2
+        return [(fired.column(name).to_numpy() * 1000).view("datetime64[us]") for name in (START, END)]
 
     def results(self, fired: pa.Table, types: Mapping[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
         """Return the results of windows that fired, by name."""
         return self._accumulators.results(fired, types)
 
-    def _advanced(self, outcome: Outcome, watermark_ms: int) -> Outcome:
-        """Let timers fire up to a watermark, and forget the windows that take no more rows."""
-        due = _ints(outcome.state, EVENT)
-        if not len(due) or due.min() > watermark_ms:
+    def _windows(self, table: pa.Table) -> Windows:
+        """Return the windows of a table of the state."""
+        columns = {name: table.column(field.name).to_numpy() for name, field in self._of_windows.items()}
+        # Only a continuous trigger may have a timer that is due behind the end of its window.
+        others = {
+            "states": np.full(table.num_rows, self._firing.no_state),
+            "waits": (columns["timers"] < columns["ends"]) & self._firing.at_end,
+            "held": np.ones(table.num_rows, bool),
+        }
+        return Windows(**{**others, **columns})
+
+    def _table_of(self, keys: Sequence[Any], windows: Windows, accumulators: Sequence[Any]) -> pa.Table:
+        """Return a table of the state, of the columns of keys and accumulators, and windows."""
+        of_windows = [pa.array(getattr(windows, name), field.type) for name, field in self._of_windows.items()]
+        return pa.Table.from_arrays([*keys, *of_windows, *accumulators], schema=self.schema)
+
+    def _advanced(self, outcome: Outcome, time_ms: int) -> Outcome:
+        """Let timers fire up to a time of the clock, and forget the windows that take no more rows."""
+        due = _ints(outcome.state, self._clock)
+        if not len(due) or due.min() > time_ms:
             return outcome
-        fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > watermark_ms)]
-        state = _chosen(outcome.state, due <= watermark_ms)
-        ends, waits, held = _ints(state, END), self._waits(state), self._held(state)
-        times, states = self._firing.fired(self._states(state), ends, watermark_ms)
-        if (gives := waits & held).any():
-            often = np.where(gives, 1 if self._firing.purges else times, 0)
+        fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > time_ms)]
+        state = _chosen(outcome.state, due <= time_ms)
+        windows, purges = self._windows(state), self._firing.purges
+        times, states = self._firing.fired(windows, time_ms)
+        if (gives := windows.waits & windows.held).any():
+            often = np.where(gives, 1 if purges else times, 0)
             fired.append(state.take(pa.array(np.repeat(np.arange(len(often)), often))))
-        again = waits & (ends - 1 > watermark_ms)
-        state = self._after(state, waits, again, states)
-        waiting.append(_chosen(state, again | (self._cleanups(ends) > watermark_ms)))
+        cleanups, again = self._cleanups(windows.ends), windows.waits & (windows.ends - 1 > time_ms)
+        timers, held = np.where(again, states, cleanups), windows.held & ~(windows.waits & purges)
+        later = Windows(windows.starts, windows.ends, timers, states, again, held)
+        accumulators = self._accumulators.cleared(state, windows.waits) if purges else self._accumulators.of(state)
+        state = self._table_of(state.select(self._keys).columns, later, accumulators)
+        waiting.append(_chosen(state, again | (cleanups > time_ms) | (held & (cleanups == NEVER))))
         return outcome._replace(state=pa.concat_tables(waiting), fired=fired)
 
-    def _after(self, state: pa.Table, fires: Bools, again: Bools, states: Ints) -> pa.Table:
-        """Return windows after their timers: some fire, and some of these wait again."""
-        timers = np.where(again, states, self._cleanups(_ints(state, END)))
-        changed = {EVENT: timers, _TRIGGER: states, _WAITS: again, _HELD: self._held(state) & ~fires}
-        for field in self._of_windows:
-            if field.name in changed:
-                state = _with(state, field.name, pa.array(changed[field.name]))
-        if self._firing.purges and fires.any():
-            for name, column in self._accumulators.cleared(state, fires).items():
-                state = _with(state, name, column)
-        return state
-
     def _cleanups(self, ends: Ints) -> Ints:
-        return ends - 1 + self._operator.allowed_lateness
+        return np.full_like(ends, NEVER) if self._is_global else ends - 1 + self._operator.kept_for
 
-    def _waits(self, table: pa.Table) -> Bools:
-        """Return whether the trigger of each window has a timer; otherwise its cleanup is due.
-
-        Only a continuous trigger may have a timer that is due behind the end of its window.
-        """
-        if not self._firing.at_end:
-            return np.zeros(table.num_rows, bool)
-        if self._firing.interval:
-            return _bools(table, _WAITS)
-        return _ints(table, EVENT) < _ints(table, END)
-
-    def _states(self, table: pa.Table) -> Ints:
-        """Return the trigger's states of windows."""
-        if not self._firing.state:
-            return np.full(table.num_rows, self._firing.no_state)
-        return _ints(table, _TRIGGER)
-
-    def _held(self, table: pa.Table) -> Bools:
-        """Return which windows hold rows: others were purged."""
-        return _bools(table, _HELD) if self._firing.purges else np.ones(table.num_rows, bool)
-
-    def _taken(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
+    def _taken(self, outcome: Outcome, rows: pa.Table | None, watermark_ms: int, now_ms: int) -> Outcome:
+        if rows is None or not rows.num_rows:
+            return outcome
         state, merges, lateness = outcome.state, self._operator.assigner.merges, self._operator.allowed_lateness
         both_keys = ([*state.column(key).chunks, *rows.column(key).chunks] for key in self._keys)
         codes = codes_of(pa.chunked_array(chunks) for chunks in both_keys)
@@ -165,21 +177,22 @@ class ColumnWindows:
         places, starts, ends = self._assigned(times)
         is_open = ends - 1 > watermark_ms
         # Another row may merge a session that has ended with an open one, so none is known to be late.
-        is_late = np.zeros_like(is_open) if merges else ends - 1 + lateness <= watermark_ms
+        knows_late = self._operator.in_event_time and not merges
+        is_late = ends - 1 + lateness <= watermark_ms if knows_late else np.zeros_like(is_open)
         by_row = np.zeros(codes.max() + 1, bool)
         # A row may make its window fire at once, or may be late.
         by_row[of_rows[places[~is_open & ~is_late]]] = True
         if merges and self._firing.interval:  # only a session that has ended waits for nothing, and may go on
-            by_row[of_state[self._states(state) == self._firing.no_state]] = True
+            by_row[of_state[self._windows(state).states == self._firing.no_state]] = True
         places, starts, ends = places[is_open], starts[is_open], ends[is_open]
         table, of_table = self._table(state, of_state, rows, of_rows, (places, starts, ends))
         if self._firing.max_count and table.num_rows:
             groups = self._groups(table, of_table)
-            counts = np.bincount(groups, weights=self._states(table))
+            counts = np.bincount(groups, weights=self._windows(table).states)
             by_row[of_table[counts[groups] >= self._firing.max_count]] = True
         by_row |= self._accumulators.inexact(table, of_table, len(by_row))
         late = outcome.late
-        if not merges:
+        if knows_late:
             taken = np.zeros(len(times), bool)
             taken[places] = True
             behind = times <= max(watermark_ms - lateness, MIN_TIME) if watermark_ms < MAX_TIME else np.ones_like(taken)
@@ -190,13 +203,15 @@ class ColumnWindows:
         if not by_row.any():
             return outcome._replace(state=merged)
         of_keys = outcome._replace(state=_chosen(state, by_row[of_state]))
-        outcome = self._row_by_row(of_keys, _chosen(rows, by_row[of_rows]), watermark_ms)
+        outcome = self._row_by_row(of_keys, _chosen(rows, by_row[of_rows]), watermark_ms, now_ms)
         return outcome._replace(state=pa.concat_tables([merged, outcome.state]))
 
     def _assigned(self, times: Ints) -> tuple[Places, Ints, Ints]:
         """Return pairs of rows and windows: the places of the rows, and the starts and ends of the windows."""
         assigner: Any = self._operator.assigner
         every = np.arange(len(times))
+        if self._is_global:
+            return every, np.full_like(times, MAX_TIME), np.full_like(times, MAX_TIME)
         if assigner.merges:
             return every, times, times + assigner.gap
         size, slide = assigner.size, getattr(assigner, "slide", assigner.size)
@@ -214,29 +229,18 @@ class ColumnWindows:
     ) -> tuple[pa.Table, Ints]:
         """Return the windows of the state, then those of pairs of rows and windows, with the codes of their keys."""
         places, starts, ends = pairs
-        chosen = rows if len(places) == rows.num_rows and self._is_one_each else rows.take(pa.array(places))
+        is_each = len(places) == rows.num_rows and bool((np.diff(places, prepend=-1) == 1).all())
+        chosen = rows if is_each else rows.take(pa.array(places))
         codes = of_rows[places]
         states = self._firing.of_rows(chosen.column(self._time).to_numpy(), ends)
         if self._firing.interval and self._operator.assigner.merges:
             # A row that a session takes does not begin to wait: the session waits already.
             open_windows = (of_state, *(state.column(name).to_numpy() for name in (START, END)))
             states[~begin_sessions(open_windows, (codes, starts, ends))] = self._firing.no_state
-        keys = [chosen.column(key) for key in self._keys]
-        yes = np.ones(len(places), bool)
-        of_windows = self._columns_of_windows(starts, ends, ends - 1, states, yes, yes)
-        columns = [*keys, *of_windows, *self._accumulators.of_rows(chosen)]
-        table = pa.concat_tables([state, pa.Table.from_arrays(columns, schema=self.schema)])
-        return table, np.concatenate((of_state, codes))
-
-    def _columns_of_windows(
-        self, starts: Ints, ends: Ints, due: Ints, states: Ints, waits: Bools, held: Bools
-    ) -> list[pa.Array]:
-        columns = {START: starts, END: ends, EVENT: due, _TRIGGER: states, _WAITS: waits, _HELD: held}
-        return [pa.array(columns[field.name], field.type) for field in self._of_windows]
-
-    @property
-    def _is_one_each(self) -> bool:
-        return type(self._operator.assigner) is not SlidingEventTimeWindows
+        keys, yes = [chosen.column(key) for key in self._keys], np.ones(len(places), bool)
+        windows = Windows(starts, ends, ends - 1, states, yes, yes)
+        of_pairs = self._table_of(keys, windows, self._accumulators.of_rows(chosen))
+        return pa.concat_tables([state, of_pairs]), np.concatenate((of_state, codes))
 
     def _groups(self, table: pa.Table, codes: Ints) -> Ints:
         """Return the number of the key and window of each row."""
@@ -254,21 +258,30 @@ class ColumnWindows:
         order = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
         firsts = table.select(self._keys).take(pa.array(order[begins]))
-        starts, ends, states = table.column(START).to_numpy(), table.column(END).to_numpy(), self._states(table)
-        starts, ends = np.minimum.reduceat(starts[order], begins), np.maximum.reduceat(ends[order], begins)
+        windows = self._windows(table)
+        states = windows.states[order]
         if self._firing.max_count:
-            states = np.add.reduceat(states[order], begins)
+            states = np.add.reduceat(states, begins)
         elif self._operator.assigner.merges:
-            states = np.minimum.reduceat(states[order], begins)
+            states = np.minimum.reduceat(states, begins)
         else:
-            states = states[order[begins]]
-        waits, held = (np.logical_or.reduceat(of(table)[order], begins) for of in (self._waits, self._held))
-        due = self._firing.next_timers(states, ends, waits, self._cleanups(ends), watermark_ms)
+            states = states[begins]
+        merged = Windows(
+            np.minimum.reduceat(windows.starts[order], begins),
+            np.maximum.reduceat(windows.ends[order], begins),
+            windows.timers[order[begins]],
+            states,
+            np.logical_or.reduceat(windows.waits[order], begins),
+            np.logical_or.reduceat(windows.held[order], begins),
+        )
         accumulators = self._accumulators.merged(table, groups, order, begins)
-        of_windows = self._columns_of_windows(starts, ends, due, states, waits, held)
-        return pa.Table.from_arrays([*firsts.columns, *of_windows, *accumulators], schema=self.schema)
+        return self._table_of(firsts.columns, self._timed(merged, watermark_ms), accumulators)
 
-    def _row_by_row(self, outcome: Outcome, rows: pa.Table, watermark_ms: int) -> Outcome:
+    def _timed(self, windows: Windows, watermark_ms: int) -> Windows:
+        """Return windows with their next timers."""
+        return windows._replace(timers=self._firing.next_timers(windows, self._cleanups(windows.ends), watermark_ms))
+
+    def _row_by_row(self, outcome: Outcome, rows: pa.Table, watermark_ms: int, now_ms: int) -> Outcome:
         """Take rows by the rules for one key."""
         panes: dict[Key, list[OpenPane]] = {}
         for key, pane in self._panes(outcome.state):
@@ -280,7 +293,7 @@ class ColumnWindows:
         given: list[Given] = []
         left: list[tuple[Key, OpenPane]] = []
         for key in {**panes, **arrived}:
-            run = KeyRun(self._operator, key[0] if len(key) == 1 else key, MemoryKeyStore())
+            run = KeyRun(self._operator, key[0] if len(key) == 1 else key, MemoryKeyStore(), now_ms)
             run.advance_watermark(watermark_ms)
             run.open(panes.get(key, []))
             of_key = arrived.get(key, [])
@@ -293,12 +306,13 @@ class ColumnWindows:
     def table(self, panes: Sequence[tuple[Key, OpenPane]], watermark_ms: int) -> pa.Table:
         """Return panes in the columns of the state.  Raises FunctionError for a sum that is too large."""
         name, nothing, function = self._firing.state, self._firing.no_state, self._accumulators.function
-        starts, ends = (np.array([pane.window[place] for _, pane in panes], np.int64) for place in (0, 1))
+        bounds = [(MAX_TIME, MAX_TIME) if self._is_global else pane.window for _, pane in panes]
+        starts, ends = (np.array([bound[place] for bound in bounds], np.int64) for place in (0, 1))
         states = np.array([pane.trigger.get(name, nothing) for _, pane in panes], np.int64)
         # A trigger's timer comes before the end of the window, and the cleanup of a window that has ended comes later.
-        firsts = np.array([min(pane.timers, default=MAX_TIME) for _, pane in panes], np.int64)
+        timers = (pane.timers[self._clock == PROCESSING] for _, pane in panes)
+        firsts = np.array([min((min(time, NEVER - 1) for time in times), default=NEVER) for times in timers], np.int64)
         waits = (firsts < ends) & self._firing.at_end
-        due = self._firing.next_timers(states, ends, waits, self._cleanups(ends), watermark_ms)
         held = np.array([pane.contents is not None for _, pane in panes], bool)
         keys = [
             pa.array([key[place] for key, _ in panes], self.schema.field(name).type)
@@ -311,8 +325,8 @@ class ColumnWindows:
             given = zip(panes, contents, strict=True)
             self._check([Given(key, pane.window, function.get_result(value)) for (key, pane), value in given])
             raise
-        of_windows = self._columns_of_windows(starts, ends, due, states, waits, held)
-        return pa.Table.from_arrays([*keys, *of_windows, *accumulators], schema=self.schema)
+        windows = Windows(starts, ends, firsts, states, waits, held)
+        return self._table_of(keys, self._timed(windows, watermark_ms), accumulators)
 
     def of_entries(self, entries: Mapping[Key, KeyEntry]) -> pa.Table:
         """Return the state of a layout that has the state of each key as one value."""
@@ -321,21 +335,34 @@ class ColumnWindows:
             store = MemoryKeyStore()
             store.write(entry.value)
             run = KeyRun(self._operator, key, store)
-            tables.append(self.table([(key, pane) for pane in run.panes()], run.watermark))
+            watermark_ms = run.watermark if self._clock == EVENT else MIN_TIME
+            tables.append(self.table([(key, pane) for pane in run.panes()], watermark_ms))
         return pa.concat_tables(tables)
 
     def _panes(self, state: pa.Table) -> Iterator[tuple[Key, OpenPane]]:
-        windows = map(TimeWindow, *(state.column(name).to_pylist() for name in (START, END)))
-        of_windows = (column.tolist() for column in (self._states(state), self._waits(state), self._held(state)))
-        contents_of = self._accumulators.to_lists(state)
-        columns = keys_of(state, self._keys), windows, contents_of, *of_windows
-        for key, window, contents, value, waits, held in zip(*columns, strict=True):
+        windows, contents_of = self._windows(state), self._accumulators.to_lists(state)
+        for key, contents, start, end, _, value, waits, held in zip(
+            keys_of(state, self._keys), contents_of, *(column.tolist() for column in windows), strict=True
+        ):
+            window = GlobalWindow() if self._is_global else TimeWindow(start, end)
             trigger = {} if value == self._firing.no_state else {self._firing.state: value}
-            timers = self._firing.timers(value, window.end) if waits else []
-            yield key, OpenPane(window, contents if held else None, trigger, timers)
+            timers = self._firing.timers(value, end) if waits else []
+            of_clocks = ([], timers) if self._clock == PROCESSING else (timers, [])
+            yield key, OpenPane(window, contents if held else None, trigger, of_clocks)
 
     def _by_key(self, rows: pa.Table) -> Iterator[tuple[Key, Mapping[str, Any]]]:
         return zip(keys_of(rows, self._keys), as_mappings(rows.select(self._elements)), strict=True)
+
+
+def _clock_of(operator: WindowOperator) -> str | None:
+    """Return the column with the timers of windows; None: these have timers of two clocks, or cannot be in columns."""
+    assigner, firing = type(operator.assigner), firing_of(operator.trigger)
+    if firing is None:
+        return None
+    if assigner is GlobalWindows:  # it has no timers of its own; at the end of time it ends what is continuous
+        return None if firing.interval and firing.clock == EVENT else firing.clock or PROCESSING
+    clock = EVENT if assigner in _IN_EVENT_TIME else PROCESSING if assigner in _IN_PROCESSING_TIME else None
+    return clock if firing.clock in {None, clock} else None
 
 
 def _chosen(table: pa.Table, mask: Bools) -> pa.Table:
@@ -348,10 +375,6 @@ def _chosen(table: pa.Table, mask: Bools) -> pa.Table:
 
 def _ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(table.column(name).to_numpy(), np.int64)
-
-
-def _bools(table: pa.Table, name: str) -> Bools:
-    return np.asarray(table.column(name).to_numpy(), np.bool_)
 
 
 def _with(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -133,7 +133,7 @@ class FakeSpark:
             ahead_ms,
             time_mode,
             texts,
-            in_columns=time_mode == "EventTime" and ColumnWindows.takes(operator, to_arrow_schema(packed)),
+            in_columns=ColumnWindows.takes(operator, to_arrow_schema(packed)),
         )
         self._names = [*keys, WINDOW_START, WINDOW_END, *results]
         self._outputs = {OUTPUT: RESULTS} if late is not None or outputs else {}

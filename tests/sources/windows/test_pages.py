@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import DoubleType, StructField, StructType
 
-from tests.sources.windows.fakes import PACKED, FakeSpark
-from tests.sources.windows.test_processor import SQL, Numbers, operator_of
+from tests.sources.windows.fakes import PACKED
+from tests.sources.windows.pairs import SQL, Numbers, spark_of
 from tidegate.sources.windows import pages
 from tidegate.sources.windows.hashing import hashes
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING, Kept, Pages
@@ -177,6 +177,12 @@ LAYOUTS = {
     "sums of floats in Arrow, one by one": ("counted with lateness", Aggregate(SQL)),
     "sums of texts with a trigger": ("sessions continuous", Aggregate(SQL)),
     "sums of floats with a trigger": ("counted with lateness", Aggregate(SQL)),
+    "sums of texts by the clock, one by one": ("sessions by clock continuous", Aggregate(SQL)),
+    "sums of floats by the clock, one by one": ("by clock counted", Aggregate(SQL)),
+    "sums of texts of all times, one by one": ("global purging at the end", Aggregate(SQL)),
+    "sums of texts by the clock": ("sessions by clock continuous", Aggregate(SQL)),
+    "sums of floats by the clock": ("by clock counted", Aggregate(SQL)),
+    "sums of texts of all times": ("global purging at the end", Aggregate(SQL)),
 }
 
 
@@ -185,18 +191,16 @@ def test_a_state_of_every_layout_is_read_on(name):
     with gzip.open(STORED) as stored:
         before = json.load(stored)[name]
     key_type = StructField("__key_0", DoubleType()) if "floats" in name else PACKED.fields[0]
-    parts = operator_of(*LAYOUTS[name])
-    spark, never_stored = (
-        FakeSpark(parts, buckets=2, packed=StructType([key_type, *PACKED.fields[1:]])) for _ in range(2)
-    )
+    packed = StructType([key_type, *PACKED.fields[1:]])
+    spark, never_stored = (spark_of(*LAYOUTS[name], buckets=2, packed=packed) for _ in range(2))
     for variable, bucket, values in before["states"]:
         spark.states[variable, bucket] = {tuple(map(decoded, key)): (decoded(value),) for key, value in values}
     spark.timers = {tuple(timer) for timer in before["timers"]}
     texts = ["a", "b", None, "long" * 2000, *(f"key {n}" for n in range(20))]
     keys = [0.0, -0.0, float("nan"), 1.5] if "floats" in name else texts
-    never_stored.batch([(keys[n % len(keys)], n, n % 10) for n in range(1, 200)], MIN_TIME)
+    never_stored.batch([(keys[n % len(keys)], n, n % 10) for n in range(1, 200)], MIN_TIME, 3)
     more = [(keys[0], 195, 3), (keys[2], 300, 4)]
-    for watermark, rows in [(150, more), (150, []), (MAX_TIME, [])]:
-        found, wanted = spark.batch(rows, watermark), never_stored.batch(rows, watermark)
+    for watermark, now, rows in [(150, 5, more), (150, 6, []), (MAX_TIME, 50, [])]:
+        found, wanted = spark.batch(rows, watermark, now), never_stored.batch(rows, watermark, now)
         assert sorted(map(str, found)) == sorted(map(str, wanted))
     assert (spark.stored(), spark.timers) == (0, set())

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import transform_with_state_driver_worker as driver_worker
 from pyspark.sql.types import (
@@ -26,23 +25,28 @@ from pyspark.sql.types import (
 )
 
 from tests.sources.windows.fakes import PACKED, FakeClient, FakeSpark
+from tests.sources.windows.pairs import (
+    SQL,
+    TUMBLING,
+    WINDOWS,
+    Numbers,
+    Pair,
+    batches,
+    history,
+    ms,
+    operator_of,
+    spark_of,
+)
 from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.choice import why_operator
-from tidegate.sources.windows.processor import OUTPUT, RESULTS, WindowProcessor
+from tidegate.sources.windows.processor import WindowProcessor
 from tidegate.spark_private import state_answers
 from tidegate.windows import (
     Aggregate,
-    ContinuousEventTimeTrigger,
-    CountEvictor,
-    CountTrigger,
-    EventTimeSessionWindows,
-    EventTimeTrigger,
     GlobalWindows,
-    NeverTrigger,
     Process,
     ProcessWindowFunction,
     PurgingTrigger,
-    SlidingEventTimeWindows,
     SqlAggregates,
     TimeWindow,
     Trigger,
@@ -50,92 +54,9 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
     WindowOperator,
 )
-from tidegate.windows.testing import WindowHarness
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-
-def ms(time):
-    return timedelta(milliseconds=time)
-
-
-class Numbers(ProcessWindowFunction):
-    def process(self, key, context, elements):
-        return [{"numbers": [row["n"] for row in elements]}]
-
-
-TUMBLING, SLIDING = TumblingEventTimeWindows.of(ms(10), ms(3)), SlidingEventTimeWindows.of(ms(10), ms(4))
-SESSIONS = EventTimeSessionWindows.with_gap(ms(5))
-# Assigner, trigger, evictor, allowed lateness.
-WINDOWS = {
-    "tumbling": (TUMBLING, None, None, 0),
-    "tumbling with lateness": (TUMBLING, None, None, 7),
-    "sliding with lateness": (SLIDING, None, None, 5),
-    "sliding with gaps": (SlidingEventTimeWindows.of(ms(4), ms(10)), None, None, 5),
-    "sessions with lateness": (SESSIONS, None, None, 6),
-    "continuous": (TUMBLING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
-    "sliding continuous": (SLIDING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
-    "continuous purging": (TUMBLING, PurgingTrigger.of(ContinuousEventTimeTrigger.of(ms(3))), None, 4),
-    "purging": (TUMBLING, PurgingTrigger.of(EventTimeTrigger.create()), None, 20),
-    "counted": (TUMBLING, PurgingTrigger.of(CountTrigger.of(3)), None, 0),
-    "counted with lateness": (SLIDING, CountTrigger.of(4), None, 9),
-    "sessions continuous": (SESSIONS, ContinuousEventTimeTrigger.of(ms(3)), None, 6),
-    "sessions continuous purging": (SESSIONS, PurgingTrigger.of(ContinuousEventTimeTrigger.of(ms(7))), None, 4),
-    "sessions counted": (SESSIONS, CountTrigger.of(2), None, 6),
-    "sessions counted purging": (SESSIONS, PurgingTrigger.of(CountTrigger.of(3)), None, 3),
-    "sessions purging": (SESSIONS, PurgingTrigger.of(EventTimeTrigger.create()), None, 6),
-    "never": (TUMBLING, NeverTrigger.create(), None, 5),
-    "evicted": (TUMBLING, None, CountEvictor.of(2), 5),
-    "global": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(2)), None, 0),
-}
-rows = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 60), st.integers(0, 9)), max_size=12)
-batches = st.lists(st.tuples(rows, st.integers(0, 12)), max_size=8)
-
-
-def history(steps):
-    """Return batches of rows with the watermark before each; at the end it is plus infinity."""
-    watermark, batches = MIN_TIME, []
-    for arrived, step in steps:
-        batches.append((arrived, watermark))
-        watermark = max(watermark, 0) + step or MIN_TIME
-    return [*batches, ([], MAX_TIME)]
-
-
-def harness_of(name):
-    assigner, trigger, evictor, lateness = WINDOWS[name]
-    return WindowHarness(assigner, trigger, evictor, ms(lateness))
-
-
-def operator_of(name, function):
-    assigner, trigger, evictor, lateness = WINDOWS[name]
-    return WindowOperator(assigner, function, trigger, evictor, ms(lateness))
-
-
-def bounds(start, end):
-    return (None, None) if start is None else (start * 1000, end * 1000)
-
-
-class Pair:
-    """A bucket on Spark, and the pure operator, for the same windows."""
-
-    def __init__(self, name, function, **of_spark):
-        self.spark, self.harness = FakeSpark(operator_of(name, function), late="late", **of_spark), harness_of(name)
-
-    def batch(self, arrived, watermark, *, rows_first=False):
-        """Hand one batch to both; compare the late rows, and return the results and the panes of the windows."""
-        self.harness.panes.clear()
-        self.harness.late.clear()
-        for hands_rows in (rows_first, not rows_first):
-            if hands_rows:
-                for key, time, number in arrived:
-                    self.harness.element(key, {"n": number}, time)
-            else:
-                self.harness.watermark(watermark)
-        results = self.spark.batch(arrived, watermark)
-        late = [r["late_row"]["n"] for r in results if r[OUTPUT] == "late"]
-        assert sorted(late) == sorted(row["n"] for row in self.harness.late)
-        windows = [((r["key"], r["window_start"], r["window_end"]), r) for r in results if r[OUTPUT] == RESULTS]
-        panes = [((p.key, *bounds(p.start_ms, p.end_ms)), [row["n"] for row in p.rows]) for p in self.harness.panes]
-        return windows, panes
+pytestmark = pytest.mark.filterwarnings("ignore:GlobalWindows with .* keeps state for ever")
 
 
 def numbers_of(windows):
@@ -147,11 +68,11 @@ def numbers_of(windows):
 @given(steps=batches)
 def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
     pair = Pair(name, Process(Numbers()))
-    for arrived, watermark in history(steps):
-        windows, panes = pair.batch(arrived, watermark)
+    for batch in history(steps):
+        windows, panes = pair.batch(*batch)
         assert numbers_of(windows) == sorted(panes)
     assert {*pair.spark.missed} <= {(0,)}  # of a bucket that is new
-    if name != "global":
+    if not name.startswith("global"):
         assert pair.spark.stored() == 0
         assert not pair.spark.timers
 
@@ -161,10 +82,10 @@ def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
 @given(steps=batches)
 def test_results_of_a_stateful_step_come_before_the_watermark_of_their_batch(name, steps):
     pair = Pair(name, Process(Numbers()), buckets=1, ahead_ms=0)
-    for arrived, watermark in [([("a", 1, 0)], MIN_TIME), *history(steps)]:
-        windows, panes = pair.batch(arrived, watermark, rows_first=True)
+    for batch in [([("a", 1, 0)], MIN_TIME, 0), *history(steps)]:
+        windows, panes = pair.batch(*batch, rows_first=True)
         assert numbers_of(windows) == sorted(panes)
-    if name != "global":
+    if not name.startswith("global"):
         assert pair.spark.stored() == 1  # the bucket, with its watermark
         assert not pair.spark.timers
 
@@ -174,9 +95,6 @@ def test_windows_over_windows_of_spark_wait_for_those_that_spark_closes_a_millis
     assert spark.batch([("a", 4, 1)], 5) == []
     assert spark.batch([], 12) == []  # the sources' watermark is 11, and the window [3, 13) ends at 12
     assert [r["numbers"] for r in spark.batch([("a", 12, 2)], 13)] == [[1, 2]]
-
-
-SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
 
 
 class Odd(Numbers):
@@ -220,8 +138,8 @@ def test_a_side_output_that_the_windows_do_not_have_is_told():
 def test_a_call_tells_which_late_rows_it_dropped_which_windows_are_open_and_when_the_first_is_due(function, late):
     spark, told = FakeSpark(operator_of("tumbling", function), late=late, buckets=1), []
     opened, more, behind = [("a", 4, 1), ("a", 14, 2), ("b", 4, 3)], [("b", 25, 4)], [("a", 5, 5)]
-    for rows, ms in [(opened, 5), (more, 12), (behind, 12), ([], MAX_TIME)]:
-        spark.batch(rows, ms)
+    for rows, watermark in [(opened, 5), (more, 12), (behind, 12), ([], MAX_TIME)]:
+        spark.batch(rows, watermark)
         told += [(call["dropped"], call["windows"], call["due"]) for call in spark.told]
     assert told == [(0, 3, 12), (0, 2, 22), (int(late is None), 2, 22), (0, 0, None)]
 
@@ -271,7 +189,7 @@ def test_no_call_is_larger_than_spark_takes_however_long_a_key_is():
 @pytest.mark.parametrize("name", WINDOWS)
 def test_sql_aggregates_and_built_in_triggers_are_not_pickled_and_rows_are(name):
     for function in (Aggregate(SQL), Process(Numbers())):
-        spark = FakeSpark(operator_of(name, function), buckets=1)
+        spark = spark_of(name, function, buckets=1)
         spark.batch([("a", 11, 1), ("a", 12, 2), ("b", 11, None)], MIN_TIME)
         stored = b"".join(value for values in spark.states.values() for (value,) in values.values())
         is_pickled = pickle.PROTO + bytes([pickle.HIGHEST_PROTOCOL]) in stored or b"pickle" in stored
@@ -410,11 +328,13 @@ def test_the_longest_interval_of_a_window_is_found():
     assert [result["longest"] for result in spark.batch([], MAX_TIME)] == [timedelta(days=3)]
 
 
-def test_a_sum_that_may_be_too_large_for_arrow_leaves_other_keys_in_columns():
+@pytest.mark.parametrize("name", ["tumbling", "by clock", "by clock continuous", "global at the end"])
+def test_a_sum_that_may_be_too_large_for_arrow_leaves_other_keys_in_columns(name):
     packed = StructType([*PACKED.fields[:2], StructField("n", LongType())])
-    spark = FakeSpark(operator_of("tumbling", Aggregate(SqlAggregates(total="sum(n)"))), packed=packed, buckets=1)
-    spark.batch([("a", 4, 2**61), ("a", 4, 2**61), ("b", 4, 1), ("b", 4, 2)], MIN_TIME)
-    assert sorted((r["key"], r["total"]) for r in spark.batch([], MAX_TIME)) == [("a", 2**62), ("b", 3)]
+    spark = spark_of(name, Aggregate(SqlAggregates(total="sum(n)")), packed=packed, buckets=1)
+    spark.batch([("a", 4, 2**61), ("b", 4, 1)], MIN_TIME, 4)
+    spark.batch([("a", 4, 2**61 - 1), ("a", 4, 1), ("b", 4, 2)], MIN_TIME, 5)
+    assert {(r["key"], r["total"]) for r in spark.batch([], MAX_TIME, 12)} == {("a", 2**62), ("b", 3)}
 
 
 @pytest.mark.parametrize("rows", [2, 40])

@@ -5,28 +5,40 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.sources.windows.test_processor import SQL, WINDOWS, Pair, batches, history
+from tests.sources.windows.fakes import PACKED
+from tests.sources.windows.pairs import SQL, WINDOWS, Pair, batches, history, operator_of
 from tidegate.sources.windows.columns.sessions import begin_sessions
+from tidegate.sources.windows.columns.windows import ColumnWindows
+from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import Aggregate
 
+pytestmark = pytest.mark.filterwarnings("ignore:GlobalWindows with .* keeps state for ever")
 GAP = 5
 
 
+def test_windows_of_tidegate_are_in_columns_unless_they_need_their_rows_or_have_timers_of_two_clocks():
+    rows = to_arrow_schema(PACKED)
+    by_key = {name for name in WINDOWS if not ColumnWindows.takes(operator_of(name, Aggregate(SQL)), rows)}
+    assert by_key == {"evicted", "tumbling fired by clock", "tumbling with a time-out", "global continuous"}
+
+
 # A row that fires at once begins a session that waits for nothing, and a later row goes on with it.
-@example(steps=[([], 5), ([("a", 1, 0)], 0), ([("a", 2, 0)], 0)])
+@example(steps=[([], 5, 1), ([("a", 1, 0)], 0, 1), ([("a", 2, 0)], 0, 1)])
 # A session has fired at its end, and a late row makes it longer at its beginning.
-@example(steps=[([], 19), ([("a", 16, 0)], 1), ([("a", 11, 0)], 0)])
+@example(steps=[([], 19, 1), ([("a", 16, 0)], 1, 1), ([("a", 11, 0)], 0, 1)])
 # A timer behind the watermark waits for the next watermark.
-@example(steps=[([], 7), ([("a", 4, 1)], 0), ([("a", 5, 2)], 0), ([], 3)])
+@example(steps=[([], 7, 1), ([("a", 4, 1)], 0, 1), ([("a", 5, 2)], 0, 1), ([], 3, 1)])
 # A window that was purged takes more rows.
-@example(steps=[([("a", 4, 1)], 7), ([("a", 5, 2)], 1)])
+@example(steps=[([("a", 4, 1)], 7, 1), ([("a", 5, 2)], 1, 1)])
+# Two windows take one of two rows.
+@example(steps=[([], 30, 1), ([("b", 1, 2), ("a", 50, 1)], 0, 1)])
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
 @settings(max_examples=30)
 @given(steps=batches)
 def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
     pair = Pair(name, Aggregate(SQL))
-    for arrived, watermark in history(steps):
-        windows, panes = pair.batch(arrived, watermark)
+    for batch in history(steps):
+        windows, panes = pair.batch(*batch)
         totals = [(window, *(result[column] for column in SQL.aggregates)) for window, result in windows]
         expected = [(window, len(n), sum(n), min(n), max(n), sum(n) / len(n)) for window, n in panes]
         assert sorted(totals, key=str) == sorted(expected, key=str)
