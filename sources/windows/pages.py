@@ -29,7 +29,7 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 _MEAN, _LARGE_MEAN = 2_000, 16_000  # bytes of a page on average: those not split yet have twice as much as others
 _STREAK = 3  # batches that touch most pages, before pages are large: one may only fire what is due
 _LARGEST = 4_000_000  # bytes of a bucket with large pages: the first batch that touches few makes all of them small
-_MOST = 4_000  # bytes of a row that count; a stored size was counted so
+_LARGEST_ROW = 4_000  # bytes of a row that count; a stored size was counted so
 _BLOCK = 256  # pages of a block
 
 
@@ -221,7 +221,7 @@ def _bytes(rows: pa.Table) -> int:
             total += sizes
         else:
             fixed += max(column.type.bit_width // 8, 1) if not pa.types.is_null(column.type) else 0
-    return int(np.minimum(total + fixed, _MOST).sum())
+    return int(np.minimum(total + fixed, _LARGEST_ROW).sum())
 
 
 def _to_bytes(rows: pa.Table) -> bytes:

@@ -33,7 +33,7 @@ _ARROW = 2
 _TRIGGERS = 3
 """The layout of windows in columns with a trigger of their own.  Before it, a page had a row for each key."""
 _ENTRY = struct.Struct("<IIBqq")  # of that page: bytes of key and value, which timers there are, and their times
-_MANY = 4  # if a batch reads one of so many pages or more, reading all of them takes less
+_ALL_FROM = 4  # if a batch reads one of so many pages or more, reading all of them takes less
 
 
 class KeyEntry(NamedTuple):
@@ -156,7 +156,7 @@ class BucketState:
         if not self._header:  # a new bucket has none, and Spark warns of a value that is not there
             return {number: _joined(parts) for number in numbers if (parts := self._parts.get((kind, number)))}
         unread = [number for number in numbers if (kind, number) not in self._parts]
-        if len(unread) > 1 and len(unread) * _MANY >= self._count and not self._layout.has_chunks:
+        if len(unread) > 1 and len(unread) * _ALL_FROM >= self._count and not self._layout.has_chunks:
             self._read_all()
         unread = [number for number in unread if (kind, number) not in self._parts]
         rows = state_answers(self._handle, [partial(self._chunks.getValue, (kind, number, 0)) for number in unread])

@@ -14,7 +14,7 @@ _VERSION = b"\x01"
 _PICKLED = b"\x80"
 """The first byte of the version before, which was pickled whole."""
 _DEEPEST = 6  # a value inside so many others is pickled
-_MANY = 1 << 63  # Python does not write numbers of thousands of digits, so those beyond 64 bits are pickled
+_INT64 = 1 << 63  # Python does not write numbers of thousands of digits, so those beyond 64 bits are pickled
 _JSON = {type(None), bool, float, str}
 _WRITE: Mapping[type, tuple[str, Callable[[Any], str]]] = {
     bytes: ("bytes", lambda value: b64encode(value).decode()),
@@ -50,7 +50,7 @@ def of_bytes(stored: bytes) -> Any:
 
 def _plain(value: Any, depth: int) -> Any:
     kind = type(value)
-    if kind in _JSON or (kind is int and -_MANY <= value < _MANY):
+    if kind in _JSON or (kind is int and -_INT64 <= value < _INT64):
         return value
     if depth < _DEEPEST:
         if kind is list:
