@@ -50,9 +50,6 @@ class TestComplete:
         assert (world.read("c"), world.progress.watermark_ms) == ([60, 70], 69)
 
 
-HOUR_MS = 3_600_000
-
-
 class TestHorizon:
     """Rule 2: a record past the horizon waits alone, and its time says nothing of others."""
 

@@ -26,7 +26,6 @@ from tidegate.jobs.archive.pieces import copy, plan_archive
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.places.place import Place
 
-DAY = 86_400_000
 FIRST_MS = 1_700_000_000_000
 FAR_MS = 4_080_000_000_000
 COUNT = 240

@@ -20,7 +20,6 @@ from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
 
 UTC_US = pa.timestamp("us", "UTC")
-EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - it is compared with times without a zone
 
 
 def one(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -17,7 +17,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.formats.avro.format import AvroFormat
 
 SPARKS_OWN = "org.apache.spark.sql.avro.AvroFileFormat"
-UTC_US = pa.timestamp("us", "UTC")
 
 
 def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
