@@ -328,7 +328,7 @@ def test_the_longest_interval_of_a_window_is_found():
     assert [result["longest"] for result in spark.batch([], MAX_TIME)] == [timedelta(days=3)]
 
 
-@pytest.mark.parametrize("name", ["tumbling", "by clock", "by clock continuous", "global at the end"])
+@pytest.mark.parametrize("name", ["tumbling", "by clock", "global fired by clock", "global at the end"])
 def test_a_sum_that_may_be_too_large_for_arrow_leaves_other_keys_in_columns(name):
     packed = StructType([*PACKED.fields[:2], StructField("n", LongType())])
     spark = spark_of(name, Aggregate(SqlAggregates(total="sum(n)")), packed=packed, buckets=1)
