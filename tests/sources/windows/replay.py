@@ -16,19 +16,23 @@ def batches(checkpoint):
     return [Offset.from_json(json.loads(log.read_text().splitlines()[FIRST_SOURCE])).progress for log in logs]
 
 
-def replayed(harness, checkpoint, splits, position):
+def replayed(harness, checkpoint, splits, position, skipped=()):
     """Hand the batches of a query to the pure operator; return the results that fired, and the late rows.
 
     splits: the key and the event times of all rows in ms, by the id of the split.
     position: the column with the number of a row.
+    skipped: the numbers of batches that the sink had when Spark was killed.  Spark did not run them again, and so
+        learned no watermark from them.
     """
     begins = dict.fromkeys(splits, 0)
-    for batch in batches(checkpoint):
+    for number, batch in enumerate(batches(checkpoint)):
         for split, (key, times) in splits.items():
             end = batch.positions.get(split, begins[split])
-            for number in range(begins[split], end):
-                harness.element(key, {position: number}, int(times[number]))
+            for row in range(begins[split], end):
+                harness.element(key, {position: row}, int(times[row]))
             begins[split] = end
+        if number in skipped:
+            continue
         harness.watermark(MAX_TIME if batch.ended else watermark_of_spark(batch.watermark_ms))
     assert begins == {split: len(times) for split, (_, times) in splits.items()}
     panes = [
