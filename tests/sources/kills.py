@@ -43,6 +43,12 @@ def await_commits(driver, out, folders, dice):
     time.sleep(dice.uniform(0, 0.6))  # the random moment itself
 
 
+def written_before_the_commit(out):
+    """Return the number of the batch that the file sink has and Spark's commit log has not, in a list; or none."""
+    number = commits(out)
+    return [number] if Path(out, "data", "_spark_metadata", str(number)).exists() else []
+
+
 @contextmanager
 def ending(driver):
     """Kill the driver at the end, if it still runs."""

@@ -25,6 +25,7 @@ from tests.sources.kills import (
     log_of,
     skewed_topic,
     start_module,
+    written_before_the_commit,
 )
 from tests.sources.s3 import kills as s3_kills
 from tests.sources.windows.driver import BUCKETS, GAP, LATENESS
@@ -123,9 +124,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
             killed = kill_while_it_works(driver, home, dice, folders)
     assert killed, log_of(home)
     committed = [numbers_of_commits()]
-    windows = home / "tests.sources.windows.driver"
-    repeated = committed[0][windows.name]
-    skipped = [repeated] if Path(windows, "data", "_spark_metadata", str(repeated)).exists() else []
+    skipped = written_before_the_commit(home / "tests.sources.windows.driver")
     feeder.add(s3_kills.BETWEEN_RUNS)
     # Another number of partitions: a checkpoint keeps to its own.
     driver = start(LOCAL_CLUSTER, 3, *SPECULATIVE, ends=True)
@@ -148,7 +147,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         objects=objects,
         rows=home / "tests.sources.driver",
         marks=home / "tests.sources.kafka.generators_driver",
-        windows=windows,
+        windows=home / "tests.sources.windows.driver",
         skipped=skipped,
     )
 
