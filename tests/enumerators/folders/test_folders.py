@@ -8,7 +8,8 @@ import pytest
 
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.folders.opening import open_folder
-from tidegate.errors import ConnectorError, OptionError
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
+from tidegate.readers.s3.config import S3ConnectionConfig
 
 
 @pytest.fixture
@@ -101,3 +102,10 @@ def test_a_refused_request_says_whether_it_was_to_read_or_to_write(config):
             ConnectorError, match=f"^the endpoint refused to {operation} the state location s3://state/x: "
         ):
             use()
+
+
+def test_a_bucket_that_does_not_answer_is_given_up_at_the_deadline():
+    config = S3ConnectionConfig("http://127.0.0.1:1", "us-east-1", "a", "b", deadline_s=0.2)
+    folder = open_folder("s3://state/ledger", config)
+    with pytest.raises(DeadlineError, match=r"^cannot write to the state location s3://state/ledger within 0\.2 s: "):
+        folder.write("a", b"content")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import listing as object_listing
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
-from tidegate.errors import ConnectorError, OptionError
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -230,6 +230,13 @@ def test_a_page_that_fails_for_a_while_is_asked_for_again():
     pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
     assert [obj.key for _ in range(3) for obj in next(pages)] == ["000000001", "000000002", "000000003"]
     pages.close()
+
+
+def test_a_page_that_fails_until_the_deadline_ends_the_listing():
+    endpoint = Simulated(None, *[refusal("SlowDown", 503)] * 1_000)
+    endpoint.deadline_s = 0.2
+    with pytest.raises(DeadlineError, match=r"^cannot list s3://objects/ within 0\.2 s: .* SlowDown$"):
+        list(ObjectListing(endpoint, "objects", ListingRules()).pages())
 
 
 def test_the_next_page_of_a_folder_is_requested_ahead_and_no_more_of_them():

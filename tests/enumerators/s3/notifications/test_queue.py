@@ -9,7 +9,7 @@ from tests.support.queues import REGION
 from tests.support.servers.stub import stub
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
-from tidegate.errors import ConnectorError, OptionError
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 CONFIG = S3ConnectionConfig(region=REGION, access_key="any", secret_key="sesame", deadline_s=20)  # noqa: S106
@@ -73,6 +73,13 @@ def test_what_passes_is_asked_for_again():
 def test_a_queue_with_too_many_hidden_messages_gives_no_more():
     with endpoint((403, "OverLimit")) as url:
         assert NotificationQueue(CONFIG, url).receive(60) == []
+
+
+def test_a_queue_that_does_not_answer_is_given_up_at_the_deadline():
+    with endpoint() as url:
+        pass
+    with pytest.raises(DeadlineError, match=r"cannot receive messages of the queue http://.* within 0\.5 s"):
+        NotificationQueue(replace(CONFIG, deadline_s=0.5), url).receive(60)
 
 
 def test_a_queue_that_is_closed_tries_nothing_again():
