@@ -96,15 +96,17 @@ def named_source(
     if path is not None and given:
         raise OptionError(f"{next(iter(given))} is for Kafka, and --path for objects of S3; give one of them")
     own = {name: str(value) for name, value in own.items() if value is not None}
-    own |= topic_options(given) if path is None else {"path": path}
+    own |= topic_options(given, ", or --path for objects of S3") if path is None else {"path": path}
     further = parse_options("--option", options)
     if contradicted := [name for name in further if name.lower() in {option.lower() for option in own}]:
         raise OptionError(f"--option {contradicted[0]} is set by the command itself; leave it out")
     return (KafkaSource if path is None else S3Source).from_options({**own, **further})
 
 
-def topic_options(given: Mapping[str, Any]) -> dict[str, str]:
+def topic_options(given: Mapping[str, Any], otherwise: str = "") -> dict[str, str]:
     """Return the options of a source for the options of a command for Kafka; None or empty: not given.
+
+    otherwise: what may be given instead of topics.
 
     Raises OptionError, one sentence, if servers or topics are missing, and for malformed properties.
     """
@@ -113,7 +115,7 @@ def topic_options(given: Mapping[str, Any]) -> dict[str, str]:
     given = {"--bootstrap-servers": client.pop("bootstrap.servers", None), **given}
     if missing := [name for name in ("--bootstrap-servers", "--topic") if not given.get(name)]:
         are_missing = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-        raise OptionError(f"{are_missing}: give --bootstrap-servers and --topic, or --path for objects of S3")
+        raise OptionError(f"{are_missing}: give --bootstrap-servers and --topic{otherwise}")
     client |= parse_properties("--kafka", given.get("--kafka"))
     return {
         "kafka.bootstrap.servers": given["--bootstrap-servers"],

@@ -116,6 +116,12 @@ def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partition
         assert [at for rows in read for batch in rows for at in batch["offset"].to_pylist()] == [*range(count)]
 
 
+def test_servers_that_are_empty_are_missing(tidegate, tmp_path):
+    given = ("--bootstrap-servers", "", "--topic", "t", "--out", tmp_path / "lake", "--until", "latest")
+    sentence = "--bootstrap-servers is missing: give --bootstrap-servers and --topic"
+    assert tidegate("archive", *given) == (f"tidegate: {sentence}", "", "")
+
+
 def test_what_cannot_be_archived_is_refused_in_one_sentence(tidegate, tmp_path):
     command = ["archive", "--bootstrap-servers", "nowhere:1", "--topic", "t", "--out", tmp_path / "lake", "--until"]
     code, _, _ = tidegate(*command, "lates")
