@@ -68,15 +68,15 @@ class CsvQuotes:
         """Return whole records, whose quotes are of this dialect, with a doubled quote for each escaped one."""
         if not self._quote or self._is_doubled or self._escape not in text:
             return text
-        pieces, end = [], 0
-        for opening, closing in self._bounds(text).reshape(-1, 2).tolist():
+        bounds, doubled, end = self._bounds(text), bytearray(), 0
+        for opening, closing in zip(bounds[0::2], bounds[1::2], strict=True):  # a list would take much memory
             within = text[opening + 1 : closing]
             if self._escape in within:
                 within = within.replace(self._escape * 2, _NO_CHARACTER)
                 within = within.replace(self._escape + self._quote, self._quote * 2)
-                pieces += [text[end : opening + 1], within.replace(_NO_CHARACTER, self._escape)]
+                doubled += text[end : opening + 1] + within.replace(_NO_CHARACTER, self._escape)
                 end = closing
-        return b"".join([*pieces, text[end:]])
+        return bytes(doubled + text[end:])
 
     def has_carriage_return(self, record: bytes) -> bool:
         """Return whether there is a carriage return that is not within quotes."""

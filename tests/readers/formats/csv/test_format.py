@@ -214,3 +214,15 @@ def test_a_long_record_takes_a_multiple_of_its_length_whatever_its_quotes(body, 
         tracemalloc.stop()
     assert (len(long), short) == (len(text.split(b'",x')[0]) - 1 - text.count(b'a\\"') - text.count(b'a""'), ("b", "y"))
     assert most < 20 * len(text)
+
+
+def test_one_escaped_quote_among_short_values_takes_no_object_for_each():
+    text = b'"a","b"\n' * 2**16 + b'"\\"","b"\n'
+    tracemalloc.start()
+    try:
+        rules = CsvQuotes(CsvDialect())
+        assert rules.doubled(text) == text[:-9] + b'"""","b"\n'
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 12 * len(text)
