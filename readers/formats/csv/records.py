@@ -27,7 +27,8 @@ from tidegate.readers.plain_text import utf8
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))
 _FEED, _RETURN_FEED, _RETURN = b"\n", b"\r\n", b"\r"
-CAREFUL_RECORDS = 1000  # of so many, those with odd quotes are looked for one by one
+CAREFUL_RECORDS = 1000  # of so many, those with odd quotes are in one batch of texts
+_FEW_RECORDS = 8  # of so many, each is looked at by itself
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
@@ -156,18 +157,16 @@ class CsvRecords:
         not known then.
         """
         data, odd = self._joined(first, last), np.zeros(last - first, bool)
-        are_closed = quotes_of(self.dialect).are_closed
-        if not are_closed(data):
+        if not quotes_of(self.dialect).are_closed(data):
             if last - first > CAREFUL_RECORDS:
                 middle = (first + last) // 2
                 yield from self.texts(positions, first, middle)
                 yield from self.texts(positions, middle, last)
                 return
-            lines = [self._record(number) + _FEED for number in range(first, last)]
-            odd = np.array([not are_closed(line) for line in lines])
+            odd[self._odd(first, last) - first] = True
             if self.dialect.multi_line and odd.any():
                 raise self._odd_quotes(first + int(odd.argmax()))
-            data = b"".join([_FEED if is_odd else line for line, is_odd in zip(lines, odd, strict=True)])
+            data = b"".join([(b"" if is_odd else self._record(first + row)) + _FEED for row, is_odd in enumerate(odd)])
         data = quotes_of(self.dialect).doubled(data)
         widths, table = np.full(last - first, self._width(first)), None
         if not odd.any():
@@ -183,6 +182,17 @@ class CsvRecords:
             )
         columns = [self._nulled(table[f"f{position}"].combine_chunks()) for position in positions]
         yield CsvTexts(first, columns, widths, odd)
+
+    def _odd(self, first: int, last: int) -> Positions:
+        """Return the numbers of the records that have quotes of another dialect; most records have none."""
+        are_closed = quotes_of(self.dialect).are_closed
+        if last - first <= _FEW_RECORDS:
+            odd = [number for number in range(first, last) if not are_closed(self._record(number) + _FEED)]
+            return np.array(odd, np.int64)
+        if are_closed(self._joined(first, last)):
+            return np.zeros(0, np.int64)
+        middle = (first + last) // 2
+        return np.concatenate([self._odd(first, middle), self._odd(middle, last)])
 
     def _joined(self, first: int, last: int) -> bytes:
         """Return some records, each with a line end: without one, Arrow reads an empty value as a quoted one."""

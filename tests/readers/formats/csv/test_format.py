@@ -162,6 +162,16 @@ def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
     assert read(text, texts("ab"), bad_records=BadRecordPolicy("DROPMALFORMED"), **RFC) == null_for_empty(rows)
 
 
+@given(st.sets(st.integers(0, 29)), st.sampled_from([7, 1000]))
+def test_odd_records_are_found_wherever_they_are(odd, careful):
+    lines = ['"a" b,x\n' if row in odd else f'"{row}\\"",x\n' for row in range(30)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(csv_records, "CAREFUL_RECORDS", careful)
+        rows = read_kept("".join(lines).encode(), texts("ab"))
+    assert [row[2] for row in rows] == [line[:-1] if row in odd else None for row, line in enumerate(lines)]
+    assert [row[:2] for row in rows] == [(None, None) if row in odd else (f'{row}"', "x") for row in range(30)]
+
+
 def test_what_is_no_character_is_replaced():
     text = "é,\n".encode() + b"\xff\x3f,b\n"
     assert read(text, texts("ab")) == [("é", None), ("\ufffd?", "b")]
