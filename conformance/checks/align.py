@@ -10,6 +10,7 @@ from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, af
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.conformance.scenario import Scenario
+from tidegate.enumerators.contract import SupportsCost
 from tidegate.sources.source import Source
 
 # A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
@@ -71,10 +72,11 @@ def _expect_found(lab: Lab, source: Source, held: str) -> None:
 def sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
     _write_a_backfill(lab)
     source = lab.source(**_ALIGNED)
+    has_cost = isinstance(lab.enumerator(source), SupportsCost)
     for limits in _LIMITS if lab.can(Ability.COUNTED_POSITIONS) else [()]:
         lab.tell(f"read it with {' and '.join(f'{rows} rows' for rows in limits) or 'any number of rows'} a batch")
         query = Query(lab, source)
-        query.run_until_read(lab.rows, *(Budget(rows=rows) for rows in limits))
+        query.run_until_read(lab.rows, *(Budget(rows=n, files=n if has_cost else None) for n in limits))
         query.stop()
         if len(query.batches) > 1:
             lab.saw("a batch that leaves rows")

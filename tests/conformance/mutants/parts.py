@@ -19,6 +19,13 @@ class CountsHalfOfTheRows(MemoryEnumerator):
         return Cost(rows=sum(r.end - r.start for r in ranges.values()) // 2)
 
 
+class KnowsTheCostOfNothing(MemoryEnumerator):
+    positions_are_rows = True
+
+    def cost(self, ranges):
+        raise KeyError(*ranges)
+
+
 class LocksOthersOut(MemoryEnumerator):
     LOCKED = {}  # noqa: RUF012 - of all enumerators
 
@@ -118,6 +125,7 @@ def with_client(client):
 
 MUTANTS = [
     Mutant("every second row is counted", "WHOLE-1", "rows, but 2 are allowed", sinful(enumerator=CountsHalfOfTheRows)),
+    Mutant("cost knows no split", "ALIGN-27", "KeyError: ", sinful(enumerator=KnowsTheCostOfNothing)),
     Mutant("only close() lets the next run in", "STATE-7", "another query reads", sinful(enumerator=LocksOthersOut)),
     Mutant(
         "a reader that is given up leaks",
