@@ -202,3 +202,9 @@ def test_what_does_not_fit_is_rescued():
         {"n": "x", "more": "c", "_file_path": "x.csv"},
         {"more": "e", "_c3": "f", "_file_path": "x.csv"},
     ]
+
+
+def test_surplus_that_is_null_is_not_rescued():
+    schema, rescues = pa.schema([("s", pa.string()), ("rest", pa.string())]), BadRecordPolicy(rescued_column="rest")
+    rows = read(b"s,more\na,-,-\nb,-,c\n", schema, header=True, null_value="-", bad_records=rescues)
+    assert [row[1] and json.loads(row[1]) for row in rows] == [None, {"_c2": "c", "_file_path": "x.csv"}]
