@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.json.texts import timed
+from tests.readers.formats.json.texts import BAD, timed
 from tests.support.objects.lab import InMemory
-from tests.support.objects.memory import Memory
-from tidegate.errors import OptionError
+from tests.support.objects.memory import BOM, Memory
+from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.formats import byte_surveys
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.objects.values import TimeRange
@@ -106,6 +106,14 @@ def test_numbers_without_a_unit_are_refused(lines):
     memory = Memory(lines)
     with pytest.raises(OptionError, match=r"'at' of a/b\.json holds numbers, so eventTimeUnit must say"):
         JsonFormat(memory).survey(memory.object, "at")
+
+
+def test_a_survey_refuses_what_is_no_json():
+    for bad in BAD:
+        memory = Memory(b'{"at":"secret"}\n' + bad + b"\n")
+        if bad == b'{"text":"a\tb"}' or not bad.startswith(BOM):
+            with pytest.raises(BadRecordError, match="the line at byte 16 is no JSON object"):
+                JsonFormat(memory).survey(memory.object, "at")
 
 
 def inferred(*texts: bytes) -> pa.Schema:
