@@ -89,9 +89,10 @@ class RegisteredSchema:
         if key not in self._decoders:
             if self._memory_of_decoders > _MOST_MEMORY:
                 self._decoders.clear()
-            self._decoders[key] = None
+            made = None
             with suppress(CorruptDataError, OptionError):
-                self._decoders[key] = make()
+                made = make()
+            self._decoders[key] = made
         return self._decoders[key]  # type: ignore[return-value]  # what it made
 
 
