@@ -280,7 +280,7 @@ PATCHES = [
     ("WHOLE-1", "a row behind the third is read twice", "more than once", READ)
     + (READ.replace("in records]", "in [*records[: wanted.start >= 3], *records]]"),),
     ("LIFE-1", "a constructor opens a file", "an enumerator leaves 1 more of the kind 'file'", STATE)
-    + (f"{STATE}; self.file = __import__('tempfile').TemporaryFile('w')",),
+    + (f"{STATE}; import os, weakref; weakref.finalize(self, os.close, os.open(os.sys.executable, 0))",),
     ("LIFE-2", "a thread leaked", "more of the kind 'thread'", STATE)
     + (f"{STATE}; __import__('threading').Timer(5, list).start()",),
     ("LIFE-11", "errors of others come through", "KeyError", READS_ON)
