@@ -27,6 +27,7 @@ _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
 _OBJECTS_AT_ONCE = 8  # each is a request, one after the other
+_MOST_WAITING = 256  # groups of objects: they are told in order, and a slow one must not stop the threads
 _OBJECTS_PER_BATCH = 10_000
 
 
@@ -152,7 +153,7 @@ class ObjectDiscovery:
         try:
             while some := list(islice(remaining, _OBJECTS_AT_ONCE)):
                 waiting.append(pool.submit(self._survey, some, now_ms, given_up))
-                if len(waiting) > 2 * _THREADS:
+                if len(waiting) > _MOST_WAITING:
                     yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()

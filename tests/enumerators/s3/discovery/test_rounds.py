@@ -12,7 +12,7 @@ from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 
-IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (2 * object_discovery._THREADS + 1)
+IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (object_discovery._MOST_WAITING + 1)
 
 
 def keys(found):
