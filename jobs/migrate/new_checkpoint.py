@@ -75,7 +75,7 @@ def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:
         starts = {split: begins.get(split, 0) for split in positions}
     else:
         starts = {}  # Spark never goes back to the batch before this one
-    snapshot = KafkaSnapshot(taken_over_ms=query.planned_ms(number)).to_json()
+    snapshot = KafkaSnapshot(taken_over_ms=query.planned_ms(number)).to_json() or None
     offset = Offset(KafkaSource.connector, Progress(positions), starts, snapshot)
     return json.dumps(offset.to_json(), separators=(",", ":"))
 
