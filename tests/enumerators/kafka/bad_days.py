@@ -189,10 +189,16 @@ def reassign(kafka, topic, replicas):
 
 def stands_on(cluster, address, topic, replicas):
     """Return whether a broker knows that these nodes alone hold all partitions of a topic, and one leads each."""
+    known = partitions_at(cluster, address, topic)
+    return all(list(each.replica_nodes) == replicas and each.leader_id in replicas for each in known)
+
+
+def partitions_at(cluster, address, topic):
+    """Return what a broker knows of the partitions of a topic."""
     named = [MetadataRequest.MetadataRequestTopic(name=topic)]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=False, min_version=4)
     (known,) = cluster.ask(address, request, DEADLINE_S).topics
-    return all(list(each.replica_nodes) == replicas and each.leader_id in replicas for each in known.partitions)
+    return known.partitions
 
 
 def everything(kafka, topic):
@@ -302,11 +308,15 @@ def the_network_splits(kafka, *, aligned):
 
 def a_broker_stands_still(kafka, *, aligned):
     """A broker that is stopped keeps its connections, and answers nothing; its partitions get other leaders."""
-    with reading(kafka, aligned=aligned, replicas=(2, 3, 1)) as (_, reader):
+    with (
+        reading(kafka, aligned=aligned, replicas=(2, 3, 1)) as (topic, reader),
+        closing(KafkaCluster(KafkaConnectionConfig(kafka.bootstrap_servers))) as cluster,
+    ):
         pid = kafka.pids[2]
         os.kill(pid, signal.SIGSTOP)
         try:
-            time.sleep(5)  # the standstill itself; the session of the broker ends after two seconds
+            await_that(lambda: all(each.leader_id != 2 for each in partitions_at(cluster, kafka.address(3), topic)))
+            reader.passes()
         finally:
             os.kill(pid, signal.SIGCONT)
         reader.passes()
