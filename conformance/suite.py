@@ -57,7 +57,7 @@ class ConnectorSuite:
         if verdict.waited:
             type(self).patience_s = SHORT_PATIENCE_S
         if verdict.status is Status.SKIPPED:
-            pytest.skip(verdict.text)  # its text names the missing ability, or the variable that forbids it
+            pytest.skip(verdict.text)  # its text names what the connector, or this machine, lacks
         if verdict.status is Status.EXEMPT:
             pytest.xfail(self.exempt[rule.id])
         if verdict.status is not Status.PASSED:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 PATIENCE_S = 300
 """The maximum time of a wait in a test, however slow the machine is; only a wait that fails takes it."""
 
-_POLL_S = 0.02  # what is waited for belongs to other processes, which tell a test nothing
+_POLL_S = 0.02
 
 
 def await_that(condition, seconds=PATIENCE_S, state=lambda: None):
@@ -18,7 +18,7 @@ def await_that(condition, seconds=PATIENCE_S, state=lambda: None):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, state()
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # what is waited for belongs to other processes, which tell a test nothing
 
 
 @contextmanager
