@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.conformance.abilities import Ability
@@ -136,7 +136,7 @@ def all_rules() -> list[Rule]:
     """Return every rule, by area and number."""
     from tidegate.conformance import checks
 
-    for module in walk_packages(checks.__path__, f"{checks.__name__}."):
+    for module in iter_modules(checks.__path__, f"{checks.__name__}."):
         import_module(module.name)  # which declares its rules
     return sorted(_RULES.values(), key=lambda member: member.order)
 

@@ -295,7 +295,7 @@ def _odd_batches(lab: Lab, source: Source) -> Iterator[pa.RecordBatch]:
     split.append(*after(3, 4), values=[none, none])
     if lab.can(Ability.MISSING_TIMES):
         split.append(None, values=[none])
-    split.append(BEGIN_MS + 5 * SECOND_MS, values=[""])
+    split.append(*after(5), values=[""])
     enumerator = lab.enumerator(source)
     ranges = lab.everything(enumerator)
     yield from lab.read(source, ranges, enumerator)
@@ -303,4 +303,4 @@ def _odd_batches(lab: Lab, source: Source) -> Iterator[pa.RecordBatch]:
         for start in range(part.start, part.end + 1):
             for end in (start, start + 1, part.end):
                 if start <= end <= part.end:
-                    yield from lab.read(source, [type(part)(part.split_id, start, end)], enumerator)
+                    yield from lab.read(source, [SplitRange(part.split_id, start, end)], enumerator)

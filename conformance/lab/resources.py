@@ -27,7 +27,7 @@ class Resources:
         """Return the present resources."""
         kinds: dict[str, dict[object, str]] = {
             "thread": {thread.ident: thread.name for thread in threading.enumerate()},
-            "child process": {pid: _command(pid) for pid in _children().get(os.getpid(), ())},
+            "child process": {pid: _command(pid) for pid in _children()},
         }
         for number, what in _descriptors().items():
             kind = what.partition(":")[0] if not what.startswith("/") else "file"
@@ -58,15 +58,15 @@ def _descriptors() -> dict[int, str]:
     return kinds
 
 
-def _children() -> dict[int, list[int]]:
-    """Return the running children of each process."""
-    by_parent: dict[int, list[int]] = {}
+def _children() -> list[int]:
+    """Return the running children of this process."""
+    children = []
     for folder in _PROC.glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
-            if state != b"Z":
-                by_parent.setdefault(int(parent), []).append(int(folder.name))
-    return by_parent
+            if state != b"Z" and int(parent) == os.getpid():
+                children.append(int(folder.name))
+    return children
 
 
 def _command(pid: int) -> str:

@@ -23,7 +23,7 @@ from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
 CHECKSUM_DIGITS = 16
 CHUNKS_PER_BATCH = 1 << 15
-ORDER = [(name, "ascending", "at_start") for name in ("min_ms", "key", "start")]  # chunks without a time come first
+_ORDER = [(name, "ascending", "at_start") for name in ("min_ms", "key", "start")]  # chunks without a time come first
 _OF_ROUNDS = pa.schema([f.with_type(pa.large_string()) if f.type == pa.string() else f for f in CHUNK_SCHEMA])
 """The columns while they are sorted: the keys of a whole round may have more than 2 GiB."""
 VERSION = [*S3Object._fields]
@@ -55,7 +55,7 @@ class Manifest:
         Equal chunks in another order give an equal manifest.
         """
         chunks = chunks.cast(_OF_ROUNDS).combine_chunks()
-        order = pc.sort_indices(chunks, sort_keys=ORDER)
+        order = pc.sort_indices(chunks, sort_keys=_ORDER)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
             for first in range(0, len(order), CHUNKS_PER_BATCH):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tidegate.jobs.demo.run import ARCHIVED, Demo
 from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.figures import count, share, span
-from tidegate.jobs.pages.axis import hours_since
+from tidegate.jobs.pages.axis import Axis, hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.trace import Trace, source_runs, trace
@@ -49,8 +49,9 @@ def row(run: CountRun) -> tuple[str, ...]:
 def page(demo: Demo) -> str:
     """Return the page, which needs no other file and no network."""
     worst, best = max(demo.runs, key=lambda run: run.lost), min(demo.runs, key=lambda run: run.lost)
-    rows = [table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs]
     begins_ms, ends_ms = zip(*demo.history.values(), strict=True)
+    begin_ms, end_ms = min(begins_ms), max(ends_ms)
+    rows = [table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs]
     late = max(demo.history, key=lambda split: demo.history[split].begin_ms)
     archived = "" if demo.archived_until_ms is None else " --archive"
     headline = (
@@ -62,10 +63,10 @@ def page(demo: Demo) -> str:
         headline=headline,
         introduction=(
             f"{count(best.rows_in)} rows in {len(demo.history)} splits that hold "
-            f"{span(max(ends_ms) - min(begins_ms))} of event time; "
+            f"{span(end_ms - begin_ms)} of event time; "
             f"{late} was added late and holds only the end of it."
         ),
-        figures=[_run(demo, run) for run in demo.runs],
+        figures=[_run(demo, run, hours_since(begin_ms, end_ms)) for run in demo.runs],
         below=legend(_keys(demo)) + table(COLUMNS, rows),
         footer=(
             "A windowed count with a watermark, in append mode. "
@@ -83,15 +84,14 @@ def traced(demo: Demo, run: CountRun) -> Trace:
     return replace(told, stairs={**told.stairs, "source-watermark": ()})
 
 
-def _run(demo: Demo, run: CountRun) -> str:
-    begins_ms, ends_ms = zip(*demo.history.values(), strict=True)
+def _run(demo: Demo, run: CountRun, axis: Axis) -> str:
     lost = f"{count(run.lost)} of {count(run.rows_in)} rows lost ({share(run.lost, run.rows_in)})"
     verdict = (
         f'<p class="lost">{lost}</p>' if run.lost else f'<p class="kept">None of {count(run.rows_in)} rows lost</p>'
     )
     picture = chart(
         traced(demo, run),
-        hours_since(min(begins_ms), max(ends_ms)),
+        axis,
         f"{run.name}: event time reached by each split after each batch. {lost}.",
         [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],
         archived_until_ms=demo.archived_until_ms if run.name == ARCHIVED else None,
