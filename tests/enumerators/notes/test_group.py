@@ -159,8 +159,11 @@ def test_two_bounded_queries_of_two_sources_each_do_not_wait_for_each_other_for_
 
     def run(query):
         # Spark asks every source of a query, and ends when no offset has changed.
-        while True in [(source.plan(), source.changed)[1] for source in query]:
-            pass
+        going_on = True
+        while going_on:
+            for source in query:
+                source.plan()
+            going_on = any(source.changed for source in query)
 
     threads = [threading.Thread(target=run, args=(query,), daemon=True) for query in queries]
     for thread in threads:

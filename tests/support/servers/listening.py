@@ -1,12 +1,12 @@
 """A server of one port, with a thread for each client."""
 
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 
-class Listening(ThreadingTCPServer):
+class Listening(ThreadingTCPServer, ABC):
     """Listens at ``address`` while it is used as a context manager; at its end it waits for all clients."""
 
     request_queue_size = 128
