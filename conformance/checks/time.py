@@ -1,4 +1,4 @@
-"""TIME: the event times of an enumerator, compared with the rows of a reader, and rows that do not count."""
+"""TIME: an enumerator tells the event times of the rows that a reader gives, but of no row that does not count."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ class Trace:
 
     reached: for each split n + 1 times: before the first batch and after each batch.
     paused: for each split the batches, counted from 0, during which it was paused.
-    stairs: n times, or none, of the ``bound`` in the plan of each batch, the ``source-watermark`` after it, and the
-        ``watermark`` by which Spark filtered the batch.
+    stairs: n times, or none, one for each batch: the ``bound`` of its plan, the ``source-watermark`` after the plan,
+        and the ``watermark`` by which Spark filtered it.
     is_band: the splits are so many that ``reached`` has the ``median``, the ``fastest`` and the ``slowest`` of them.
     """
 

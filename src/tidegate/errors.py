@@ -2,7 +2,7 @@
 
 The caller's are OptionError, FunctionError, InstallationError and CheckpointError.  Those of the data are
 DataLossError, LateDataError, CorruptDataError and BadRecordError.  ConnectorError and its kinds are of the other
-system, and ContractError is of a connector.
+system, ContractError is of a connector, and ServerError is of a server for development.
 
 Errors of other libraries are mapped at the boundary with ``raise ... from``.  A message is one
 sentence that names the option or the split, the value, the allowed values and, for a misspelling,

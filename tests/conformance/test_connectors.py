@@ -1,9 +1,10 @@
 """tidegate's connectors, the reference and the example keep the rules, on a real broker, endpoint and database.
 
-Only topics, with and without an archive, are read by queries of Spark: ``tests/sources/test_kills.py`` continues
-streams of objects to which more come meanwhile, and ``tests/sources/s3`` has batch queries.  Objects have another side
-that fails, too.  The reference is the base of the mutants, and the example has tests of its own.  LIVES lives of a
-query are made up.  With ALL_RULES=yes, all rules are tested everywhere, with as many lives as a user's run takes.
+Rules that run queries of Spark are tested with topics, with and without an archive.  Queries over objects are in
+``tests/sources/s3``, and ``tests/sources/test_kills.py`` continues streams to which more objects come.  Rules about a
+side that fails are tested with objects, too.  The reference is the base of the mutants, and the example has tests of
+its own.  Each connector gets only LIVES lives of a query.  With ALL_RULES=yes, it gets as many as in a user's run, and
+all rules are tested everywhere.
 """
 
 import os

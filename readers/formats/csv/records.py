@@ -27,7 +27,7 @@ from tidegate.readers.plain_text import utf8
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))
 _FEED, _RETURN_FEED, _RETURN = b"\n", b"\r\n", b"\r"
-CAREFUL_RECORDS = 1000  # of so many, those with odd quotes are in one batch of texts
+CAREFUL_RECORDS = 1000  # in a batch of texts at most, where some have odd quotes
 _FEW_RECORDS = 8  # of so many, each is looked at by itself
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 
