@@ -125,11 +125,18 @@ def _missing(progresses: Sequence[QueryProgress]) -> str:
 def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     """Return the pictures of a source with at least one batch."""
     shown, axis = with_axis(trace(run.batches))
-    picture = "<p>No event time is known: the source is not aligned and has no watermark.</p>"
+    picture = no_picture(run.last)
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
         picture += legend(keys(run.last, shown))
     return [figure(run.name, _splits(run.last, ended=ended) + _holding(run.last), picture), _batches(run, shown)]
+
+
+def no_picture(last: SourceProgress) -> str:
+    """Return why splits cannot be shown over event time."""
+    if last.bound is None and last.watermark is None:
+        return "<p>No event time is known: no row was read, or the source is not aligned and has no watermark.</p>"
+    return "<p>Each split was read to its end before, and gets its place with its next row.</p>"
 
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:

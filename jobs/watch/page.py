@@ -16,7 +16,7 @@ from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, layout, legend, table, table_row
-from tidegate.jobs.pages.query import STANDING, holder, keys, standing, states
+from tidegate.jobs.pages.query import STANDING, holder, keys, no_picture, standing, states
 from tidegate.jobs.pages.trace import reached_by, split_order, traced, with_axis
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, notices
 
@@ -118,7 +118,7 @@ def _picture(source: LiveSource, first: int, plans: Sequence[SourceProgress]) ->
     """Draw the plans of the last hour by time of day."""
     shown, axis = with_axis(traced(plans))
     if axis is None:
-        return "<p>No event time is known: the source is not aligned and has no watermark.</p>"
+        return no_picture(source.progress)
     times = utc_times(first * _STEP_MS, (first + len(plans)) * _STEP_MS).ticks
     places = [(at_ms / _STEP_MS - first, label.split(" ")[-1]) for at_ms, label in times]
     clock = [(place, label) for place, label in places if place < _FITS * len(plans)]

@@ -95,6 +95,13 @@ def test_many_splits_are_a_band_with_the_slowest_and_those_that_wait():
     assert "No event time is known" in live_page([live(bySplit={}, **unknown)], AT_NOON)
 
 
+def test_a_page_that_begins_when_all_is_read_does_not_say_that_the_source_has_no_event_time():
+    caught_up = {split: ["caught up", None, 0] for split in ("orders-0", "orders-1")}
+    page = live_page([live(bySplit=caught_up, low=None, rowsRemaining=0)], AT_NOON)
+    assert "Each split was read to its end before" in page
+    assert "No event time is known" not in page
+
+
 def test_names_are_text_and_manifests_have_no_ids():
     split = "00000012-0123456789abcdef"
     said = {"bySplit": {split: ["reading", NOON, 5]}, "heldBy": split, "splits": {"paused": 1}}
