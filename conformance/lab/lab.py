@@ -284,18 +284,15 @@ class Lab:
                 raise WaitedError(f"{said} (waited {self.patience_s:g} s)")
             time.sleep(_POLL_S)  # the system does not report its changes
 
-    def read(
-        self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None
-    ) -> list[pa.RecordBatch]:
+    def read(self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator) -> list[pa.RecordBatch]:
         """Read ranges as one task, by a reader of its own, with the enumerator's snapshot and details."""
-        state = None if enumerator is None else enumerator.snapshot()
-        return list(source.reader(state).read(self.task(ranges, enumerator)))
+        return list(source.reader(enumerator.snapshot()).read(self.task(ranges, enumerator)))
 
-    def task(self, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None) -> ReadTask:
+    def task(self, ranges: Iterable[SplitRange], enumerator: SplitEnumerator) -> ReadTask:
         """Return a task with the enumerator's details."""
         wanted = tuple(ranges)
-        supports = enumerator if isinstance(enumerator, SupportsDetails) else None
-        return ReadTask(wanted, () if supports is None else tuple(map(supports.details, wanted)), self.horizon)
+        details = tuple(map(enumerator.details, wanted)) if isinstance(enumerator, SupportsDetails) else ()
+        return ReadTask(wanted, details, self.horizon)
 
     def placed(self, source: Source, enumerator: SplitEnumerator) -> dict[SplitId, dict[int, list[str]]]:
         """Return the keys of the rows at every position of every split, as a reader gives them for it alone.

@@ -282,8 +282,8 @@ def test_a_column_that_is_not_there_is_reported_with_what_names_it(attribute):
 
     def test(lab):
         lab.split(0)
-        source = lab.source()
-        reads(lab, lab.read(source, lab.everything(lab.enumerator(source))))
+        source, enumerator = lab.opened()
+        reads(lab, lab.read(source, lab.everything(enumerator), enumerator))
 
     text = judge(small_rule("READ-1", test), Misnamed).text
     assert f"no column 'misnamed', only key, value, at: let {attribute} name it" in text
