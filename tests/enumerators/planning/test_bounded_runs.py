@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.alignment.spark_watermark import LAGS, SparkWatermark
+from tests.enumerators.planning.spark_watermark import SparkWatermark
 from tests.support.clocks import Clock
 from tests.support.logs import DRIFT_10, Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
@@ -53,13 +53,19 @@ class Stream:
             for split, position in records:
                 batch.setdefault(split, []).append(self.clock.logs.times[split][position])
             for split, times in batch.items():
-                for lag in LAGS:
-                    late = self.spark.dropped(times, self.delay_ms, lag)
-                    self.dropped += [(split, at_ms) for at_ms in late]
+                self.dropped += [(split, at_ms) for at_ms in self.spark.dropped(times, self.delay_ms)]
             self.spark.deliver(batch)
             self.delivered += records
             self.offset = end
         run.close()
+
+
+def test_spark_drops_what_is_at_or_before_the_greatest_time_of_the_batches_before_minus_the_delay():
+    spark = SparkWatermark()
+    assert spark.dropped([-(10**9)], delay_ms=1) == []
+    for batch in ({"a": [90], "b": [100]}, {"a": [95]}, {}):
+        spark.deliver(batch)
+    assert spark.dropped([89, 90, 91], delay_ms=10) == [89, 90]
 
 
 @pytest.mark.parametrize("every_s", [10 * MINUTE_S, HOUR_S, 6 * HOUR_S])

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.alignment.spark_watermark import LAGS, SparkWatermark
+from tests.enumerators.planning.spark_watermark import SparkWatermark
 from tests.support.clocks import WALL, Clock
 from tests.support.logs import Logs, coordinator
 from tidegate.alignment.budget import Budget
@@ -52,8 +52,7 @@ class Sink:
                     if IGNORE.time_of_row(time_ms, None, task.horizon, r.split_id) is not None:
                         batch.setdefault(r.split_id, []).append(time_ms)
         for split, times in batch.items():
-            for lag in LAGS:
-                assert not self.spark.dropped(times, self.delay_ms, lag), f"Spark drops rows of {split}"
+            assert not self.spark.dropped(times, self.delay_ms), f"Spark drops rows of {split}"
         return batch
 
 
