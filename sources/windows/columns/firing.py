@@ -54,6 +54,7 @@ class Firing:
     clock: the column of the timers, which says in which time they are; None: the trigger has none.
     state: the name of the trigger's state, one whole number for each window; empty: it has none.
     at_end: windows fire at their last millisecond.
+    late_waits: a row behind that waits for the next watermark; otherwise its window fires at once.
     interval: windows fire at its multiples, too, in ms; 0: they do not.  The state is the next of them.
     max_count: windows fire when so many rows have come; 0: they do not.  The state is the number of rows.
     purges: a window that fires loses its rows.
@@ -62,6 +63,7 @@ class Firing:
     clock: str | None = None
     state: str = ""
     at_end: bool = False
+    late_waits: bool = False
     interval: int = 0
     max_count: int = 0
     purges: bool = False
@@ -112,7 +114,7 @@ class Firing:
 
 _FIRINGS: Mapping[type[Trigger], Firing] = {
     EventTimeTrigger: Firing(EVENT, at_end=True),
-    EndOfStreamTrigger: Firing(EVENT, at_end=True),
+    EndOfStreamTrigger: Firing(EVENT, at_end=True, late_waits=True),
     ProcessingTimeTrigger: Firing(PROCESSING, at_end=True),
     NeverTrigger: Firing(),
 }

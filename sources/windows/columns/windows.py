@@ -78,13 +78,15 @@ class ColumnWindows:
         self._operator, self._keys, self._time, self._elements = operator, list(keys), time, list(elements)
         self._firing, self._clock = firing_of(operator.trigger) or Firing(), _clock_of(operator) or EVENT
         self._is_global = isinstance(operator.assigner, GlobalWindows)
+        # Where a trigger may have a timer behind the end of a window, its time does not tell it from a cleanup.
+        keeps_waits = self._firing.interval or (self._firing.late_waits and not self._is_global)
         self._accumulators = Accumulators(operator.folding.function, rows)  # type: ignore[union-attr]
         self._of_windows = {
             "starts": pa.field(START, pa.int64()),
             "ends": pa.field(END, pa.int64()),
             "timers": pa.field(self._clock, pa.int64()),
             **({"states": pa.field(_TRIGGER, pa.int64())} if self._firing.state else {}),
-            **({"waits": pa.field(_WAITS, pa.bool_())} if self._firing.interval else {}),
+            **({"waits": pa.field(_WAITS, pa.bool_())} if keeps_waits else {}),
             **({"held": pa.field(_HELD, pa.bool_())} if self._firing.purges else {}),
         }
         of_windows = self._of_windows.values()
@@ -130,7 +132,6 @@ class ColumnWindows:
     def _windows(self, table: pa.Table) -> Windows:
         """Return the windows of a table of the state."""
         columns = {name: table.column(field.name).to_numpy() for name, field in self._of_windows.items()}
-        # Only a continuous trigger may have a timer that is due behind the end of its window.
         others = {
             "states": np.full(table.num_rows, self._firing.no_state),
             "waits": (columns["timers"] < columns["ends"]) & self._firing.at_end,

@@ -67,6 +67,8 @@ WINDOWS = {
     "sessions counted": (SESSIONS, CountTrigger.of(2), None, 6),
     "sessions counted purging": (SESSIONS, PurgingTrigger.of(CountTrigger.of(3)), None, 3),
     "sessions purging": (SESSIONS, PurgingTrigger.of(EventTimeTrigger.create()), None, 6),
+    "sliding for the end": (SLIDING, EndOfStreamTrigger.create(), None, 6),
+    "purging for the end": (TUMBLING, PurgingTrigger.of(EndOfStreamTrigger.create()), None, 20),
     "never": (TUMBLING, NeverTrigger.create(), None, 5),
     "evicted": (TUMBLING, None, CountEvictor.of(2), 5),
     "by clock": (BY_CLOCK, None, None, 4),

@@ -30,6 +30,8 @@ def test_windows_of_tidegate_are_in_columns_unless_they_need_their_rows_or_have_
 @example(steps=[([], 7, 1), ([("a", 4, 1)], 0, 1), ([("a", 5, 2)], 0, 1), ([], 3, 1)])
 # A window that was purged takes more rows.
 @example(steps=[([("a", 4, 1)], 7, 1), ([("a", 5, 2)], 1, 1)])
+# A late row waits for the next watermark.
+@example(steps=[([], 13, 1), ([("a", 4, 1)], 0, 1), ([], 1, 1)])
 # Two windows take one of two rows.
 @example(steps=[([], 30, 1), ([("d", 1, 2), ("a", 50, 1)], 0, 1)])
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
