@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # A file's name has at most 255 bytes, so it contains only the start of a topic.  The digest distinguishes topics.
 _LONGEST_TOPIC = 150
-_COLUMNS = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
+_PLAIN = ["topic", "partition", "offset", "timestamp", "timestampType"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ def lines_of(rows: pa.RecordBatch, reasons: Sequence[str]) -> Iterator[Mapping[s
     """
     # Times in ms have a wider range than Python's datetimes.
     rows = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", RecordTimestamp()(rows))
-    for row, reason in zip(rows.select(_COLUMNS).to_pylist(), reasons, strict=True):
+    for row, reason in zip(rows.to_pylist(), reasons, strict=True):
         headers = [{"key": h["key"], "value": _text(h["value"])} for h in row["headers"] or ()]
         texts = {"key": _text(row["key"]), "value": _text(row["value"]), "headers": headers}
-        yield {**row, "reason": f"the record {reason}", **texts}
+        yield {**{name: row[name] for name in _PLAIN}, "reason": f"the record {reason}", **texts}
 
 
 def _text(data: bytes | None) -> str | None:

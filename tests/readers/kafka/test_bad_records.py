@@ -125,6 +125,7 @@ def test_a_record_of_an_archive_without_timestamps_is_written(tmp_path):
     (file,) = tmp_path.iterdir()
     line = json.loads(file.read_text())
     assert (line["offset"], line["timestamp"], line["timestampType"]) == (40, None, None)
+    assert [*line][-4:] == ["reason", "key", "value", "headers"]  # whoever looks at a long line sees the reason first
 
 
 def test_the_order_of_the_servers_names_no_other_file(tmp_path):
