@@ -131,7 +131,7 @@ def column_of_subject(
     for a missing subject or message.
     """
     _, schema = registry_of(registry).latest(subject)
-    if schema.kind.lower() != form:
+    if schema.kind != form.upper():
         raise CorruptDataError(f"the schema of {subject!r} is of the type {schema.kind}, not {form.upper()}")
     if form == "avro":
         kind, names = AvroValues(schema).kind, record_names(schema)

@@ -223,7 +223,7 @@ class _Asking:
             references: dict[str, str] = {}
             self._gather(found, references, ())
             kind, number = found.get("schemaType") or "AVRO", found.get("id")
-            schema = RegisteredSchema(str(kind), _text(found["schema"]), references)
+            schema = RegisteredSchema(str(kind).upper(), _text(found["schema"]), references)
             return number if isinstance(number, int) else 0, schema
         except _UnusableError as problem:
             _LOG.warning(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.certificates import Authority
-from tests.support.registered import AT, avro, avro_value, decoded, header, times
+from tests.support.registered import AT, avro, avro_value, decoded, decoded_as, header, times
 from tests.support.servers.answering import Answering
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
@@ -89,6 +89,15 @@ def test_a_page_that_is_no_answer_of_a_registry_is_reported(page, what):
         pytest.raises(ConnectorError, match=rf"for schema 1: it answers with something that is no {what}$"),
     ):
         SchemaRegistry(RegistryConfig(url)).schema(1)
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "avro", None])
+def test_the_type_of_a_schema_has_any_case_and_is_avro_if_there_is_none(kind):
+    schema = avro(("at", "long"))
+    with stub(lambda _: (200, {"schema": json.dumps(schema), "schemaType": kind, "id": 7})) as url:
+        config, value = RegistryConfig(url), avro_value(7, schema, {"at": AT})
+        assert times("avro:/at", config, [value], "ms")[0] == [AT]
+        assert decoded_as("orders", config, "avro", [value]) == [{"at": AT}]
 
 
 def test_one_that_sends_a_byte_now_and_then_is_given_up_at_the_deadline():
