@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.registry.schemas import RegisteredSchema
 from tidegate.readers.registry.wire import message_indexes
@@ -39,21 +39,28 @@ def fields_of(
         with suppress(ValueError, IndexError):
             rows_of.setdefault(message_indexes(value)[0] if form == "protobuf" else (), []).append(row)
     for indexes, rows in rows_of.items():
-        decoder = schema.decoder((form, tokens[0], indexes), partial(_decoder, schema, form, tokens[0], indexes))
+        decoder = _decoder(schema, form, tokens[0], indexes)
         if decoder is not None:
             yield rows, _at(decoder.decode([values[row] for row in rows]), tokens)
 
 
-def _decoder(schema: RegisteredSchema, form: str, name: str, indexes: tuple[int, ...]) -> AvroValues | ProtobufValues:
+def _decoder(
+    schema: RegisteredSchema, form: str, name: str, indexes: tuple[int, ...]
+) -> AvroValues | ProtobufValues | None:
     """Return what decodes one field.  Each form loads a library, which other queries do not need."""
     if form == "avro":
         from tidegate.readers.registry.avro_values import AvroValues
 
-        return AvroValues(schema, [name])
+        return schema.decoder((form, name), lambda: AvroValues(schema, [name]))
     from tidegate.readers.registry.protobuf_values import ProtobufValues, messages_of
 
-    messages = messages_of(schema)
-    return ProtobufValues(messages, messages.message(indexes).full_name, [name], zeros_are_null=True)
+    try:
+        messages = messages_of(schema)
+        message = messages.message(indexes).full_name
+    except CorruptDataError:
+        # Nothing is kept for indexes without a message: values may name any number of them.
+        return None
+    return schema.decoder((form, name, message), lambda: ProtobufValues(messages, message, [name], zeros_are_null=True))
 
 
 def _at(values: pa.Array, tokens: Sequence[str]) -> pa.Array:

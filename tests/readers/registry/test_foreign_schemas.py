@@ -178,5 +178,12 @@ def test_decoders_of_one_schema_are_kept_up_to_a_size(known, monkeypatch):
     assert 0 < decoders() - before <= 3
 
 
+def test_nothing_is_kept_for_messages_that_a_schema_does_not_have(known):
+    config = known(MESSAGE.format("", ""), "PROTOBUF")
+    values = [header(7) + b"\x04\0" + bytes([2 * n]) + b"\x08\x05" for n in range(60)]
+    assert times("protobuf:/t", config, [*values, header(7) + b"\0\x08\x05"], "ms")[0] == [None] * 60 + [5]
+    assert len(registry_of(config)._schemas[7]._decoders) == 2  # its messages, and what decodes the only one
+
+
 def decoders():
     return len([value for value in gc.get_objects() if isinstance(value, ProtobufValues)])
