@@ -40,7 +40,7 @@ def fields_of(
             rows_of.setdefault(message_indexes(value)[0] if form == "protobuf" else (), []).append(row)
     for indexes, rows in rows_of.items():
         decoder = _decoder(schema, form, tokens[0], indexes)
-        if decoder is not None:
+        if decoder is not None and decoder.kind.get_field_index(tokens[0]) >= 0:
             yield rows, _at(decoder.decode([values[row] for row in rows]), tokens)
 
 

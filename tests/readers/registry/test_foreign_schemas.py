@@ -11,6 +11,7 @@ import pytest
 from tests.support.registered import AT, decoded, header, times
 from tidegate.errors import InstallationError
 from tidegate.readers.registry import schemas
+from tidegate.readers.registry.avro_values import AvroValues
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
@@ -183,6 +184,15 @@ def test_nothing_is_kept_for_messages_that_a_schema_does_not_have(known):
     values = [header(7) + b"\x04\0" + bytes([2 * n]) + b"\x08\x05" for n in range(60)]
     assert times("protobuf:/t", config, [*values, header(7) + b"\0\x08\x05"], "ms")[0] == [None] * 60 + [5]
     assert len(registry_of(config)._schemas[7]._decoders) == 2  # its messages, and what decodes the only one
+
+
+@pytest.mark.parametrize("name", ["t", "T"])
+def test_values_of_a_schema_without_the_field_are_not_decoded(known, monkeypatch, name):
+    seen = []
+    monkeypatch.setattr(AvroValues, "decode", lambda _, values: seen.append(values))
+    schema = {"type": "record", "name": "R", "fields": [{"name": "other" if name == "t" else "t", "type": "long"}]}
+    assert times(f"avro:/{name}", known(schema), [header(7) + VARINT_OF_AT], "ms")[0] == [None]
+    assert not seen
 
 
 def decoders():
