@@ -9,11 +9,10 @@ from tidegate.alignment.splits import Extent, Head
 from tidegate.errors import ContractError
 
 
-def cutter(source, starts=None):
+def cutter(source):
     index = TimeIndex(source)
-    positions = {s: (starts or {}).get(s, 0) for s in source.logs}
-    heads = index.heads(positions)
-    spans = {s: Span(head, positions[s], source.logs[s].end) for s, head in heads.items() if head is not None}
+    heads = index.heads(dict.fromkeys(source.logs, 0))
+    spans = {s: Span(head, 0, source.logs[s].end) for s, head in heads.items() if head is not None}
     return Cutter(index, spans), index
 
 

@@ -99,9 +99,9 @@ class AsideHarness(MemoryHarness):
         return AsideWriter(self.store)
 
 
-def aside(*, source=AsideSource, reader=AsideReader):
+def aside(reader=AsideReader):
     """Return the harness of a connector that sets bad records aside."""
-    return sinful(source=source, reader=reader, harness=AsideHarness)
+    return sinful(source=AsideSource, reader=reader, harness=AsideHarness)
 
 
 class PeekingEnumerator(MemoryEnumerator):

@@ -21,10 +21,7 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
         "path": bucket.path,
         "fileFormat": "text",
         "eventTime": "lastModified",
-        "endpoint": s3.endpoint,
-        "region": s3.region,
-        "accessKey": s3.access_key,
-        "secretKey": s3.secret_key,
+        **bucket.options,
         "stateLocation": f"s3://{bucket.name}/state",
     }
     client = subprocess.run(

@@ -48,9 +48,9 @@ def other_tidegate(folder):
     return module.parent
 
 
-def sent(options=None):
+def sent():
     """Return the objects that Spark sends to executors: the data source and its reader."""
-    options = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders", **(options or {})}
+    options = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders"}
     source = data_source_class("tidegate_kafka", tidegate.KafkaSource.from_options, Driver(2, "app"))(options)
     return source, source.streamReader(source.schema())
 

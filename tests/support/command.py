@@ -73,17 +73,17 @@ def children(process):
     return [int(child) for task in tasks for child in task.read_text().split()]
 
 
-def finish(process, seconds=PATIENCE_S):
+def finish(process):
     """Return exit code, stdout and stderr."""
-    output, errors = process.communicate(timeout=seconds)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     return process.returncode, output, errors
 
 
-def await_while_running(condition, process, seconds=PATIENCE_S):
+def await_while_running(condition, process):
     """Wait until the condition is true while the process runs."""
 
     def holds():
         assert process.poll() is None, process.communicate()
         return condition()
 
-    await_that(holds, seconds)
+    await_that(holds)

@@ -43,13 +43,13 @@ def _left_to_no_other_test():
     gc.collect()
 
 
-def fill(kafka, topic, count, begin_ms=OLD, partition=0):
+def fill(kafka, topic, count, begin_ms=OLD):
     addresses = kafka.bootstrap_servers.split(",")
     alive = ",".join(addresses[node - 1] for node in kafka.pids)
 
     def written():
         with suppress(KafkaError):  # a broker may still name a leader that was killed
-            write_history(alive, topic, partition, begin_ms + np.arange(count) * 1000)
+            write_history(alive, topic, 0, begin_ms + np.arange(count) * 1000)
             return True
         return False
 
@@ -265,9 +265,9 @@ def await_leader(kafka, topic):
         client.log_range(TopicPartition(topic, 0))
 
 
-def await_end(run, start, seconds=PATIENCE_S):
+def await_end(run, start):
     """Return the next offset, once there is one."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE_S
     while (end := run.latest_offset(start)) == start:
         assert time.monotonic() < deadline
     return end

@@ -12,9 +12,9 @@ DRIFT = 10
 LEASE_S = 60.0
 
 
-def strategy(drift=DRIFT, idle_s=5):
+def strategy(drift=DRIFT):
     aligned = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=drift), group="join")
-    return aligned.with_idleness(timedelta(seconds=idle_s))
+    return aligned.with_idleness(timedelta(seconds=5))
 
 
 class Member:

@@ -39,8 +39,8 @@ class Producers(Clock):
 class Stream:
     """One query that is run again and again, and what Spark drops of it if its delay is the drift."""
 
-    def __init__(self, clock, strategy=HOURLY, delay_ms=HOUR_MS + 1):
-        self.clock, self.strategy, self.delay_ms = clock, strategy, delay_ms
+    def __init__(self, clock, strategy=HOURLY):
+        self.clock, self.strategy = clock, strategy
         self.spark, self.offset, self.delivered, self.dropped = SparkWatermark(), INITIAL_OFFSET, [], []
 
     def run(self, **settings):
@@ -53,7 +53,7 @@ class Stream:
             for split, position in records:
                 batch.setdefault(split, []).append(self.clock.logs.times[split][position])
             for split, times in batch.items():
-                self.dropped += [(split, at_ms) for at_ms in self.spark.dropped(times, self.delay_ms)]
+                self.dropped += [(split, at_ms) for at_ms in self.spark.dropped(times, HOUR_MS + 1)]
             self.spark.deliver(batch)
             self.delivered += records
             self.offset = end

@@ -19,9 +19,9 @@ def of(*entries, plan=PROVEN, first=None, **fields):
     return account_of_run([typed(entry, plan, first) for entry in entries], **fields)
 
 
-def stateful(number, *, groups=0, dropped=0, operators=1, first=0, **fields):
-    """Return a batch of 100 positions, after ``number`` batches from position ``first``."""
-    begin, end = (offset(first + 100 * at) for at in (number, number + 1))
+def stateful(number, *, groups=0, dropped=0, operators=1, **fields):
+    """Return a batch of 100 positions, after ``number`` batches."""
+    begin, end = (offset(100 * at) for at in (number, number + 1))
     entry = source(report()) | {"startOffset": begin, "endOffset": end} | fields.pop("source", {})
     state = {"numRowsTotal": groups, "numRowsDroppedByWatermark": dropped}
     return progress(number, entry, stateOperators=[state] * operators, **fields)

@@ -194,9 +194,7 @@ def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_missing(logged, 
 
 
 @pytest.mark.parametrize("other", [PROVEN._replace(counts_open=False), None])
-def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_runs(
-    logged, tmp_path, monkeypatch, capsys, other
-):
+def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_runs(logged, tmp_path, monkeypatch, other):
     (tmp_path / "metadata").write_text(json.dumps({"id": "63e3dd0a-57c0-4b0c-9d3b-3c5b5e0f2c11"}))
     logged(*[(0, 1_000)] * 2)
     (tmp_path / "state" / "0").mkdir(parents=True)

@@ -272,7 +272,7 @@ def test_a_first_batch_without_the_offsets_where_the_query_began_cannot_be_repea
     assert "does not say where source 1 began: sources/1/0 is missing or damaged" in code
 
 
-def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, monkeypatch, tmp_path):
+def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, monkeypatch):
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     write_checkpoint(old, BEGINS, BATCHES, 2)

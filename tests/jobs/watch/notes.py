@@ -13,8 +13,8 @@ def leave_note(reads="orders at kafka:9092", application="app-1", **fields):
     return note
 
 
-def leave_batch(query, dropped=0, application="app-1"):
+def leave_batch(query, application="app-1"):
     """Leave the note of a batch for the only planner of an application."""
     folder = application_notes(application)
     ((planner, _),) = folder.within(PROGRESS).notes()
-    folder.within(BATCHES).write(planner, batch_note({}, 1.0, query, dropped))
+    folder.within(BATCHES).write(planner, batch_note({}, 1.0, query, 0))

@@ -35,9 +35,11 @@ def live(hour=(), dropped=0, query="orders by country", **fields):
     return LiveSource(query, "orders at kafka:9092", "app-1", AT_NOON, now, dropped, tuple(plans))
 
 
-def two_splits(first, second, *, left=900, states=("reading", "paused")):
+def two_splits(first, second):
     times = NOON - 9 * HOUR + first * MINUTE, NOON - 9 * HOUR + second * MINUTE
-    return {f"orders-{n}": [state, at, left] for n, (state, at) in enumerate(zip(states, times, strict=True))}
+    return {
+        f"orders-{n}": [state, at, 900] for n, (state, at) in enumerate(zip(("reading", "paused"), times, strict=True))
+    }
 
 
 def rows(page):
@@ -172,7 +174,7 @@ def test_a_port_in_use_and_options_that_contradict_each_other_are_one_sentence(s
     assert tidegate("watch", "--port", 8000)[0] == "tidegate: --port is for the page; give --html, too"
 
 
-def test_a_location_that_does_not_answer_is_no_page(server):
+def test_a_location_that_does_not_answer_is_no_page():
     def find():
         raise ConnectorError("the bucket does not answer: secret")
 

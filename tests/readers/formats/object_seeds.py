@@ -21,30 +21,30 @@ _ROWS = 60
 _EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, (1 << 63) - 1, (1 << 64) - 1)
 
 
-def _plain(rows: int = _ROWS) -> pa.Table:
+def _plain() -> pa.Table:
     return pa.table(
         {
-            "at": pa.array(np.arange(rows) * 1_000_000 + 1_700_000_000_000_000, pa.timestamp("us", "UTC")),
-            "n": pa.array([None if n % 7 == 0 else n * 1_000_003 for n in range(rows)], pa.int64()),
-            "s": [f"text {n % 5}" if n % 3 else None for n in range(rows)],
-            "f": [n / 3 for n in range(rows)],
+            "at": pa.array(np.arange(_ROWS) * 1_000_000 + 1_700_000_000_000_000, pa.timestamp("us", "UTC")),
+            "n": pa.array([None if n % 7 == 0 else n * 1_000_003 for n in range(_ROWS)], pa.int64()),
+            "s": [f"text {n % 5}" if n % 3 else None for n in range(_ROWS)],
+            "f": [n / 3 for n in range(_ROWS)],
         }
     )
 
 
-def _typed(rows: int = _ROWS) -> pa.Table:
+def _typed() -> pa.Table:
     nested = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])
-    plain = _plain(rows)
+    plain = _plain()
     return pa.table(
         {
             **dict(zip(plain.column_names, plain.columns, strict=True)),
-            "b": [n % 2 == 0 for n in range(rows)],
-            "d": pa.array([Decimal(n) / 4 for n in range(rows)], pa.decimal128(20, 4)),
-            "day": pa.array(range(rows), pa.date32()),
-            "bytes": [bytes([n] * (n % 9)) for n in range(rows)],
-            "list": [[*range(n % 4)] if n % 5 else None for n in range(rows)],
-            "map": pa.array([[(f"k{n % 3}", n)] for n in range(rows)], pa.map_(pa.string(), pa.int64())),
-            "nested": pa.array([{"a": n, "b": [str(n)] * (n % 3)} for n in range(rows)], nested),
+            "b": [n % 2 == 0 for n in range(_ROWS)],
+            "d": pa.array([Decimal(n) / 4 for n in range(_ROWS)], pa.decimal128(20, 4)),
+            "day": pa.array(range(_ROWS), pa.date32()),
+            "bytes": [bytes([n] * (n % 9)) for n in range(_ROWS)],
+            "list": [[*range(n % 4)] if n % 5 else None for n in range(_ROWS)],
+            "map": pa.array([[(f"k{n % 3}", n)] for n in range(_ROWS)], pa.map_(pa.string(), pa.int64())),
+            "nested": pa.array([{"a": n, "b": [str(n)] * (n % 3)} for n in range(_ROWS)], nested),
         }
     )
 

@@ -13,12 +13,12 @@ PARTITIONS, ROWS_A_WINDOW = 2, 20
 _SIZE_MS = SIZE // timedelta(milliseconds=1)
 
 
-def marked_topic(kafka, windows, seed=0):
+def marked_topic(kafka, windows):
     """Return a topic with a number of windows; the last window is never complete in the last partition.
 
     The rows of a window are mixed with those of the next window, and the mark of the first comes after both.
     """
-    topic, dice = new_topic(kafka, *([] for _ in range(PARTITIONS))), random.Random(seed)
+    topic, dice = new_topic(kafka, *([] for _ in range(PARTITIONS))), random.Random(0)
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=50)
     for partition in range(PARTITIONS):
         late = []

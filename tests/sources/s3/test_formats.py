@@ -31,7 +31,7 @@ def test_a_batch_query_reads_what_sparks_own_reader_reads(spark, bucket, source,
         assert {row["path"] for row in ours.collect()} == {f"{bucket.path}/a", f"{bucket.path}/b"}
 
 
-def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folders(spark, bucket, tmp_path):
+def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folders(spark, bucket):
     for day in (15, 16):
         bucket.put(f"day={day}/part", f"{day};x;2023-11-{day} 10:00:00\n".encode())
     options = {
@@ -39,10 +39,9 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
         "fileFormat": "csv",
         "delimiter": ";",
         "eventTime": "column:at",
-        "region": "us-east-1",
+        "startingTimestamp": "2023-11-16T00:00:00",
+        **bucket.options,
     }
-    options |= {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
-    options |= {"endpoint": bucket.server.endpoint, "startingTimestamp": "2023-11-16T00:00:00"}
     given = spark.read.format("tidegate_s3").schema("id int, day int, name string, at timestamp").options(**options)
     (row,) = given.load().collect()
     assert (row["id"], row["day"], row["name"], milliseconds(row["at"])) == (16, 16, "x", NOON + 22 * HOUR)

@@ -97,7 +97,7 @@ def test_what_is_malformed_stalls_nothing_and_is_left_in_the_queue(told_query, s
     assert bad in queue.hidden_s()
 
 
-def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(told_query, store, queue, caplog):
+def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(told_query, queue, caplog):
     one = told_query()
     one.look()
     bad = queue.send("no JSON")

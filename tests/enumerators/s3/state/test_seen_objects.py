@@ -126,8 +126,8 @@ TestRememberingForEver = RememberingForEver.TestCase
 TestRememberingColliding = RememberingColliding.TestCase
 
 
-def s3_object(key, modified_ms=0, etag="e", size=1):
-    return S3Object(key, size, etag, modified_ms)
+def s3_object(key, modified_ms=0, etag="e"):
+    return S3Object(key, 1, etag, modified_ms)
 
 
 def test_the_age_may_be_changed_by_a_restart_but_nothing_comes_back():

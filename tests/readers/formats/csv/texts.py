@@ -14,8 +14,8 @@ from tidegate.readers.formats.csv.options import CsvDialect
 RFC = {"escape": '"'}
 
 
-def texts(names: str, kind: pa.DataType | None = None) -> pa.Schema:
-    return pa.schema([(name, kind or pa.string()) for name in names])
+def texts(names: str) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])
 
 
 def read(

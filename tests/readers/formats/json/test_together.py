@@ -25,9 +25,9 @@ BLANK = (b"", b"  ", b"\r")
 ODD = (b'{"n":"no number"}', b'{"n":1', b"[]", b'{"n":1}{"n":2}', b'{"n":00}', b'{"text":"\xff"}', b'{"n":1.5}', b'"}"')
 
 
-def objects_of(lines: tuple[bytes, ...], most: int = 6) -> st.SearchStrategy[list[bytes]]:
+def objects_of(lines: tuple[bytes, ...]) -> st.SearchStrategy[list[bytes]]:
     body = st.tuples(st.lists(st.sampled_from(lines), max_size=4), st.sampled_from([b"", b"\n"]))
-    bodies = st.lists(body.map(lambda parts: b"\n".join(parts[0]) + parts[1]), max_size=most)
+    bodies = st.lists(body.map(lambda parts: b"\n".join(parts[0]) + parts[1]), max_size=6)
     return bodies.filter(lambda parts: b"{" in b"".join(parts))
 
 
