@@ -7,8 +7,6 @@ page warns of: no environment on the driver, executors without tidegate, and tid
 is run where Docker is.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Objects in memory, for the discovery of tests; their format knows their event times."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A missing file of certificates or credentials, for all code on the driver that asks an endpoint."""
 
-from __future__ import annotations
-
 import pytest
 
 from tidegate.enumerators.folders.opening import open_folder

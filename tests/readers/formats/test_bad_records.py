@@ -1,7 +1,5 @@
 """The columns of the policy for bad records; ``json/test_bad_records.py`` shows its decisions."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Decimals with more digits after the point than any type has: Arrow alone would end the process."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Files of bad records: their places, their contents, and those of a repeated task."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

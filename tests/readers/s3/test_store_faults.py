@@ -1,13 +1,10 @@
 """Reading from an endpoint that fails, has a certificate of a private authority, or has new credentials."""
 
-from __future__ import annotations
-
 import re
 import ssl
 import traceback
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from botocore.credentials import Credentials
@@ -22,9 +19,6 @@ from tidegate.readers.retry import Deadline
 from tidegate.readers.s3 import store as object_store
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

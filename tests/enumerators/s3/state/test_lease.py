@@ -1,7 +1,5 @@
 """The lease of a state location, on a disk and in a bucket of a real endpoint: who gets it, and who loses it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

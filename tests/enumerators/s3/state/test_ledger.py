@@ -1,7 +1,5 @@
 """The ledger and its files, on a disk and in a bucket of a real endpoint."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """The times of a chunk, against an oracle that knows its rows."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

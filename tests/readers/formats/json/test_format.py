@@ -1,7 +1,5 @@
 """JSON lines, compared with json.loads of every line."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Values of JSON, read at once and line by line, compared with Spark's reader."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import date, datetime
