@@ -176,7 +176,11 @@ class KafkaServer(Server):
                 credential = UserScramCredentialUpsertion(name, kind, password, iterations=iterations)
                 if (problem := admin.alter_user_scram_credentials([credential])[name]) is not None:
                     raise ServerError(f"Kafka does not take the user {name!r}: {problem}")
-            self._await(lambda: name in admin.describe_user_scram_credentials([name]))
+            # A user whom nobody knows is described, too, and each mechanism becomes known by itself.
+            self._await(
+                lambda: len(admin.describe_user_scram_credentials([name])[name]["credential_infos"]) == len(mechanisms),
+                min(self.pids),
+            )
 
     def allow(self, user: str, operation: str, topic: str) -> None:
         """Give a user a right on a topic, such as ``READ``, and return when the brokers know it."""
