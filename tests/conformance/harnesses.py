@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import ClassVar
@@ -14,14 +15,13 @@ from typing import ClassVar
 from kafka import KafkaProducer
 from pyspark.sql.types import StructType
 
-from tests.sources.s3.test_faults import Impatient
 from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
 from tests.support.kafka.lab import Lab as Topics
 from tests.support.kafka.lab import Record, encode
 from tests.support.objects.faulty_server import faulty
 from tests.support.waiting import await_that, meanwhile
-from tidegate import KafkaSource
+from tidegate import KafkaSource, S3Source
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 from tidegate.readers.places.place import Place
 
@@ -219,6 +219,16 @@ class S3Writer(Writer):
 
     def _put(self, text):
         self.bucket.put(f"{self.number}/{next(self.objects):06}.json", text.encode())
+
+
+class Impatient(S3Source):
+    """A source with a deadline of this number of seconds for every operation."""
+
+    deadline_s: float
+
+    @property
+    def connection(self):
+        return replace(super().connection, deadline_s=self.deadline_s)
 
 
 class S3Harness(Harness):

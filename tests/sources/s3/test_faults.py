@@ -1,7 +1,6 @@
 """An endpoint that fails now and then between the source and the objects: all rows are read once."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -15,16 +14,6 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 OBJECTS, ROWS = 24, 5
 
 
-class Impatient(S3Source):
-    """A source with a deadline of this number of seconds for every operation."""
-
-    deadline_s: float = 60
-
-    @property
-    def connection(self):
-        return replace(super().connection, deadline_s=self.deadline_s)
-
-
 @pytest.mark.parametrize(("suffix", "seed"), [("parquet", 1), ("json", 2)])
 def test_what_fails_now_and_then_is_read_once_over_several_runs(bucket, suffix, seed):
     for number in range(OBJECTS):
@@ -33,7 +22,7 @@ def test_what_fails_now_and_then_is_read_once_over_several_runs(bucket, suffix, 
     with faulty(bucket.server, share=0.3, seed=seed) as proxy:
         settings = {"event_time_unit": "ms"} if suffix == "json" else {}
         place = {**bucket.connection, "endpoint": proxy.endpoint, "state_location": f"s3://{bucket.name}/state"}
-        of = Impatient(path=bucket.path, file_format=suffix, event_time="column:at", **settings, **place)
+        of = S3Source(path=bucket.path, file_format=suffix, event_time="column:at", **settings, **place)
         of = of.model_copy(update={"columns": of.arrow_schema})
         ids, offset, more = [], INITIAL_OFFSET, True
         while more:
