@@ -42,8 +42,15 @@ from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 START, END = "__start", "__end"
 _TRIGGER, _WAITS, _HELD = "__trigger", "__waits", "__holds_rows"
-_IN_EVENT_TIME = {EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows}
-_IN_PROCESSING_TIME = {ProcessingTimeSessionWindows, SlidingProcessingTimeWindows, TumblingProcessingTimeWindows}
+_ASSIGNERS = {
+    EventTimeSessionWindows,
+    GlobalWindows,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+}
 
 
 class Outcome(NamedTuple):
@@ -114,7 +121,8 @@ class ColumnWindows:
             # All rows have one time, and none is behind it: a timer that is due at once waits for the next batch.
             outcome = self._advanced(outcome, now_ms)
             if rows is not None:
-                rows = _with(rows, self._time, pa.array(np.full(rows.num_rows, now_ms)))
+                times = pa.array(np.full(rows.num_rows, now_ms))
+                rows = rows.set_column(rows.column_names.index(self._time), self._time, times)
             return self._taken(outcome, rows, MIN_TIME, now_ms)
         outcome = self._taken(self._advanced(outcome, before_ms), rows, before_ms, now_ms)
         return self._advanced(outcome, after_ms) if after_ms > before_ms else outcome
@@ -146,7 +154,7 @@ class ColumnWindows:
 
     def _advanced(self, outcome: Outcome, time_ms: int) -> Outcome:
         """Let timers fire up to a time of the clock, and forget the windows that take no more rows."""
-        due = _ints(outcome.state, self._clock)
+        due = outcome.state.column(self._clock).to_numpy()
         if not len(due) or due.min() > time_ms:
             return outcome
         fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > time_ms)]
@@ -358,11 +366,11 @@ class ColumnWindows:
 def _clock_of(operator: WindowOperator) -> str | None:
     """Return the column with the timers of windows; None: these have timers of two clocks, or cannot be in columns."""
     assigner, firing = type(operator.assigner), firing_of(operator.trigger)
-    if firing is None:
+    if firing is None or assigner not in _ASSIGNERS:
         return None
     if assigner is GlobalWindows:  # it has no timers of its own; at the end of time it ends what is continuous
         return None if firing.interval and firing.clock == EVENT else firing.clock or PROCESSING
-    clock = EVENT if assigner in _IN_EVENT_TIME else PROCESSING if assigner in _IN_PROCESSING_TIME else None
+    clock = EVENT if operator.in_event_time else PROCESSING
     return clock if firing.clock in {None, clock} else None
 
 
@@ -372,11 +380,3 @@ def _chosen(table: pa.Table, mask: Bools) -> pa.Table:
     if len(places) == len(mask):
         return table
     return table.take(pa.array(places)) if len(places) else table.slice(0, 0)
-
-
-def _ints(table: pa.Table, name: str) -> Ints:
-    return np.asarray(table.column(name).to_numpy(), np.int64)
-
-
-def _with(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    return table.set_column(table.column_names.index(name), name, values)
