@@ -22,6 +22,9 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.sources.source import Source
 
+_UNSTORED, _READ = "a crash before the offset was stored", "a crash after reading"
+_CRASHES = (_UNSTORED, "a crash after it", _READ)
+
 
 @rule("STATE-2", needs=(Ability.START_AT_END,))
 def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
@@ -36,14 +39,12 @@ def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     lab.refuse(difference(wanted, query.delivered, in_order=False, wanted="asked for"))
 
 
-@rule("STATE-7", witness=("a crash before the offset was stored", "a crash after it", "a crash after reading"))
+@rule("STATE-7", witness=_CRASHES)
 def a_restart_at_any_point_costs_nothing(lab: Lab) -> None:
     splits = lab.two_splits(*after(*range(2)))
     query = Query(lab, lab.source())
     query.run_until_read(lab.rows)
-    for number, point in enumerate(
-        ("a crash before the offset was stored", "a crash after it", "a crash after reading")
-    ):
+    for number, point in enumerate(_CRASHES):
         for split in splits:
             split.append(*after(10 + number))
         lab.until(partial(_get_to, query, point), "rows that were added are never planned")
@@ -60,10 +61,10 @@ def a_restart_at_any_point_costs_nothing(lab: Lab) -> None:
 
 def _get_to(query: Query, point: str) -> bool | None:
     """Begin a batch and get to a point of it."""
-    if point == "a crash before the offset was stored":
+    if point == _UNSTORED:
         return query.running.latest_offset(query.last_offset) != query.last_offset or None
     planned = query.plan()
-    if planned and point == "a crash after reading":
+    if planned and point == _READ:
         query.read()
     return planned or None
 

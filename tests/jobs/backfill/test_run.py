@@ -53,9 +53,9 @@ def kill_java_of(process):
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
-    """Kill its Spark; ``test_kills`` kills drivers with all processes that they started.
+    """Every record is written once, and no batch overlaps another in event time.
 
-    Every record is written once, and no batch overlaps another in event time.
+    Only the command's Spark is killed here.  ``tests/sources/test_kills.py`` kills drivers with all their processes.
     """
     out = tmp_path / "out"
     topic = new_topic(kafka, *HISTORY)

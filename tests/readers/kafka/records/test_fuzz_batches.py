@@ -1,7 +1,7 @@
 """Damages record batches of all message formats, and fetch responses with them, at random.
 
-The result must be read, or end in CorruptDataError.  No other error and no crash is allowed.  Only a
-checksum that was made again lets a record differ from those that were written.
+The result must be read, or end in CorruptDataError.  No other error and no crash is allowed.  Records may differ from
+those that were written only if the checksum was made to fit the damage.
 """
 
 import itertools
