@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -16,10 +17,14 @@ from tests.support.streams import NOON, available_now, running
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.windows import (
+    ContinuousProcessingTimeTrigger,
     EventTimeTrigger,
+    GlobalWindows,
     ProcessingTimeoutTrigger,
     ProcessWindowFunction,
+    PurgingTrigger,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 
 SECOND = 1_000
@@ -187,6 +192,33 @@ def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fire
         await_that(lambda: any(row.start == last for row in fired) or query.exception())
         assert query.exception() is None
     assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
+
+
+EACH_SECOND = PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(timedelta(seconds=1)))
+
+
+@pytest.mark.parametrize(
+    ("assigner", "trigger"),
+    [(GlobalWindows.create(), EACH_SECOND), (TumblingProcessingTimeWindows.of(timedelta(seconds=1)), None)],
+    ids=["all times", "the clock"],
+)
+def test_windows_of_all_times_and_of_the_clock_fire_without_data(spark, source, assigner, trigger):
+    windows = tidegate.windowed(source.read_stream(spark), "split").window(assigner)
+    windows = windows if trigger is None else windows.trigger(trigger)
+    fired, counts = [], Counter()
+
+    def has_counted_all_rows():
+        counts.clear()
+        for row in fired:
+            counts[row.split] += row.rows
+        return counts.total() == 26 or query.exception()
+
+    query = kept(windows.aggregate(rows="count(*)"), fired).trigger(processingTime="500 milliseconds").start()
+    with running(query):
+        await_that(has_counted_all_rows)
+        assert query.exception() is None
+    assert counts == {"a": 13, "b": 13}
+    assert {(row.window_start is None, row.window_end is None) for row in fired} == {(trigger is not None,) * 2}
 
 
 def test_an_idle_split_holds_no_window(spark, source):
