@@ -7,6 +7,7 @@ sums that are too large for Arrow.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -339,14 +340,14 @@ class ColumnWindows:
 
     def of_entries(self, entries: Mapping[Key, KeyEntry]) -> pa.Table:
         """Return the state of a layout that has the state of each key as one value."""
-        tables = [self.schema.empty_table()]
+        by_watermark: defaultdict[int, list[tuple[Key, OpenPane]]] = defaultdict(list)
         for key, entry in entries.items():
             store = MemoryKeyStore()
             store.write(entry.value)
             run = KeyRun(self._operator, key, store)
-            watermark_ms = run.watermark if self._clock == EVENT else MIN_TIME
-            tables.append(self.table([(key, pane) for pane in run.panes()], watermark_ms))
-        return pa.concat_tables(tables)
+            by_watermark[run.watermark if self._clock == EVENT else MIN_TIME] += [(key, pane) for pane in run.panes()]
+        tables = [self.table(panes, watermark_ms) for watermark_ms, panes in by_watermark.items()]
+        return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def _panes(self, state: pa.Table) -> Iterator[tuple[Key, OpenPane]]:
         windows, contents_of = self._windows(state), self._accumulators.to_lists(state)
