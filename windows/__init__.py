@@ -15,8 +15,12 @@ from tidegate.windows.assigners.session import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
 )
-from tidegate.windows.assigners.sliding import SlidingEventTimeWindows, SlidingProcessingTimeWindows
-from tidegate.windows.assigners.tumbling import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from tidegate.windows.assigners.sized import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from tidegate.windows.evictors import (
     CountEvictor,
     DeltaEvictor,
@@ -39,13 +43,9 @@ from tidegate.windows.state.descriptors import (
 )
 from tidegate.windows.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from tidegate.windows.triggers.count import CountTrigger
-from tidegate.windows.triggers.delta import DeltaTrigger
-from tidegate.windows.triggers.event_time import EventTimeTrigger
-from tidegate.windows.triggers.never import EndOfStreamTrigger, NeverTrigger
-from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
-from tidegate.windows.triggers.purging import PurgingTrigger
-from tidegate.windows.triggers.timeout import ProcessingTimeoutTrigger
+from tidegate.windows.triggers.ends import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from tidegate.windows.triggers.nested import ProcessingTimeoutTrigger, PurgingTrigger
+from tidegate.windows.triggers.rows import CountTrigger, DeltaTrigger
 from tidegate.windows.window import GlobalWindow, TimeWindow, Window
 
 __all__ = [

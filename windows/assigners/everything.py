@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.triggers.never import EndOfStreamTrigger, NeverTrigger
+from tidegate.windows.triggers.ends import EndOfStreamTrigger, NeverTrigger
 from tidegate.windows.window import GlobalWindow
 
 ALL = GlobalWindow()

@@ -9,8 +9,7 @@ from typing import Any
 from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.triggers.event_time import EventTimeTrigger
-from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
+from tidegate.windows.triggers.ends import EventTimeTrigger, ProcessingTimeTrigger
 from tidegate.windows.window import TimeWindow
 
 

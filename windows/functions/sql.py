@@ -35,9 +35,9 @@ class _Fold(ABC):
     def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
         """Return the accumulator after an array of numbers, as if they were added one by one."""
 
-    @abstractmethod
     def merge(self, held: Any, other: Any) -> Any:
         """Return one accumulator for two; neither is None."""
+        return self.add(held, other)
 
     def result(self, held: Any) -> Any:
         """Return the aggregate."""
@@ -72,9 +72,6 @@ class _Sum(_Fold):
         total = int(values.sum(dtype=np.int64)) if bound < LARGEST // len(values) else sum(values.tolist())
         return total if held is None else held + total
 
-    def merge(self, held: Any, other: Any) -> Any:
-        return held + other
-
 
 class _Min(_Fold):
     def add(self, held: Any, value: Any) -> Any:
@@ -83,9 +80,6 @@ class _Min(_Fold):
     def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
         return self.add(held, np.fmin.reduce(values).item())
 
-    def merge(self, held: Any, other: Any) -> Any:
-        return self.add(held, other)
-
 
 class _Max(_Fold):
     def add(self, held: Any, value: Any) -> Any:
@@ -93,9 +87,6 @@ class _Max(_Fold):
 
     def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
         return self.add(held, values.max().item())
-
-    def merge(self, held: Any, other: Any) -> Any:
-        return self.add(held, other)
 
 
 class _Average(_Fold):

@@ -9,13 +9,13 @@ from typing import Any
 from typing_extensions import Self
 
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
-from tidegate.windows.triggers.contract import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OneClockTrigger, OnMergeContext, TriggerContext, TriggerResult
 from tidegate.windows.window import MAX_TIME, GlobalWindow, Window, duration_ms, truncated
 
 FIRE_TIME = ReducingStateDescriptor("fire-time", min)
 
 
-class _Continuous(QuietTrigger):
+class _Continuous(OneClockTrigger):
     """Fires at multiples of an interval, in milliseconds, and at the end of the window."""
 
     def __init__(self, interval: int) -> None:
@@ -44,13 +44,8 @@ class _Continuous(QuietTrigger):
         """Stop waiting."""
         waiting = ctx.get_partitioned_state(FIRE_TIME)
         if waiting.get() is not None:
-            delete = ctx.delete_event_time_timer if self.event_time else ctx.delete_processing_time_timer
-            delete(waiting.get())
+            self._delete_timer(waiting.get(), ctx)
             waiting.clear()
-
-    def _register_timer(self, time: int, ctx: TriggerContext) -> None:
-        register = ctx.register_event_time_timer if self.event_time else ctx.register_processing_time_timer
-        register(time)
 
     def _begin(self, time: int, window: Window, ctx: TriggerContext) -> None:
         """Wait for the next multiple after a time, unless the window waits already."""
@@ -82,7 +77,7 @@ class ContinuousEventTimeTrigger(_Continuous):
     """Fires whenever the watermark passes a multiple of the interval, at the window's end, and for late rows."""
 
     first_row_decides = True
-    event_time = True
+    event_time = _by_watermark = True
     processing_time = False
     reads_rows = False
 
@@ -110,7 +105,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires whenever the clock passes a multiple of the interval."""
 
     first_row_decides = True
-    event_time = False
+    event_time = _by_watermark = False
     processing_time = True
     reads_rows = False
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from functools import cached_property
-from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
 from tidegate.errors import OptionError
@@ -122,14 +120,6 @@ class Trigger(RowsReader, ABC):
         """Remove the state and the timers of a window that is removed."""
 
 
-def of_nested(name: str) -> Any:
-    """Return an attribute that a trigger has from its ``nested`` trigger.
-
-    It belongs to the class, so that subclasses have what holds of them instead if the attribute is not inherited.
-    """
-    return cached_property(attrgetter(f"nested.{name}"))
-
-
 class QuietTrigger(Trigger):
     """Goes on at timers, and leaves nothing behind.  Subclasses override what they do otherwise."""
 
@@ -143,3 +133,17 @@ class QuietTrigger(Trigger):
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Do nothing."""
+
+
+class OneClockTrigger(QuietTrigger):
+    """Has timers of one clock, whatever others a subclass has."""
+
+    _by_watermark: ClassVar[bool]
+
+    def _register_timer(self, time: int, ctx: TriggerContext) -> None:
+        register = ctx.register_event_time_timer if self._by_watermark else ctx.register_processing_time_timer
+        register(time)
+
+    def _delete_timer(self, time: int, ctx: TriggerContext) -> None:
+        delete = ctx.delete_event_time_timer if self._by_watermark else ctx.delete_processing_time_timer
+        delete(time)

@@ -22,7 +22,7 @@ from tidegate.windows import (
     Trigger,
 )
 from tidegate.windows.triggers.continuous import FIRE_TIME
-from tidegate.windows.triggers.count import COUNT
+from tidegate.windows.triggers.rows import COUNT
 from tidegate.windows.window import MAX_TIME
 
 Ints: TypeAlias = npt.NDArray[np.int64]
