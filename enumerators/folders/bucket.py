@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing_extensions import override
 from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
 from tidegate.errors import ConnectorError
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.listing import list_pages
 from tidegate.readers.s3.request import ask_s3
 
 _Answer = TypeVar("_Answer")
@@ -59,7 +59,7 @@ class BucketFolder(Folder):
     @override
     def files(self) -> dict[str, FileInfo]:
         files = {}
-        for answer in self._listed(Delimiter="/"):
+        for answer in self._listed():
             for entry in answer.get("Contents", ()):
                 name = self._name(entry["Key"])
                 if name and not name.startswith("."):
@@ -68,12 +68,16 @@ class BucketFolder(Folder):
 
     @override
     def folders(self) -> list[str]:
-        answers = self._listed(Delimiter="/")
-        return [self._name(entry["Prefix"])[:-1] for answer in answers for entry in answer.get("CommonPrefixes", ())]
+        listed = self._listed()
+        return [self._name(entry["Prefix"])[:-1] for answer in listed for entry in answer.get("CommonPrefixes", ())]
 
     @property
     def _client(self) -> Any:
         return self._config.client()
+
+    @property
+    def _target(self) -> str:
+        return f"the {self.noun} {self.address}"
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}" if self._prefix else name
@@ -81,15 +85,9 @@ class BucketFolder(Folder):
     def _name(self, key: str) -> str:
         return key.removeprefix(self._key(""))
 
-    def _listed(self, **request: str) -> Iterator[Any]:
+    def _listed(self) -> Iterator[Any]:
         """Yield the answers to a listing of the folder."""
-        request |= {"Bucket": self._bucket, "Prefix": self._key("")}
-        while True:
-            answer: Any = self._ask("read", functools.partial(self._client.list_objects_v2, **request))
-            yield answer
-            if not answer.get("IsTruncated"):
-                return
-            request["ContinuationToken"] = answer["NextContinuationToken"]
+        return list_pages(self._config, self._bucket, self._key(""), "read", self._target, Delimiter="/")
 
     def _put(self, name: str, data: bytes, **condition: str) -> str | None:
         def put() -> str:
@@ -112,10 +110,7 @@ class BucketFolder(Folder):
                 if code in missing:
                     return None
                 if code == "NotImplemented":
-                    raise ConnectorError(
-                        f"the {self.noun} {self.address} needs an endpoint with conditional writes"
-                    ) from problem
+                    raise ConnectorError(f"{self._target} needs an endpoint with conditional writes") from problem
                 raise
 
-        target = f"the {self.noun} {self.address}"
-        return ask_s3(ask, operation, target, self._config.deadline_s, prefix=self._config.prefix)
+        return ask_s3(ask, operation, self._target, self._config.deadline_s, prefix=self._config.prefix)

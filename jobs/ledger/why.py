@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tidegate.errors import OptionError
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.s3.address import s3_address
-from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.listing import list_pages
 from tidegate.readers.s3.store import s3_object
 from tidegate.sources.s3.source import S3Source
 
@@ -65,17 +66,10 @@ def listed(source: S3Source, wanted: Wanted) -> list[S3Object]:
     """
     if "://" in wanted.text and not wanted.text.partition("://")[2].startswith(f"{source.bucket}/"):
         raise OptionError(f"{wanted.text!r} is not in the bucket {source.bucket!r}, of the path {source.path}")
-    client = source.connection.client()
-    request = {"Bucket": source.bucket, "Prefix": wanted.prefix}
-    objects = []
-    while True:
-        target = f"s3://{source.bucket}/{wanted.prefix}"
-        answer = ask_s3(lambda: client.list_objects_v2(**request), "list", target, source.connection.deadline_s)
-        objects += [s3_object(e["Key"], e["Size"], e) for e in answer.get("Contents", ()) if wanted.has(e["Key"])]
-        # The key itself is the first key with this prefix.
-        if not answer.get("IsTruncated") or not wanted.is_glob:
-            return objects
-        request["ContinuationToken"] = answer["NextContinuationToken"]
+    pages = list_pages(source.connection, source.bucket, wanted.prefix)
+    # The key itself is the first key with this prefix.
+    entries = (entry for page in islice(pages, None if wanted.is_glob else 1) for entry in page.get("Contents", ()))
+    return [s3_object(entry["Key"], entry["Size"], entry) for entry in entries if wanted.has(entry["Key"])]
 
 
 def why_of(ledger: QueryLedger, wanted: Wanted) -> list[Json]:

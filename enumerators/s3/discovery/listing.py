@@ -11,9 +11,9 @@ from typing import Any
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.listing import next_token
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import s3_object
 
@@ -119,10 +119,7 @@ class ObjectListing:
         found = (*stretch.folders, *(entry["Prefix"] for entry in answer.get("CommonPrefixes", ())))
         if stretch.last and objects and stretch.folder(objects[-1].key) > stretch.last:
             return []
-        if answer.get("IsTruncated"):
-            token = answer.get("NextContinuationToken")
-            if not token:
-                raise ConnectorError(f"the endpoint cut the listing of {self._address} and gave no token to continue")
+        if (token := next_token(answer, self._address)) is not None:
             return [replace(stretch, token=token, folders=found)]
         if stretch.level is None:
             return []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.listing import list_pages
 from tidegate.readers.s3.store import s3_object
 
 # At a first contact, a wrong address or network is more likely than an endpoint that is down for a while.
@@ -40,19 +41,10 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
     """
     folders: list[str] = []
     judged = _Judged(rules, bucket)
-
-    def page(request: dict[str, Any]) -> Any:
-        return ask_s3(
-            lambda: config.client().list_objects_v2(Bucket=bucket, **request),
-            "list",
-            f"s3://{bucket}/{request['Prefix']}",
-            min(config.deadline_s, FIRST_CONTACT_S),
-        )
+    pages = partial(list_pages, config, bucket, seconds=min(config.deadline_s, FIRST_CONTACT_S))
 
     def walk(prefix: str) -> Iterator[S3Object]:
-        request: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/"}
-        while True:
-            answer = page(request)
+        for answer in pages(prefix, Delimiter="/"):
             within = [
                 folder["Prefix"] for folder in answer.get("CommonPrefixes", ()) if judged.enters(folder["Prefix"])
             ]
@@ -65,16 +57,13 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
                 obj = s3_object(name, entries[name]["Size"], entries[name])
                 if obj.size and judged.takes(obj):
                     yield obj
-            if not answer.get("IsTruncated"):
-                return
-            request["ContinuationToken"] = answer["NextContinuationToken"]
 
     objects = [*islice(walk(rules.prefix), most)]
     left_out, key = judged.left_out, rules.prefix.rstrip("/")
     if not objects and left_out is None and key:
         # The key itself is the first key with this prefix.  A query may list its path without the right to list this.
         with suppress(ConnectorError):
-            first = page({"Prefix": key, "MaxKeys": 1}).get("Contents", ())
+            first = next(pages(key, MaxKeys=1)).get("Contents", ())
             if [entry["Key"] for entry in first] == [key]:
                 left_out = "the path names an object; give its folder, and its name as pathGlobFilter"
     return Samples(objects, folders, left_out)
