@@ -60,18 +60,3 @@ def a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
 
 def _expect_same(lab: Lab, what: str, first: list[str], second: list[str]) -> None:
     lab.refuse(ordered_difference(what, sorted(first), sorted(second)))
-
-
-@rule("SPARK-4", tier=Tier.SPARK)
-def a_running_stream_takes_what_comes(lab: Lab) -> None:
-    first = lab.two_splits(*after(*range(4)))[0]
-    stream = SparkStream(lab, lab.source())
-    with stream.running() as query:
-        stream.await_rows(query)
-        if lab.can(Ability.GROWING_SPLITS):
-            first.append_each(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
-            stream.await_rows(query)
-        if lab.can(Ability.NEW_SPLITS):
-            lab.split(BEGIN_MS + 20 * SECOND_MS, BEGIN_MS + 21 * SECOND_MS)
-            stream.await_rows(query)
-    lab.compare(stream.delivered, in_order=False)

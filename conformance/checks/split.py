@@ -47,30 +47,6 @@ def _expect_later(lab: Lab, query: Query, before: list[Split]) -> None:
     lab.refuse(difference(wanted, query.delivered, wanted="asked for"))
 
 
-@rule("SPLIT-3", needs=(Ability.MANY_SPLITS,))
-def the_first_look_finds_every_split(lab: Lab) -> None:
-    for number in range(5):
-        lab.split(BEGIN_MS + number * SECOND_MS)
-    source, enumerator = lab.opened()
-    extents = enumerator.extents(enumerator.discover())
-    lab.compare(lab.keys(lab.read(source, lab.ranges(extents), enumerator)))
-
-
-@rule("SPLIT-4")
-def names_outlive_a_checkpoint(lab: Lab) -> None:
-    lab.two_splits(BEGIN_MS)
-    enumerator = lab.enumerator(lab.source())
-    for split in lab.until(lambda: list(enumerator.discover()) or None, "discover() never finds a split"):
-        lab.expect(isinstance(split, str), f"the split {split!r} is named by {type(split).__name__}, not by text")
-        lab.expect(split, "a split has an empty name")
-        try:
-            kept = json.loads(json.dumps({split: 0}).encode())
-            split.encode()
-        except UnicodeEncodeError:
-            raise lab.fail(f"the name {split!r} cannot be written as UTF-8") from None
-        lab.expect(split in kept, f"the name {split!r} comes back from JSON as {next(iter(kept))!r}")
-
-
 @rule("SPLIT-10")
 def looking_again_changes_nothing(lab: Lab) -> None:
     lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)

@@ -108,7 +108,7 @@ class SparkStream:
         """Read all present rows (Trigger.AvailableNow), and return the batches of this run."""
         before = len(self.batches)
         self.lab.tell("start the stream with Trigger.AvailableNow")
-        query = self._start(availableNow=True)
+        query = self._start()
         try:
             with self._told():
                 ended = query.awaitTermination(_DEADLINE_S)
@@ -127,28 +127,6 @@ class SparkStream:
             raise
         return None
 
-    @contextmanager
-    def running(self) -> Iterator[StreamingQuery]:
-        """Let it run with Spark's own trigger until the context ends."""
-        self.lab.tell("start the stream")
-        query = self._start()
-        try:
-            yield query
-        finally:
-            self.lab.tell("stop the stream")
-            query.stop()
-
-    def await_rows(self, query: StreamingQuery) -> None:
-        """Wait until a running query has delivered all rows that are written."""
-        wanted = {key for split in self.lab.splits for key in split.keys}
-
-        def look() -> bool | None:
-            with self._told():
-                query.processAllAvailable()
-            return wanted <= set(self.delivered) or None
-
-        self.lab.until(look, f"a running stream has not delivered all of {len(wanted)} rows")
-
     def forget_last_commit(self) -> int:
         """Undo the commit of the last batch in the checkpoint, and return its number."""
         last = max((path for path in (self.checkpoint / "commits").iterdir() if path.name.isdecimal()), key=_number)
@@ -163,11 +141,11 @@ class SparkStream:
         last = {batch.number: batch.keys for batch in list(self.batches)}
         return [key for _, keys in sorted(last.items()) for key in keys]
 
-    def _start(self, **trigger: bool) -> StreamingQuery:
+    def _start(self) -> StreamingQuery:
         with self._told():
             frame = self.source.read_stream(shared_session())
             writer = frame.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.checkpoint))
-            return (writer.trigger(**trigger) if trigger else writer).start()
+            return writer.trigger(availableNow=True).start()
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         keys = self._keys(frame)

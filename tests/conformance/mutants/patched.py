@@ -78,9 +78,9 @@ def renamed(prefix):
 
 
 PATCHES = [
-    ("SPLIT-3", "only the first page of splits is found", "2 missing", FOUND, f"{FOUND}[:3]"),
-    ("SPLIT-4", "splits are named by numbers", "named by int", FOUND, f"range(len({FOUND}))"),
-    ("SPLIT-4", "names are no UTF-8", "as UTF-8", FOUND, f'["\\udcff" + name for name in {FOUND}]'),
+    ("SPLIT-1", "only the first page of splits is found", "2 rows were written and not all", FOUND, f"{FOUND}[:3]"),
+    ("SPLIT-11", "splits are named by numbers", "named by int", FOUND, f"range(len({FOUND}))"),
+    ("SPLIT-11", "names are no UTF-8", "as UTF-8", FOUND, f'["\\udcff" + name for name in {FOUND}]'),
     ("SPLIT-11", "a split is never settled", "is never settled", EXTENT, f"{EXTENT[:-1]}, settled=False)"),
     ("SPLIT-11", "numbers are no ints", "not an int but float", EXTENT, "Extent(begin, float(end), complete=complete)"),
     ("SPLIT-12", "empty splits have no start", "does not answer for split-2")
@@ -295,8 +295,6 @@ PATCHES = [
     + method("as_batch(self) -> self.model_copy(update={'starting': 'latest'})", "    def client(self):"),
     ("SPARK-2", "a reader takes away what it reads", "before and after a restart", READ_RANGE)
     + (f"{READ_RANGE}; client.ask('trim', wanted.split_id, wanted.end)", "self._source.fail_on_data_loss", "False"),
-    ("SPARK-4", "the end of a split is looked for once in a run", "a running stream has not delivered all of", EXTENT)
-    + (f"self.known.setdefault(split, {EXTENT})", STATE, f"{STATE}; self.known = {{}}"),
     ("FAULT-1", "there is no deadline", "planning did not end within 4.5 s", DEADLINE, "3_600"),
     ("FAULT-2", "a request that is repeated because it is slow is answered twice", "they differ", READ_RANGE)
     + (
