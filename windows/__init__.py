@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.windows.assigners.contract import (
-    MergeCallback,
-    MergingWindowAssigner,
-    WindowAssigner,
-    WindowAssignerContext,
-)
+from tidegate.windows.assigners.contract import MergeCallback, MergingWindowAssigner, WindowAssigner
 from tidegate.windows.assigners.everything import GlobalWindows
 from tidegate.windows.assigners.session import (
     DynamicEventTimeSessionWindows,
@@ -21,16 +16,16 @@ from tidegate.windows.assigners.sized import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from tidegate.windows.evictors import (
-    CountEvictor,
-    DeltaEvictor,
-    Evictor,
+from tidegate.windows.contexts import (
     EvictorContext,
-    TimeEvictor,
-    TimestampedValue,
+    OnMergeContext,
+    ProcessWindowContext,
+    TriggerContext,
+    WindowAssignerContext,
 )
+from tidegate.windows.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
 from tidegate.windows.functions.contents import Aggregate, Process, Reduce, WindowFunction
-from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowFunction
 from tidegate.windows.functions.sql import SqlAggregate, SqlAggregates
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.key_windows import Fired
@@ -42,7 +37,7 @@ from tidegate.windows.state.descriptors import (
     ValueStateDescriptor,
 )
 from tidegate.windows.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import Trigger, TriggerResult
 from tidegate.windows.triggers.ends import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
 from tidegate.windows.triggers.nested import ProcessingTimeoutTrigger, PurgingTrigger
 from tidegate.windows.triggers.rows import CountTrigger, DeltaTrigger

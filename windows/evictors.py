@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from typing_extensions import Self
 
 from tidegate.windows.callables import check_delta
+from tidegate.windows.contexts import EvictorContext
 from tidegate.windows.rows import RowsReader
 from tidegate.windows.window import Window, duration_ms, whole_number
 
@@ -19,16 +20,6 @@ class TimestampedValue(NamedTuple):
 
     value: Mapping[str, Any]
     timestamp: int
-
-
-class EvictorContext(Protocol):
-    """The clocks of an operator.  All times are in milliseconds."""
-
-    def get_current_watermark(self) -> int:
-        """Return the watermark, -2**63 before the first."""
-
-    def get_current_processing_time(self) -> int:
-        """Return the processing time, -2**63 before the first."""
 
 
 class Evictor(RowsReader, ABC):

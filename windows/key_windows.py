@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import ContractError
 from tidegate.windows.assigners.contract import MergingWindowAssigner
-from tidegate.windows.contexts import FunctionContext, KeyClock, PaneContext
+from tidegate.windows.contexts import KeyClock, OnMergeContext, ProcessWindowContext, TriggerContext
 from tidegate.windows.evictors import TimestampedValue
 from tidegate.windows.merging import Merge, merges
 from tidegate.windows.rows import Rows, Times
@@ -138,7 +138,7 @@ class KeyWindows:
         if result.purges:
             self._state.clear(pane)
 
-    def _results(self, window: Window, pane: PaneState, context: FunctionContext) -> list[Any]:
+    def _results(self, window: Window, pane: PaneState, context: ProcessWindowContext) -> list[Any]:
         function, evictor = self.operator.function, self.operator.evictor
         if self.folding is not None:
             return list(self.folding.fire_folded(self.key, context, pane.contents))
@@ -188,7 +188,7 @@ class KeyWindows:
             )
         panes = [self._state.pane(merged[part]) for part in parts]
         values: dict[str, Any] = {}
-        context = PaneContext(self._clock, window, values, [pane.trigger for pane in panes])
+        context = OnMergeContext(self._clock, window, values, [pane.trigger for pane in panes])
         trigger.on_merge(window, context)
         self._register_cleanup(window)  # the row is not added to it if the new window is no part
         for part, pane in zip(parts, panes, strict=True):
@@ -220,14 +220,14 @@ class KeyWindows:
     def _pane(self, window: Window) -> PaneState:
         return self._state.pane(self._state.merged[window] if self.operator.assigner.merges else window)
 
-    def _context(self, window: Window, pane: PaneState) -> PaneContext:
-        return PaneContext(self._clock, window, pane.trigger, [])
+    def _context(self, window: Window, pane: PaneState) -> TriggerContext:
+        return TriggerContext(self._clock, window, pane.trigger)
 
-    def _function_context(self, window: Window, pane: PaneState) -> FunctionContext:
+    def _function_context(self, window: Window, pane: PaneState) -> ProcessWindowContext:
         def emit(tag: str, value: Any) -> None:
             self.results.append(Fired(window, value, self._timer, tag))
 
-        return FunctionContext(self._clock, window, None if self.operator.assigner.merges else pane.function, emit)
+        return ProcessWindowContext(self._clock, window, None if self.operator.assigner.merges else pane.function, emit)
 
     def is_late(self, window: Window) -> bool:
         """Return whether the watermark has reached the window's cleanup; the window then takes no more rows."""

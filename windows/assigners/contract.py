@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import TimeWindow, Window
@@ -19,13 +20,6 @@ class Assigned(NamedTuple):
 
     window: Window
     places: Places | None
-
-
-class WindowAssignerContext(Protocol):
-    """The clock of an operator."""
-
-    def get_current_processing_time(self) -> int:
-        """Return the processing time in ms."""
 
 
 class WindowAssigner(RowsReader, ABC):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, WindowAssigner
+from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.triggers.ends import EndOfStreamTrigger, NeverTrigger

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
-from tidegate.windows.assigners.contract import Assigned, MergingWindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, MergingWindowAssigner
 from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
 from tidegate.windows.callables import check_takes
+from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Times
 from tidegate.windows.window import TimeWindow, duration_ms
 

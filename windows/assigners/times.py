@@ -6,7 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.contract import Assigned, WindowAssigner
+from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.triggers.ends import EventTimeTrigger, ProcessingTimeTrigger

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from tidegate.windows.contexts import ProcessWindowContext
+from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowFunction
 from tidegate.windows.rows import Rows
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tidegate.errors import OptionError
+from tidegate.windows.contexts import ProcessWindowContext
 from tidegate.windows.rows import Rows
-from tidegate.windows.state.descriptors import KeyedStateStore
-from tidegate.windows.window import Window
 
 
 class AggregateFunction(ABC):
@@ -40,31 +39,6 @@ class AggregateFunction(ABC):
         for row in rows:
             accumulator = self.add(row, accumulator)
         return accumulator
-
-
-class ProcessWindowContext(Protocol):
-    """The window, the clock and the states that a process function sees.  Times are in milliseconds."""
-
-    def window(self) -> Window:
-        """Return the window."""
-
-    def current_watermark(self) -> int:
-        """Return the watermark, -2**63 before the first."""
-
-    def current_processing_time(self) -> int:
-        """Return the processing time, -2**63 before the first."""
-
-    def window_state(self) -> KeyedStateStore:
-        """Return the function's state for this window and key.  It goes with the window.
-
-        Raises OptionError for windows that merge, as Flink does.
-        """
-
-    def global_state(self) -> KeyedStateStore:
-        """Return the function's state for this key, over all windows."""
-
-    def output(self, tag: str, value: Mapping[str, Any]) -> None:
-        """Give a row to the side output of this name: a mapping of column names to values."""
 
 
 class ProcessWindowFunction(ABC):

@@ -8,8 +8,9 @@ from typing import Any
 
 from typing_extensions import Self
 
+from tidegate.windows.contexts import OnMergeContext, TriggerContext
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
-from tidegate.windows.triggers.contract import OneClockTrigger, OnMergeContext, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import OneClockTrigger, TriggerResult
 from tidegate.windows.window import MAX_TIME, GlobalWindow, Window, duration_ms, truncated
 
 FIRE_TIME = ReducingStateDescriptor("fire-time", min)

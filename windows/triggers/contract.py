@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from tidegate.errors import OptionError
+from tidegate.windows.contexts import OnMergeContext, TriggerContext
 from tidegate.windows.rows import RowsReader
-from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
 from tidegate.windows.window import Window
 
 
@@ -34,38 +34,6 @@ class TriggerResult(Enum):
     def is_purge(self) -> bool:
         """Return whether the rows of the window are removed."""
         return self.purges
-
-
-class TriggerContext(Protocol):
-    """The clock, the timers and the state of one window of one key.  All times are in milliseconds."""
-
-    def get_current_watermark(self) -> int:
-        """Return the watermark, -2**63 before the first."""
-
-    def get_current_processing_time(self) -> int:
-        """Return the processing time, -2**63 before the first."""
-
-    def register_event_time_timer(self, time: int) -> None:
-        """Have ``on_event_time`` called once the watermark reaches ``time``."""
-
-    def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_processing_time`` called once the processing time reaches ``time``."""
-
-    def delete_event_time_timer(self, time: int) -> None:
-        """Delete a timer of this window, if it is there."""
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a timer of this window, if it is there."""
-
-    def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        """Return the trigger's state for this window."""
-
-
-class OnMergeContext(TriggerContext, Protocol):
-    """The context of a window into which other windows were just merged."""
-
-    def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
-        """Merge the trigger's state of the other windows into that of this window."""
 
 
 class Trigger(RowsReader, ABC):

@@ -7,13 +7,8 @@ from typing import Any
 
 from typing_extensions import Self
 
-from tidegate.windows.triggers.contract import (
-    OneClockTrigger,
-    OnMergeContext,
-    QuietTrigger,
-    TriggerContext,
-    TriggerResult,
-)
+from tidegate.windows.contexts import OnMergeContext, TriggerContext
+from tidegate.windows.triggers.contract import OneClockTrigger, QuietTrigger, TriggerResult
 from tidegate.windows.window import Window
 
 

@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.errors import OptionError
+from tidegate.windows.contexts import OnMergeContext, TriggerContext
 from tidegate.windows.state.descriptors import ValueStateDescriptor
-from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import Trigger, TriggerResult
 from tidegate.windows.window import Window, duration_ms
 
 TIMEOUT = ValueStateDescriptor("timeout")

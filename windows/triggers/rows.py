@@ -7,8 +7,9 @@ from operator import add
 from typing import Any
 
 from tidegate.windows.callables import check_delta
+from tidegate.windows.contexts import OnMergeContext, TriggerContext
 from tidegate.windows.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from tidegate.windows.triggers.contract import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.contract import QuietTrigger, TriggerResult
 from tidegate.windows.window import Window, whole_number
 
 COUNT = ReducingStateDescriptor("count", add)
