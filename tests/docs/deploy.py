@@ -2,19 +2,16 @@
 
 python -m tests.docs.deploy [FOLDER]
 
-FOLDER: where the environment is made and packed; one that is there already is used again.  Then submits with what the
-page warns of: no environment on the driver, executors without tidegate, and tidegate in an archive.  Docker's command
-is run where Docker is.
+FOLDER: where the environment is made and packed; one that is there already is used again.  Docker's command is run
+where Docker is.  ``tests/sources/test_environments.py`` tests what the page warns of: processes of Spark without
+tidegate, with another version, or with it in an archive.
 """
 
-import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 from pyarrow import dataset
@@ -26,12 +23,11 @@ from tidegate.servers.server import free_ports
 ORDERS = 3 * 4_320 + 720
 
 
-def shell(command, folder, **environment):
+def shell(command, folder):
     """Run a line in the folder; return its exit code and all that it prints."""
     done = subprocess.run(
         ["/bin/bash", "-c", command],
         cwd=folder,
-        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -41,26 +37,11 @@ def shell(command, folder, **environment):
     return done.returncode, done.stdout
 
 
-def must(command, folder, **environment):
+def must(command, folder):
     print("$", command, flush=True)
-    code, output = shell(command, folder, **environment)
+    code, output = shell(command, folder)
     if code:
         sys.exit(f"exit code {code}\n{output}")
-
-
-def refused(what, command, sentence, folder, **environment):
-    """Submit what cannot work, and look for the sentence."""
-    code, output = shell(command, folder, **environment)
-    found = re.search(sentence, output)
-    print(f"{what}: exit code {code}, {len(output.splitlines())} lines:", found and found[0], flush=True)
-    if not code or not found:
-        sys.exit(output[-6000:])
-
-
-def archive_of_tidegate(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in (ROOT / "src" / "tidegate").rglob("*.py"):
-            archive.write(file, file.relative_to(ROOT / "src"))
 
 
 def commands():
@@ -100,38 +81,6 @@ def main():
             counts = dataset.dataset(f"{temporary}/orders/counts", format="parquet").to_table()["count"].to_pylist()
             print(f"{sum(counts):,} of {ORDERS:,} orders in {len(counts)} closed windows", flush=True)
             assert ORDERS - 500 < sum(counts) <= ORDERS
-
-            line = line.replace(f"{temporary}/orders", f"{temporary}/other")
-            elsewhere = Path(temporary, "elsewhere")
-            elsewhere.mkdir()
-            there = {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": f"{ROOT}/.venv/bin/python"}
-            refused(
-                "no environment on the driver",
-                line.replace("environment/bin/spark-submit", f"{ROOT}/.venv/bin/spark-submit").replace(
-                    "--archives ", f"--archives {folder}/"
-                ),
-                "InstallationError: .*",
-                elsewhere,
-                **there,
-            )
-            if not Path(folder, "bare.tar.gz").exists():
-                must("python3 -m venv bare && bare/bin/pip install -q pyarrow 'pandas<3'", folder)
-                must("tar -czf bare.tar.gz -C bare .", folder)
-            refused(
-                "executors without tidegate",
-                line.replace("environment.tar.gz", "bare.tar.gz"),
-                "which Spark runs for this query, cannot import tidegate: .*",
-                folder,
-                **there | {"PYSPARK_DRIVER_PYTHON": "environment/bin/python"},
-            )
-            archive_of_tidegate(folder / "tidegate.zip")
-            refused(
-                "tidegate in an archive",
-                line.replace("--archives", "--py-files tidegate.zip --archives"),
-                "tidegate cannot run from an archive.*",
-                folder,
-                PYSPARK_PYTHON="./environment/bin/python",
-            )
         if shutil.which("docker") and shell("docker info", folder)[0] == 0:
             for line in image.text.splitlines():
                 must(line, ROOT)
