@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.contract import CASES, UTC_US, Case, rows_of, time_columns
 from tests.readers.formats.refusals import TO_CONTINUE
 from tests.support.objects.arrow_tables import arrays
-from tests.support.objects.lab import GONE, InMemory, chunk, read
-from tests.support.objects.memory import BOM, COMPRESSED
+from tests.support.objects.lab import BOM, COMPRESSED, GONE, InMemory, chunk, read
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifest import Manifest

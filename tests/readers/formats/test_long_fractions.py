@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.formats.bad_records import BadRecordPolicy
@@ -34,7 +34,7 @@ def test_lines_of_json_are_read_one_by_one_for_them(text, expected, written, col
     nested = f"[{value}]" if pa.types.is_list(columns.field("s").type) else f'{{"d":{value}}}'
     memory = Memory(f'{{"s":{nested}}}\n'.encode())
     made = JsonFormat(memory, bad_records=BadRecordPolicy("PERMISSIVE"))
-    [batch] = made.read(chunk_of(memory.object, 0, memory.object.size), columns)
+    [batch] = made.read(chunk(memory.object), columns)
     inner = [expected] if pa.types.is_list(columns.field("s").type) else {"d": expected}
     assert batch.to_pylist() == [{"s": None if isinstance(inner, list) and expected is None else inner}]
 
@@ -42,7 +42,7 @@ def test_lines_of_json_are_read_one_by_one_for_them(text, expected, written, col
 def test_no_escape_hides_one():
     memory = Memory(rb'{"d":"1e\u002d10000000"}' + b"\n")
     made = JsonFormat(memory, bad_records=BadRecordPolicy("PERMISSIVE"))
-    [batch] = made.read(chunk_of(memory.object, 0, memory.object.size), pa.schema([("d", KIND)]))
+    [batch] = made.read(chunk(memory.object), pa.schema([("d", KIND)]))
     assert batch.to_pylist() == [{"d": None}]
 
 

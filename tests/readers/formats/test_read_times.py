@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.avro.files import avro, logical
 from tests.readers.formats.contract import CASES
 from tests.readers.formats.refusals import TO_CONTINUE
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes
 from tidegate.readers.formats.avro.format import AvroFormat
@@ -70,7 +70,7 @@ def surveyed_and_read(made, memory, times: RowTimes, schema: pa.Schema):
     """Return the survey of an object, and the number of rows that are read; both must have the same times."""
     (survey,) = made.survey(memory.object, times.column)
     read = []
-    for batch in made.read(chunk_of(memory.object, 0, memory.object.size), schema):
+    for batch in made.read(chunk(memory.object), schema):
         values = batch.column("at")
         if pa.types.is_struct(values.type):
             values = pc.struct_field(values, "t")
@@ -136,7 +136,7 @@ def test_a_survey_has_the_times_of_rows_whose_types_are_others_than_those_that_a
         made.survey(memory.object, times.column)
     except BadRecordError:
         with pytest.raises(BadRecordError):
-            list(made.read(chunk_of(memory.object, 0, memory.object.size), schema))
+            list(made.read(chunk(memory.object), schema))
     else:
         surveyed_and_read(made, memory, times, schema)
 
@@ -149,7 +149,7 @@ def test_a_value_of_another_type_ends_the_query_before_it_is_read(suffix, made):
     with pytest.raises(BadRecordError) as surveyed:
         made(memory, "ms", read_times=read_times).survey(memory.object, "at")
     with pytest.raises(BadRecordError) as read:
-        list(made(memory, "ms").read(chunk_of(memory.object, 0, memory.object.size), schema))
+        list(made(memory, "ms").read(chunk(memory.object), schema))
     assert str(surveyed.value) == str(read.value)
     assert "the column 'at' is of the type string, and not every value of it is a int64" in str(read.value)
 

@@ -1,5 +1,9 @@
 """Objects in memory, for tests of formats."""
 
+import bz2
+import gzip
+
+import cramjam
 import pyarrow as pa
 
 from tidegate.errors import ObjectGoneError
@@ -8,6 +12,13 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 
 GONE = "s3://data/x was overwritten after it was found"
+BOM = b"\xef\xbb\xbf"
+COMPRESSED = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda text: bytes(cramjam.zstd.compress(text)),
+    ".lz4": lambda text: bytes(cramjam.lz4.compress(text)),
+}
 
 
 class InMemory(ObjectStore):
@@ -39,6 +50,21 @@ class InMemory(ObjectStore):
         return [chunk(self.listed(key)) for key in self.contents]
 
 
+class Memory(InMemory):
+    """One object, which errors name by its key alone; ``requests``: the sizes of the ranges that were asked for."""
+
+    def __init__(self, content, key="a/b.json"):
+        super().__init__(**{key: content})
+        self.content, self.object = content, self.listed(key)
+
+    @property
+    def requests(self):
+        return [end - start for start, end in self.asked]
+
+    def address(self, key):
+        return key
+
+
 def held(content):
     """Return what a listing shows of an object in memory."""
     return S3Object("x", len(content), "", 0)
@@ -50,3 +76,16 @@ def chunk(found, start=0, end=None):
 
 def read(made, found, schema, start=0, end=None, set_aside=None):
     return pa.Table.from_batches(made.read(chunk(found, start, end), schema, set_aside), schema)
+
+
+def read_all(made, found, schema, set_aside=None):
+    """Return the rows of all chunks of an object, which cover it without gaps."""
+    surveys = made.survey(found, None)
+    assert [0, *(survey.end for survey in surveys)] == [*(survey.start for survey in surveys), found.size]
+    rows = []
+    for survey in surveys:
+        for batch in made.read(chunk(found, survey.start, survey.end), schema, set_aside):
+            assert batch.schema.equals(schema)
+            batch.validate(full=True)
+            rows += batch.to_pylist()
+    return rows

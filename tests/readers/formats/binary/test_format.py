@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.binary import format as binary_file_format
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA, BinaryFileFormat
@@ -17,7 +17,7 @@ from tidegate.readers.objects.values import SMALL_BYTES, ChunkSurvey, TimeRange
 
 def rows_of(memory: Memory, schema: pa.Schema = BINARY_FILE_SCHEMA) -> list[dict]:
     (survey,) = BinaryFileFormat(memory).survey(memory.object, None)
-    (batch,) = BinaryFileFormat(memory).read(chunk_of(memory.object, survey.start, survey.end), schema)
+    (batch,) = BinaryFileFormat(memory).read(chunk(memory.object, survey.start, survey.end), schema)
     assert batch.schema.equals(schema)
     return batch.to_pylist()
 

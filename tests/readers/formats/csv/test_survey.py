@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.refusals import TO_CONTINUE
-from tests.support.objects.lab import InMemory
-from tests.support.objects.memory import Memory
+from tests.support.objects.lab import InMemory, Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.formats import byte_surveys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tests.support.objects.memory import Memory, read_all
+from tests.support.objects.lab import Memory, read_all
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.format import CsvFormat

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.refusals import TO_CONTINUE
-from tests.support.objects.memory import Memory, chunk_of
+from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.json import lines as json_lines
@@ -48,7 +48,7 @@ def read(content: bytes, schema: pa.Schema, policy: BadRecordPolicy, set_aside=N
     memory = Memory(content)
     made = JsonFormat(memory, bad_records=policy)
     rows = []
-    for batch in made.read(chunk_of(memory.object, 0, len(content)), schema, set_aside):
+    for batch in made.read(chunk(memory.object), schema, set_aside):
         assert batch.schema.equals(schema)
         batch.validate(full=True)
         rows += batch.to_pylist()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, SCHEMA, read_text, records_of
-from tests.support.objects.memory import BOM, COMPRESSED, Memory, read_all
+from tests.support.objects.lab import BOM, COMPRESSED, Memory, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.formats import row_groups
 from tidegate.readers.formats.json import lines as json_lines

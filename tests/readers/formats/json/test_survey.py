@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, timed
-from tests.support.objects.lab import InMemory
-from tests.support.objects.memory import BOM, Memory
+from tests.support.objects.lab import BOM, InMemory, Memory
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.formats import byte_surveys
 from tidegate.readers.formats.json.format import JsonFormat

@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from tests.support.objects.memory import Memory, read_all
+from tests.support.objects.lab import Memory, read_all
 from tidegate.readers.formats.bad_records import FAIL, ChunkRecords
 from tidegate.readers.formats.json.format import JsonFormat
 

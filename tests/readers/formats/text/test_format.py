@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.objects.memory import Memory, read_all
+from tests.support.objects.lab import Memory, read_all
 from tidegate.errors import OptionError
 from tidegate.readers.formats.text import format as text_format
 from tidegate.readers.formats.text.format import TextFormat
