@@ -7,9 +7,10 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.support.command import children
+from tests.support.command import descendants
 from tests.support.waiting import PATIENCE_S, await_that
 
+JAVA = "SparkSubmit"  # in the command line of Spark's Java, of the script that becomes it, and of what it starts
 _SESSION = """
 import sys, time
 from pathlib import Path
@@ -51,16 +52,6 @@ def session(master, folder):
             process.kill()
 
 
-def javas(process):
-    """Return the processes that are Spark's Java, or scripts that become it."""
-    found = []
-    for child in children(process):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
-            if b"SparkSubmit" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(child)
-    return found
-
-
 def test_a_master_that_is_none_is_one_sentence(tmp_path):
     with session("locale", tmp_path) as process:
         _, errors = process.communicate(timeout=PATIENCE_S)
@@ -70,7 +61,7 @@ def test_a_master_that_is_none_is_one_sentence(tmp_path):
 def test_an_interrupt_while_java_starts_leaves_no_java_behind(tmp_path):
     with session("local[1]", tmp_path) as process:
         started = []
-        await_that(lambda: started.extend(javas(process)) or started)
+        await_that(lambda: started.extend(descendants(process.pid, JAVA)[:1]) or started)
         (java,) = started
         try:
             process.send_signal(signal.SIGINT)

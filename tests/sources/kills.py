@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.sources.killable import commits
@@ -68,32 +68,6 @@ def kill_while_it_works(driver, out, dice, folders=None):
     with ending(driver):
         await_commits(driver, out, folders or [out], dice)
         return driver.poll() is None
-
-
-def descendants(pid):
-    """Return the descendants of a process, even outside of its group, with their command lines."""
-    children = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(folder.name))
-    commands, left = {}, [pid]
-    while left:
-        for child in children.get(left.pop(), []):
-            left.append(child)
-            with suppress(OSError):
-                commands[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return commands
-
-
-def candidates(kind, driver):
-    """Return the processes of a kind below the driver."""
-    below = descendants(driver.pid)
-    if kind == "planner":
-        return [pid for pid, line in below.items() if "python_streaming_source_runner" in line]
-    if kind == "executor":
-        return [pid for pid, line in below.items() if "CoarseGrainedExecutorBackend" in line]
-    return [pid for pid, line in below.items() if "pyspark.daemon" in line or "pyspark/daemon" in line]
 
 
 def log_of(out):

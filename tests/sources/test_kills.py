@@ -16,7 +16,6 @@ import tidegate
 from tests.sources.kafka.marked_topic import closed, complete_windows, marked_topic
 from tests.sources.kills import (
     await_commits,
-    candidates,
     commits,
     ending,
     judge_written,
@@ -32,7 +31,7 @@ from tests.sources.windows.driver import BUCKETS, GAP, LATENESS
 from tests.sources.windows.replay import replayed
 from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
-from tests.support.command import dice_of_kills
+from tests.support.command import descendants, dice_of_kills
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
 from tidegate.readers.places.place import Place
@@ -50,6 +49,12 @@ HOURS, MARKED_WINDOWS = 10, 28
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 WINDOW_HOURS, SESSIONS_AN_HOUR, ROWS_A_SESSION = 6, 20, 12
 OBJECTS_A_BATCH = 10
+# What the command lines of processes below the driver have in them.
+KINDS = {
+    "planner": "python_streaming_source_runner",
+    "worker": "pyspark.daemon",
+    "executor": "CoarseGrainedExecutorBackend",
+}
 
 
 def disordered(seed):
@@ -103,7 +108,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         return {Path(folder).name: commits(folder) for folder in folders}
 
     def is_struck(kind):
-        processes = candidates(kind, driver)
+        processes = descendants(driver.pid, KINDS[kind])
         if not processes:
             return False
         try:

@@ -67,10 +67,21 @@ def _of_session(process):
     return found
 
 
-def children(process):
-    """Return the ids of the processes that a process has started, in any order."""
-    tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+def descendants(pid, named=""):
+    """Return the descendants of a process, also outside of its group, whose command lines have a text in them."""
+    children = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found, left = [], [pid]
+    while left:
+        for child in children.get(left.pop(), []):
+            left.append(child)
+            with suppress(OSError):
+                if named in Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode():
+                    found.append(child)
+    return found
 
 
 def finish(process):

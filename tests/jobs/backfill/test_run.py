@@ -3,14 +3,13 @@
 import os
 import signal
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from pyarrow import dataset
 
 from tests.jobs.backfill.sources import asked
 from tests.jobs.checkpoints import log_batch
-from tests.support.command import await_while_running, children, finish, started
+from tests.support.command import await_while_running, descendants, finish, started
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Output
@@ -48,7 +47,7 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
 
 
 def kill_java_of(process):
-    (java,) = (child for child in children(process) if Path(f"/proc/{child}/comm").read_text() == "java\n")
+    (java,) = descendants(process.pid, "SparkSubmit")
     os.kill(java, signal.SIGKILL)
 
 

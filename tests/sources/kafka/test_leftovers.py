@@ -3,11 +3,11 @@
 import sys
 import threading
 import traceback
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.support.command import descendants
 from tests.support.streams import HOUR, NOON, even_times, finish, kafka_source, new_topic, running, start
 from tests.support.waiting import await_that
 
@@ -18,14 +18,7 @@ ESTABLISHED = "01"
 
 def planners(spark):
     """Return the planner processes of the session's queries: its Java starts them."""
-    java = spark.sparkContext._gateway.proc.pid
-    pids = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == java and b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
-                pids.add(int(folder.name))
-    return pids
+    return {*descendants(spark.sparkContext._gateway.proc.pid, "python_streaming_source_runner")}
 
 
 def connections(server):
