@@ -121,15 +121,6 @@ def test_a_batch_that_changes_nothing_writes_nothing():
     assert store.writes == {}
 
 
-def test_a_watermark_that_stands_still_or_goes_back_fires_nothing():
-    operator, store = WindowOperator(TUMBLING, COUNT), MemoryKeyStore()
-    assert batch(operator, store, 5, [(0, 3), (1, 13)]) == []
-    assert batch(operator, store, 5, []) == []
-    assert batch(operator, store, 9, []) == [(0, {"rows": 1})]
-    assert batch(operator, store, -100, []) == []
-    assert batch(operator, store, 19, []) == [(10, {"rows": 1})]
-
-
 class Firings(ProcessWindowFunction):
     """Numbers the firings of a window, and counts how often a window goes."""
 
@@ -195,19 +186,6 @@ class Forgetful(EventTimeTrigger):
     def on_element(self, element, timestamp, window, ctx):
         ctx.get_partitioned_state(ValueStateDescriptor("seen")).update(timestamp)
         return super().on_element(element, timestamp, window, ctx)
-
-
-class Seeing(EventTimeTrigger):
-    def on_element(self, element, timestamp, window, ctx):
-        ctx.get_partitioned_state(ListStateDescriptor("seen")).add(element["n"])
-        ctx.register_event_time_timer(sum(ctx.get_partitioned_state(ListStateDescriptor("seen")).get()))
-        return super().on_element(element, timestamp, window, ctx)
-
-
-def test_a_trigger_with_an_on_element_of_its_own_is_asked_about_each_row():
-    run = KeyRun(WindowOperator(TUMBLING, COUNT, Seeing()), "a", MemoryKeyStore())
-    run.process_elements([{"n": 1}, {"n": 2}, {"n": 4}], [0, 0, 0])
-    assert [time for time, _, _ in run.event_timers()] == [1, 3, 7, 9]
 
 
 def test_state_that_a_trigger_forgets_to_clear_goes_with_its_window():
