@@ -182,16 +182,21 @@ def test_an_offset_of_a_run_without_such_windows_still_says_which_ones_the_check
 
 
 @pytest.mark.parametrize(
-    ("limit", "rows"),
+    ("own", "limit", "rows"),
     [
-        (ReadAllAvailable(), 1000),
-        (ReadMaxRows(10), 10),
-        (ReadMinRows(10), 1000),
+        (None, ReadAllAvailable(), 1000),
+        (None, ReadMaxRows(10), 10),
+        (None, ReadMinRows(10), 1000),
+        (None, None, 1000),
+        (8, None, 8),
+        (8, ReadMaxRows(6), 6),
+        (8, ReadAllAvailable(), 1000),
     ],
 )
-def test_a_batch_heeds_every_read_limit_of_spark(stream_reader, path, limit, rows):
+def test_a_batch_heeds_every_read_limit_of_spark_and_else_the_source_s_own(stream_reader, path, own, limit, rows):
     append(path, a=range(500), b=range(500))
-    assert rows_planned(stream_reader(), limit) == rows
+    reader = stream_reader(max_rows_per_trigger=own)
+    assert rows_planned(reader, limit or reader.getDefaultReadLimit()) == rows
 
 
 @pytest.mark.parametrize("limit", [ReadMaxBytes(10), ReadMaxFiles(10)])
@@ -199,16 +204,6 @@ def test_a_limit_that_a_source_knows_no_cost_for_is_refused(stream_reader, path,
     append(path, a=range(500))
     with pytest.raises(ContractError, match="cost"):
         rows_planned(stream_reader(), limit)
-
-
-def test_a_source_s_own_limits_hold_whatever_else_spark_limits(stream_reader, path):
-    append(path, a=range(20))
-    own = stream_reader(max_rows_per_trigger=7)
-    assert rows_planned(own, own.getDefaultReadLimit()) == 7
-    assert rows_planned(stream_reader(max_rows_per_trigger=7), ReadMaxRows(5)) == 5
-    assert rows_planned(stream_reader(max_rows_per_trigger=7), ReadAllAvailable()) == 20
-    unlimited = stream_reader()
-    assert rows_planned(unlimited, unlimited.getDefaultReadLimit()) == 20
 
 
 class Bounded(MemorySource):

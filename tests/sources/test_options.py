@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_snake
 
 from tests.sources.kafka_options import NEEDED, SECRET, of
 from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
+from tidegate.watermarks import AscendingTimestampsWatermarks
 
 
 @pytest.mark.parametrize(
@@ -306,6 +307,61 @@ def test_in_python_a_wrong_duration_is_shown_as_it_is(max_drift, sentence):
         WatermarkStrategy().with_watermark_alignment(max_drift=max_drift)
 
 
+BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
+GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"bad_records_path": "a", "bad_event_time": "ignore"},
+            "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or record-",
+        ),
+        (
+            {"bad_records_path": "a", "future_event_time": "fail"},
+            "badRecordsPath is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
+        ),
+        (
+            {"bad_records_path": "a", "bad_event_time": "ignore", "future_event_time": "fail"},
+            "badRecordsPath is set, but badEventTime is 'ignore'",
+        ),
+        ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
+        ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsPath"),
+        ({"watermark_from": "heder:x"}, "did you mean 'header:'"),
+        ({"watermark_from": "timestamp"}, "expected header:NAME, json:/pointer/into/value, or avro: or protobuf:"),
+        (
+            {"watermark_from": "json:/at", "watermarks": BOUNDED},
+            "watermarkFrom and maxOutOfOrderness exclude each other",
+        ),
+        (
+            {"watermark_from": "json:/at", "watermarks": GENERATED},
+            "watermarkFrom is set, and watermarks has a generator",
+        ),
+        ({"event_time": "avro:/at"}, "avro: needs a schema registry; set schema.registry.url"),
+        ({"event_time": len, "schema_registry_url": "http://a:b@r"}, "url' holds a login; put it into"),
+        ({"watermark_from": "protobuf:/done"}, "protobuf: needs a schema registry; set schema.registry.url"),
+        ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
+        (
+            {"schema_registry_token": "t"},
+            "'schema.registry.url' is missing, and 'schema.registry.bearer.auth.token' needs",
+        ),
+        (
+            {"schema_registry_url": "http://r", "schema_registry_user_info": "anna"},
+            "basic.auth.user.info' is malformed: expected user:password",
+        ),
+        (
+            {"schema_registry_url": "http://r", "schema_registry_token": "t", "schema_registry_user_info": "a:b"},
+            "exclude each other; set one of them",
+        ),
+    ],
+)
+def test_in_python_fields_that_contradict_each_other_are_one_sentence(fields, sentence):
+    with pytest.raises(OptionError) as raised:
+        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], **fields)
+    assert sentence in str(raised.value)
+
+
 def test_in_python_errors_name_the_fields():
     with pytest.raises(OptionError, match=r"there is no option 'max_offset_per_trigger'; did you mean 'max_offsets_"):
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], max_offset_per_trigger=5)
@@ -358,13 +414,6 @@ def test_the_credentials_of_an_archive_show_in_no_text_and_no_snapshot(layout, c
     assert SECRET not in repr(texts) + str(source) + caplog.text
     # Spark hides options with such names in plans, by its spark.redaction.regex.
     assert all(re.search("(?i)secret|password|token|access[.]?key", option) for option in ARCHIVE_SECRETS)
-
-
-def test_a_batch_query_begins_at_the_earliest_offset_unless_told_otherwise():
-    assert of().as_batch().starting_offsets == "earliest"
-    assert of(startingTimestamp="5").as_batch().starting_offsets is None
-    with pytest.raises(OptionError, match="a batch query would read nothing"):
-        of(startingOffsets="latest").as_batch()
 
 
 def test_times_may_be_given_as_datetimes_with_a_zone():

@@ -76,32 +76,6 @@ def test_a_wrong_option_is_told_at_once(options, mode, sentence):
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"event_time": "avro:/at"}, "avro: needs a schema registry; set schema.registry.url"),
-        ({"event_time": len, "schema_registry_url": "http://a:b@r"}, "url' holds a login; put it into"),
-        ({"watermark_from": "protobuf:/done"}, "protobuf: needs a schema registry; set schema.registry.url"),
-        ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
-        (
-            {"schema_registry_token": "t"},
-            "'schema.registry.url' is missing, and 'schema.registry.bearer.auth.token' needs",
-        ),
-        (
-            {"schema_registry_url": "http://r", "schema_registry_user_info": "anna"},
-            "basic.auth.user.info' is malformed: expected user:password",
-        ),
-        (
-            {"schema_registry_url": "http://r", "schema_registry_token": "t", "schema_registry_user_info": "a:b"},
-            "exclude each other; set one of them",
-        ),
-    ],
-)
-def test_contradictory_options_of_a_registry_are_told(fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["clicks"], **fields)
-
-
-@pytest.mark.parametrize(
     ("fields", "unused"),
     [
         ({"event_time": "timestamp"}, True),

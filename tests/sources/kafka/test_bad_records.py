@@ -2,13 +2,10 @@
 
 import json
 
-import pytest
-
 from tests.sources.kafka.test_event_time import produce
 from tests.support.pages import blocks
 from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed
 from tests.support.streams import kafka_source as source_of
-from tidegate import OptionError
 
 DONE = NOON + HOUR
 BAD = [b"no json", None, b'{"at": "soon", "done": %d}' % DONE, b'{"at": -5}']
@@ -50,32 +47,3 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     (block,) = (block for block in blocks("docs/options.md") if "/lake/bad-records" in block.text)
     block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
     assert capsys.readouterr().out.count("the record has no") == 8
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (
-            {"bad_records_path": "a", "bad_event_time": "ignore"},
-            "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or record-",
-        ),
-        (
-            {"bad_records_path": "a", "future_event_time": "fail"},
-            "badRecordsPath is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
-        ),
-        (
-            {"bad_records_path": "a", "bad_event_time": "ignore", "future_event_time": "fail"},
-            "badRecordsPath is set, but badEventTime is 'ignore'",
-        ),
-        ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
-        ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsPath"),
-    ],
-)
-def test_options_that_contradict_each_other_end_in_a_sentence(options, sentence):
-    with pytest.raises(OptionError) as error:
-        source_of(NoServer, "orders", **options)
-    assert sentence in str(error.value)
-
-
-class NoServer:
-    bootstrap_servers = "localhost:9"

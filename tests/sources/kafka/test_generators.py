@@ -1,48 +1,16 @@
 """Options of watermarks that a user's generator or marks in records give."""
 
-from datetime import timedelta
-
 import pytest
 
 import tidegate
 from tests.sources.memory import MemorySource
 from tidegate import WatermarkStrategy
 from tidegate.errors import OptionError
-from tidegate.watermarks import RowWatermarkGenerator
-
-
-class Silent(RowWatermarkGenerator):
-    """Emits no watermark."""
-
-    def on_row(self, row, event_time_ms, output):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"watermark_from": "heder:x"}, "did you mean 'header:'"),
-        ({"watermark_from": "timestamp"}, "expected header:NAME, json:/pointer/into/value, or avro: or protobuf:"),
-        (
-            {
-                "watermark_from": "json:/at",
-                "watermarks": WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1)),
-            },
-            "watermarkFrom and maxOutOfOrderness exclude each other",
-        ),
-        (
-            {"watermark_from": "json:/at", "watermarks": WatermarkStrategy.for_generator(Silent)},
-            "watermarkFrom is set, and watermarks has a generator",
-        ),
-    ],
-)
-def test_a_wrong_option_is_one_sentence(fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
+from tidegate.watermarks import AscendingTimestampsWatermarks
 
 
 def test_a_timestamp_assigner_of_the_strategy_is_the_event_time_of_the_source():
-    strategy = WatermarkStrategy.for_generator(Silent).with_timestamp_assigner("json:/at")
+    strategy = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks).with_timestamp_assigner("json:/at")
     fields = {"bootstrap_servers": "localhost:9092", "subscribe": ["orders"]}
     source = tidegate.KafkaSource(**fields, watermarks=strategy)
     assert source == tidegate.KafkaSource(**fields, watermarks=strategy, event_time="json:/at")
@@ -66,7 +34,7 @@ def test_marks_in_headers_imply_headers():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"watermarks": WatermarkStrategy.for_generator(Silent)},
+        {"watermarks": WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)},
         {"watermark_from": "json:/at", "watermarks": WatermarkStrategy.no_watermarks()},
     ],
 )

@@ -70,7 +70,9 @@ def test_a_start_that_may_be_before_the_end_is_accepted(options):
     assert of(**options).enumerator(None) is not None
 
 
-def test_a_batch_query_may_set_latest_offsets_beside_a_time_that_comes_before_them():
+def test_a_batch_query_begins_at_the_earliest_offset_unless_a_time_comes_before_it():
+    assert of().as_batch().starting_offsets == "earliest"
+    assert of(startingTimestamp="5").as_batch().starting_offsets is None
     assert of(startingOffsets="latest", startingTimestamp="5").as_batch().starting_timestamp == 5
     with pytest.raises(OptionError, match="a batch query would read nothing"):
         of(startingOffsets="latest").as_batch()
