@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from tidegate.windows.functions.contents import Aggregate, Process, WindowFunction
+from tidegate.windows.functions.contents import Aggregate, Process, Reduce, WindowFunction
 from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowFunction
 from tidegate.windows.functions.sql import SqlAggregates
 from tidegate.windows.rows import RowsReader
@@ -41,7 +41,7 @@ def described_function(function: WindowFunction) -> str:
     if isinstance(function, Process):
         return f"process {described(function.process)}"
     kept = type(function).__name__.lower()
-    if isinstance(function, Aggregate):
+    if isinstance(function, Aggregate) and not isinstance(function, Reduce):
         is_sql = isinstance(function.function, SqlAggregates)
         kept += f" {_calls(function.function)}" if is_sql else f" {described(function.function)}"
     return kept if function.process is None else f"{kept}, then process {described(function.process)}"

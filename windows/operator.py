@@ -10,7 +10,7 @@ from tidegate.windows.assigners.contract import WindowAssigner
 from tidegate.windows.assigners.everything import GlobalWindows
 from tidegate.windows.description import described, described_function
 from tidegate.windows.evictors import Evictor
-from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
+from tidegate.windows.functions.contents import Aggregate, WindowFunction
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import MAX_TIME, Window, duration_ms
 
@@ -36,7 +36,7 @@ class WindowOperator:
         self.in_event_time = assigner.is_event_time()
         self.kept_for = self.allowed_lateness if self.in_event_time else 0
         """How long windows are kept behind their ends, in ms."""
-        self.folding = function if isinstance(function, FoldingFunction) and evictor is None else None
+        self.folding = function if isinstance(function, Aggregate) and evictor is None else None
         """The function whose folded value panes keep; None: panes keep rows."""
         self._check()
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-
 import pyarrow as pa
 
 from tidegate.readers.objects.values import Chunk
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 METADATA = pa.field(
     "_metadata",
@@ -35,7 +31,7 @@ def metadata_scalar(chunk: Chunk, address: str) -> pa.Scalar:
             "file_size": chunk.size,
             "file_block_start": chunk.start,
             "file_block_length": chunk.end - chunk.start,
-            "file_modification_time": _EPOCH + timedelta(milliseconds=chunk.modified_ms),
+            "file_modification_time": chunk.modified_ms * 1000,
         },
         METADATA.type,
     )

@@ -85,18 +85,9 @@ class Chunk(NamedTuple):
         return S3Object(self.key, self.size, self.etag, self.modified_ms)
 
 
+_TEXTS, _NULLABLE = {"key", "etag"}, {"min_ms", "max_ms"}
 CHUNK_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("etag", pa.string(), nullable=False),
-        pa.field("modified_ms", pa.int64(), nullable=False),
-        pa.field("start", pa.int64(), nullable=False),
-        pa.field("end", pa.int64(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        pa.field("min_ms", pa.int64()),
-        pa.field("max_ms", pa.int64()),
-    ]
+    pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=name in _NULLABLE) for name in Chunk._fields
 )
 """The fields of a Chunk as columns, for manifests."""
 

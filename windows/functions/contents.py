@@ -39,34 +39,35 @@ class Process(WindowFunction):
         return self._process.process(key, context, rows)
 
 
-class FoldingFunction(WindowFunction):
-    """Folds rows into one value as they arrive, so that a window keeps no rows."""
+class Aggregate(WindowFunction):
+    """Folds rows into an accumulator as they arrive, so that a window keeps no rows.
 
-    @abstractmethod
+    A process function may follow, and sees the one result.
+    """
+
+    def __init__(self, function: AggregateFunction, process: ProcessWindowFunction | None = None) -> None:
+        super().__init__(process)
+        self.function = function
+
     def add(self, held: Any, row: Mapping[str, Any]) -> Any:
-        """Return the value after one more row; held is None before the first."""
+        """Return the accumulator with one more row; held is None before the first."""
+        return self.function.add(row, self.function.create_accumulator() if held is None else held)
 
     def add_all(self, held: Any, rows: Rows) -> Any:
-        """Return the value after more rows, as if each were added."""
-        for row in rows:
-            held = self.add(held, row)
-        return held
+        """Return the accumulator with more rows, as if each were added."""
+        return self.function.add_all(rows, self.function.create_accumulator() if held is None else held)
 
-    @abstractmethod
     def merge(self, held: Any, other: Any) -> Any:
-        """Return the value of two windows that become one."""
+        """Return the accumulator of two windows that become one."""
+        return self.function.merge(held, other)
 
-    @abstractmethod
     def can_merge(self) -> bool:
-        """Return whether there is a ``merge``."""
-
-    @abstractmethod
-    def result(self, held: Any) -> Any:
-        """Return the result of a value."""
+        """Return whether the aggregate function has a ``merge``."""
+        return type(self.function).merge is not AggregateFunction.merge
 
     def fire_folded(self, key: Any, context: ProcessWindowContext, held: Any) -> Iterable[Any]:
-        """Return the results of a window from its folded value."""
-        result = self.result(held)
+        """Return the results of a window from its accumulator."""
+        result = self.function.get_result(held)
         return [result] if self.process is None else self.process.process(key, context, [result])
 
     def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
@@ -74,35 +75,7 @@ class FoldingFunction(WindowFunction):
         return self.fire_folded(key, context, self.add_all(None, Rows(rows)))
 
 
-class Aggregate(FoldingFunction):
-    """An aggregation.  A process function may follow, and sees its one result."""
-
-    def __init__(self, function: AggregateFunction, process: ProcessWindowFunction | None = None) -> None:
-        super().__init__(process)
-        self.function = function
-
-    def add(self, held: Any, row: Mapping[str, Any]) -> Any:
-        """Return the accumulator with one more row."""
-        return self.function.add(row, self.function.create_accumulator() if held is None else held)
-
-    def add_all(self, held: Any, rows: Rows) -> Any:
-        """Return the accumulator with more rows."""
-        return self.function.add_all(rows, self.function.create_accumulator() if held is None else held)
-
-    def merge(self, held: Any, other: Any) -> Any:
-        """Return one accumulator for two."""
-        return self.function.merge(held, other)
-
-    def can_merge(self) -> bool:
-        """Return whether the aggregate function has a ``merge``."""
-        return type(self.function).merge is not AggregateFunction.merge
-
-    def result(self, held: Any) -> Any:
-        """Return the result of the accumulator."""
-        return self.function.get_result(held)
-
-
-class Reduce(FoldingFunction):
+class Reduce(Aggregate):
     """A reduction of two rows to one.  A process function may follow, and sees the row that is left.
 
     In windows that merge, rows may come in any order.
@@ -113,25 +86,27 @@ class Reduce(FoldingFunction):
         function: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]],
         process: ProcessWindowFunction | None = None,
     ) -> None:
-        super().__init__(process)
-        self.function = function
-
-    def add(self, held: Any, row: Mapping[str, Any]) -> Any:
-        """Return the reduced row."""
-        return row if held is None else self.function(held, row)
-
-    def merge(self, held: Any, other: Any) -> Any:
-        """Return the reduced row of two windows."""
-        return self.function(held, other)
-
-    def can_merge(self) -> bool:
-        """Return True: two rows can always be reduced."""
-        return True
-
-    def result(self, held: Any) -> Any:
-        """Return the reduced row."""
-        return held
+        super().__init__(_Reduction(function), process)
 
     def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
         """Return the reduced row, or no result if there are no rows."""
         return super().fire(key, context, rows) if rows else []
+
+
+class _Reduction(AggregateFunction):
+    """An aggregation whose accumulator is the reduced row."""
+
+    def __init__(self, function: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        self._function = function
+
+    def create_accumulator(self) -> None:
+        return None
+
+    def add(self, value: Mapping[str, Any], accumulator: Any) -> Any:
+        return value if accumulator is None else self._function(accumulator, value)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return self._function(acc_a, acc_b)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
