@@ -28,34 +28,6 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatch
 from kafka.record.util import decode_varint
 
-__all__ = [
-    "AbstractTokenProvider",
-    "ApiVersionsRequest",
-    "BrokerVersionData",
-    "CoordinatorType",
-    "DefaultRecordBatchBuilder",
-    "FetchRequest",
-    "FindCoordinatorRequest",
-    "LegacyRecordBatch",
-    "ListOffsetsRequest",
-    "MetadataRequest",
-    "OffsetCommitRequest",
-    "OffsetFetchRequest",
-    "OffsetForLeaderEpochRequest",
-    "ProduceRequest",
-    "SaslAuthenticateRequest",
-    "SaslHandshakeRequest",
-    "SaslMechanismGSSAPI",
-    "SaslMechanismOAuth",
-    "SaslMechanismScram",
-    "ScramClient",
-    "connections_of",
-    "decode_varint",
-    "get_ip_port_afi",
-    "get_sasl_mechanism",
-    "records_of",
-]
-
 
 def connections_of(admin: Any) -> Any:
     """Return the connection manager of a KafkaAdminClient, which sends any request to any node."""

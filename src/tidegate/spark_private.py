@@ -21,28 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-__all__ = [
-    "DRIVER_WORKER",
-    "STATE_PARTITIONS",
-    "analyzed_plan",
-    "arrow_udf",
-    "checkpoint_of",
-    "cloudpickle",
-    "from_arrow_schema",
-    "from_arrow_type",
-    "is_classic",
-    "is_remote",
-    "java_context",
-    "java_of",
-    "java_of_process",
-    "java_session",
-    "launch_java",
-    "plan_steps",
-    "state_answers",
-    "to_arrow_schema",
-    "worker_daemon",
-]
-
 DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 """The module that Spark runs on the driver for a stateful processor."""
 STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"

@@ -88,7 +88,7 @@ class ColumnWindows:
         self._is_global = isinstance(operator.assigner, GlobalWindows)
         # Where a trigger may have a timer behind the end of a window, its time does not tell it from a cleanup.
         keeps_waits = self._firing.interval or (self._firing.late_waits and not self._is_global)
-        self._accumulators = Accumulators(operator.folding.function, rows)  # type: ignore[union-attr]
+        self._accumulators = Accumulators(operator.folding.function, rows)  # type: ignore[union-attr, arg-type]
         self._of_windows = {
             "starts": pa.field(START, pa.int64()),
             "ends": pa.field(END, pa.int64()),
