@@ -1,10 +1,10 @@
-"""Runs the development servers in the foreground: Kafka, and a cluster of Spark."""
+"""Runs the development Kafka in the foreground, and adds topics to it."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
@@ -12,8 +12,8 @@ import typer
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.files import writing
 from tidegate.jobs.session import ends_on_signals
-from tidegate.servers import KafkaServer, SparkCluster
-from tidegate.servers.server import HOST, Server, accepts
+from tidegate.servers import KafkaServer
+from tidegate.servers.server import HOST, accepts
 
 _LOOK_AGAIN_S = 0.5
 _KAFKAS_PORT = 9092  # as of Kafka's own tools
@@ -34,13 +34,20 @@ def serve_kafka(
     """
     wanted = dict(_topic(text, "--topic") for text in topics)
     server = KafkaServer(port=port, brokers=brokers, folder=folder)
-
-    def prepare() -> list[str]:
-        for name, partitions in wanted.items():
-            _create(server, name, partitions)
-        return [server.bootstrap_servers]
-
-    _serve("Kafka", server, folder, prepare)
+    _require_writable(folder)
+    typer.echo("Kafka starts.", err=True)
+    try:
+        with ends_on_signals(), server:
+            for name, partitions in wanted.items():
+                _create(server, name, partitions)
+            typer.echo(server.bootstrap_servers)
+            typer.echo("Kafka is ready; Ctrl-C ends it.", err=True)
+            # This event is never set: the wait can be interrupted, and checks the processes.
+            while server.is_whole:
+                threading.Event().wait(_LOOK_AGAIN_S)
+            raise ServerError("a process of Kafka ended by itself")
+    except KeyboardInterrupt:
+        typer.echo("Kafka has ended.", err=True)
 
 
 def add_topics(topics: Iterable[str], *, port: int | None = None) -> None:
@@ -72,35 +79,6 @@ def add_topics(topics: Iterable[str], *, port: int | None = None) -> None:
         raise OptionError(f"--add-topic is {name!r}, which Kafka refuses as a topic's name") from error
     except KafkaTimeoutError as error:  # something else listens
         raise ServerError(nobody) from error
-
-
-def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, memory: str = "1g") -> None:
-    """Run a standalone cluster of Spark until SIGINT or SIGTERM; nothing is left behind.
-
-    Prints the master's address to stdout, alone on the first line, when applications may be submitted.
-    port: the port of the master.  Default: any free port.
-
-    Raises ServerError if it cannot start or a process ends by itself.
-    """
-    server = SparkCluster(workers=workers, port=port, cores=cores, memory=memory)
-    _serve("Spark", server, None, lambda: [server.master_url, f"The master's pages: {server.web_url}"])
-
-
-def _serve(name: str, server: Server, folder: Path | None, prepare: Callable[[], list[str]]) -> None:
-    """Run a server until SIGINT or SIGTERM; ``prepare`` returns the lines for stdout when it runs."""
-    _require_writable(folder)
-    typer.echo(f"{name} starts.", err=True)
-    try:
-        with ends_on_signals(), server:
-            for line in prepare():
-                typer.echo(line)
-            typer.echo(f"{name} is ready; Ctrl-C ends it.", err=True)
-            # This event is never set: the wait can be interrupted, and checks the processes.
-            while server.is_whole:
-                threading.Event().wait(_LOOK_AGAIN_S)
-            raise ServerError(f"a process of {name} ended by itself")
-    except KeyboardInterrupt:
-        typer.echo(f"{name} has ended.", err=True)
 
 
 def _require_writable(folder: Path | None) -> None:

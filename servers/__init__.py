@@ -6,6 +6,5 @@ from tidegate.servers.history import write_history
 from tidegate.servers.kafka import KafkaServer
 from tidegate.servers.kafka_security import KafkaSecurity
 from tidegate.servers.s3 import S3Server
-from tidegate.servers.spark import SparkCluster
 
-__all__ = ["KafkaSecurity", "KafkaServer", "S3Server", "SparkCluster", "write_history"]
+__all__ = ["KafkaSecurity", "KafkaServer", "S3Server", "write_history"]

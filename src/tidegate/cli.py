@@ -279,20 +279,6 @@ def kafka(
 
 
 @app.command()
-def spark(
-    *,
-    workers: Annotated[int, an_option("N", "The number of workers.", least=1)] = 2,
-    cores: Annotated[int, an_option("N", "The cores of each worker.", least=1)] = 1,
-    memory: Annotated[str, an_option("SIZE", "The memory of each worker for its executors.")] = "1g",
-    port: Annotated[int | None, a_port("The port of 127.0.0.1 at which the master listens.")] = None,
-) -> None:
-    """Run a standalone cluster of Spark for development until Ctrl-C."""
-    from tidegate.jobs.serve import serve_spark
-
-    serve_spark(workers=workers, port=port, cores=cores, memory=memory)
-
-
-@app.command()
 def migrate(
     checkpoint: Checkpoint,
     *,

@@ -65,7 +65,7 @@ def test_every_command_of_the_pages_exists_with_its_options():
 def test_the_page_on_deploying_has_the_commands_that_its_program_types():
     cluster, data, pack, submit, result, image = (block.text.splitlines() for block in deploy.commands())
     assert [line.split()[0] for line in (*cluster, *data)] == [
-        "scripts/cluster",
+        *["PATH=$PWD/.venv/bin:$PATH"] * 2,
         ".venv/bin/tidegate",
         ".venv/bin/python",
     ]

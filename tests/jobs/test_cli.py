@@ -17,7 +17,7 @@ ONE_SOURCE = "give --bootstrap-servers and --topic, or --path for objects of S3"
 
 
 def test_help_names_values_by_what_they_are(tidegate):
-    for command in ("backfill", "kafka", "spark", "demo", "conformance", "migrate", "preview", "account"):
+    for command in ("backfill", "kafka", "demo", "conformance", "migrate", "preview", "account"):
         _, output, _ = tidegate(command, "--help")
         assert "Usage" in output
         assert re.findall(r"--\S+ +<(?:list|str|int|path)\b", output) == []
