@@ -191,19 +191,17 @@ def test_everything_is_closed_though_one_thing_fails_to():
     assert closed == ["last", "first", "harness"]
 
 
-def test_an_exempt_rule_that_is_broken_is_no_failure():
-    verdict = judged(breaks, exempt="issue 12")
-    assert (verdict.status, verdict.text, verdict.fails) == (Status.EXEMPT, "issue 12\nrow 0#7 is missing", False)
-
-
-def test_an_exempt_rule_that_holds_is_a_failure():
-    verdict = judged(holds, exempt="issue 12")
-    assert (verdict.status, verdict.fails) == (Status.STALE, True)
-    assert verdict.explained().endswith("it is exempt because 'issue 12', but it holds: remove the exemption")
-
-
-def test_an_exempt_rule_that_cannot_be_tested_here_stays_skipped():
-    assert judged(raises(SkippedError("no Spark here")), exempt="issue 12").status is Status.SKIPPED
+@pytest.mark.parametrize(
+    ("test", "status", "text"),
+    [
+        (breaks, Status.EXEMPT, "issue 12\nrow 0#7 is missing"),
+        (holds, Status.STALE, "it is exempt because 'issue 12', but it holds: remove the exemption"),
+        (raises(SkippedError("no Spark here")), Status.SKIPPED, "no Spark here"),
+    ],
+)
+def test_an_exempt_rule_that_is_broken_is_no_failure_but_one_that_holds_is(test, status, text):
+    verdict = judged(test, exempt="issue 12")
+    assert (verdict.status, verdict.text, verdict.fails) == (status, text, status is Status.STALE)
 
 
 def test_an_interruption_of_whoever_waits_for_the_rule_passes():

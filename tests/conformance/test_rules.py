@@ -5,8 +5,7 @@ import pytest
 from tests.conformance.small import RULES
 from tidegate.conformance import rules
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.rules import AREAS, Tier, all_rules, rule, rule_named, rules_of, tier_named
-from tidegate.errors import OptionError
+from tidegate.conformance.rules import AREAS, Tier, all_rules, rule, rule_named, rules_of
 
 
 def test_rules_are_sorted_by_area_and_number():
@@ -65,11 +64,3 @@ def test_quick_tiers_are_checked_first_and_in_each_what_waits_for_nothing_and_th
     waiting = [registered.waits for registered in checked if registered.tier is Tier.CONTRACT]
     assert waiting == sorted(waiting)
     assert next(registered.id for registered in checked if registered.waits) == "LIFE-1"
-
-
-def test_a_misspelt_rule_or_tier_is_refused_with_the_nearest():
-    with pytest.raises(OptionError, match=r"there is no rule 'REED-1'; did you mean 'READ-1'\?"):
-        rule_named("REED-1")
-    with pytest.raises(OptionError, match=r"--tier is 'spak', but contract, .* are the tiers; did you mean 'spark'\?"):
-        tier_named("--tier", "spak")
-    assert tier_named("--tier", "faults") is Tier.FAULTS

@@ -6,7 +6,7 @@ import shlex
 import typer
 
 from tests.docs import deploy
-from tests.support.pages import PAGES, ROOT
+from tests.support.pages import PAGES, ROOT, blocks
 from tidegate.cli import app
 from tidegate.version import __version__
 
@@ -18,11 +18,7 @@ def commands():
     """Yield each command of the pages as (page, words): inline code, and the lines of blocks without a language."""
     for page in PAGES:
         text = page.read_text()
-        lines = [
-            line
-            for block in re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-            for line in block.splitlines()
-        ]
+        lines = [line for block in blocks(page) if not block.language for line in block.text.splitlines()]
         inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
         for line in (*lines, *inline):
             if re.match(r"(tidegate|python|scripts/\w+)( |$)", line):

@@ -1,9 +1,9 @@
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 import pytest
 
 from tidegate import OptionError
-from tidegate.jobs.arguments import parse_properties, parse_span, parse_time
+from tidegate.jobs.arguments import parse_properties, parse_time
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -23,12 +23,6 @@ def test_a_number_counts_milliseconds_before_1970_too():
 def test_what_is_no_time_is_named_with_its_option(text):
     with pytest.raises(OptionError, match=f"^--from is '{text}', but a time is expected, such as 2026-01-31"):
         parse_time("--from", text)
-
-
-def test_a_duration_without_a_unit_is_named_with_its_option():
-    assert parse_span("--window", "1 hour") == timedelta(hours=1)
-    with pytest.raises(OptionError, match=r"^--window is '60': a duration needs a unit"):
-        parse_span("--window", "60")
 
 
 def test_properties_lose_their_prefix_and_keep_their_equals_signs():

@@ -61,6 +61,7 @@ def test_windows_of_tidegate_let_spark_s_watermark_run_ahead_by_a_millisecond(lo
 def test_without_state_or_without_a_watermark_no_row_can_be_late(logged):
     assert logged((0, 1_000), (5_000, 2_000), has_state=False).late == Figure(0)
     assert logged((0, None), (0, None)).late == Figure(0)
+    assert logged((None, 1_000), (None, 1_000)).late == Figure(0)
 
 
 def test_batches_that_spark_has_deleted_are_missing(logged):
@@ -242,10 +243,6 @@ def test_a_batch_that_is_logged_alone_has_no_account(logged):
     assert account.missing == (
         "the batches up to 7, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)",
     )
-
-
-def test_a_batch_may_have_no_watermark(logged):
-    assert logged((None, 1_000)).late == Figure(0)
 
 
 def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):

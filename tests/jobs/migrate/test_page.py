@@ -1,18 +1,15 @@
 """Every step of docs/migrate.md, run against Spark's built-in source."""
 
 import json
-import re
 import shlex
 import shutil
-from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import collect_list
 
+from tests.support.pages import blocks
 from tests.support.streams import NOON, append, available_now, even_times, every, finish, new_topic
-
-PAGE = Path(__file__).parents[3] / "docs" / "migrate.md"
 
 
 def behind(latest, consumed):
@@ -64,15 +61,14 @@ class Page:
     """The code of the page; its checkpoints are in the test's own folder."""
 
     def __init__(self, folder, names):
-        text = PAGE.read_text().replace("/checkpoints", str(folder))
-        blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
-        self.programs = [block for language, block in blocks if language == "python"]
-        self.commands = [shlex.split(block) for language, block in blocks if not language]
+        own = [block.with_own({"/checkpoints": str(folder)}) for block in blocks("docs/migrate.md")]
+        self.programs = [block for block in own if block.language == "python"]
+        self.commands = [shlex.split(block.text) for block in own if not block.language]
         self.names = names
 
-    def run(self, program):
-        """Run a program with the names that the page supposes."""
-        exec(self.programs[program], self.names)  # noqa: S102 - it is ours
+    def run(self, program, checkpoint=None):
+        """Run a program with the names that the page supposes; checkpoint: its name on the page, and another one."""
+        self.programs[program].with_own(checkpoint or {}).run(self.names)
 
     def finish(self):
         finish(self.names["query"])
@@ -104,7 +100,7 @@ def test_a_query_with_state_moves_there_and_back_in_the_middle_of_a_batch_withou
     }
     names = {"spark": spark, "options": options, "write": sink, "collect_list": collect_list}
     page = Page(tmp_path, names)
-    before, after, _ = page.programs
+    before, after, _ = (program.text for program in page.programs)
     # The page promises one word, besides the new checkpoint.
     assert before.replace('"kafka"', '"tidegate_kafka"').replace('orders")\n', 'orders-tidegate")\n') == after
     (_, *migrate), (_, *migrate_anew), (_, *migrate_back) = page.commands
@@ -116,7 +112,7 @@ def test_a_query_with_state_moves_there_and_back_in_the_middle_of_a_batch_withou
     lag = behind(before_crash["latestOffset"][topic], before_crash["endOffset"][topic])
     assert {name: float(value) for name, value in before_crash["metrics"].items()} == lag
 
-    exec(after.replace("orders-tidegate", "orders"), names)  # noqa: S102
+    page.run(1, {"orders-tidegate": "orders"})
     page.crash("Spark's built-in Kafka source; `tidegate migrate` makes")
 
     code, _, remarks = tidegate(*migrate)
@@ -152,7 +148,7 @@ def go_back(kafka, topic, tmp_path, page, sink, answer):
     assert f"batch {sink.crash_in} is planned but not written: it is repeated with the same records" in remarks
     shutil.rmtree(tmp_path / "orders-back" / "sources")  # a query that began with tidegate has none
     sink.repeated, sink.crash_in = {}, None
-    exec(page.programs[0].replace('orders")\n', 'orders-back")\n'), page.names)  # noqa: S102
+    page.run(0, {'/orders"': '/orders-back"'})
     page.finish()
     assert sink.repeated == {max(sink.written) - 1: sink.written[max(sink.written) - 1]}
     assert sink.last == {0: [*range(200)], 1: [*range(90)]}
